@@ -1,0 +1,66 @@
+# Two commands matter: `make demo` and `make test`. Both work on a bare machine with
+# Python 3.11+, a C++ compiler and make; everything else comes from the Python package index.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: demo test lint types docs check format bench clean help
+
+help:  ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+
+demo: $(VENV)/.demo  ## Train RoBiRank on generated data, compare, print a table, write plots
+	$(BIN)/robirank demo
+
+test: $(VENV)/.test  ## Set up and run the whole test suite
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev  ## Check style (ruff, clang-format)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror native/*.cpp native/*.h
+
+types: $(VENV)/.dev  ## Check types (mypy, strict)
+	$(BIN)/mypy
+
+docs: $(VENV)/.dev  ## Build the documentation, warnings are errors
+	$(BIN)/mkdocs build --strict --quiet
+
+check: lint types docs test  ## Everything that CI runs
+
+format: $(VENV)/.dev  ## Rewrite the sources in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i native/*.cpp native/*.h
+
+bench: $(VENV)/.test  ## Run every benchmark (long)
+	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:  ## Remove the environment and everything built
+	rm -rf $(VENV) build site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "robirank needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@command -v $${CXX:-c++} >/dev/null || { echo "robirank needs a C++17 compiler (g++ or clang++)" >&2; exit 1; }
+	@echo "== creating $(VENV)"
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp for each set of extras; a larger set makes the smaller ones up to date too.
+$(VENV)/.demo: $(NATIVE) | $(BIN)/python
+	@echo "== building and installing robirank (a minute or two the first time)"
+	$(PIP) install --progress-bar on -e '.[plots]'
+	@touch $@
+
+$(VENV)/.test: $(NATIVE) | $(BIN)/python
+	@echo "== building and installing robirank with what the tests need (a few minutes the first time)"
+	$(PIP) install --progress-bar on -e '.[test]'
+	@touch $(VENV)/.demo $@
+
+$(VENV)/.dev: $(NATIVE) | $(BIN)/python
+	@echo "== building and installing robirank with the developers' tools (a few minutes the first time)"
+	$(PIP) install --progress-bar on -e '.[dev]'
+	@touch $(VENV)/.demo $(VENV)/.test $@

@@ -1,0 +1,7 @@
+// One function a concern: each registers what its file offers.
+#pragma once
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+void bind_listwise(nanobind::module_& m);
+void bind_letor(nanobind::module_& m);

@@ -1,0 +1,2 @@
+#include "bindings.h"
+void bind_letor(nanobind::module_&) {}

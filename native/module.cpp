@@ -1,0 +1,8 @@
+// The native core: nothing here but the list of what it offers.
+#include "bindings.h"
+
+NB_MODULE(_core, m) {
+  m.doc() = "The native core of robirank: listwise kernel and LETOR reader.";
+  bind_listwise(m);
+  bind_letor(m);
+}

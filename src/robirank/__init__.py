@@ -1,0 +1,59 @@
+"""RoBiRank: ranking via robust binary classification.
+
+The flat public API. Names are imported when they are first used, so that ``import robirank`` costs
+next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "losses": "robirank.losses",
+    "metrics": "robirank.metrics",
+    "RankingData": "robirank.data.ranking",
+    "normalize_queries": "robirank.data.ranking",
+    "load_letor": "robirank.data.letor",
+    "save_letor": "robirank.data.letor",
+    "LetorFormatError": "robirank.data.letor",
+    "load_dataset": "robirank.data.folds",
+    "make_ranking": "robirank.data.generators",
+    "listwise_loss": "robirank.listwise",
+    "RobustClassifier": "robirank.classifier",
+    "RoBiRank": "robirank.ltr.robirank",
+    "RoBiRankCV": "robirank.ltr.robirank_cv",
+    "load_model": "robirank.persistence",
+    "save_model": "robirank.persistence",
+    "export_linear": "robirank.ltr.export",
+}
+
+__all__ = ["__version__", *sorted(_HOMES)]
+
+if TYPE_CHECKING:
+    from robirank import losses, metrics
+    from robirank.classifier import RobustClassifier
+    from robirank.data.folds import load_dataset
+    from robirank.data.generators import make_ranking
+    from robirank.data.letor import LetorFormatError, load_letor, save_letor
+    from robirank.data.ranking import RankingData, normalize_queries
+    from robirank.listwise import listwise_loss
+    from robirank.ltr.export import export_linear
+    from robirank.ltr.robirank import RoBiRank
+    from robirank.ltr.robirank_cv import RoBiRankCV
+    from robirank.persistence import load_model, save_model
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'robirank' has no attribute {name!r}")
+    module = import_module(_HOMES[name])
+    value = module if name in ("losses", "metrics") else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,124 @@
+"""Which rows belong to which query.
+
+Query ids come as anything: integers, strings, sorted or not. Everything downstream wants rows of a
+query side by side, so this module turns ``qid`` into an order of rows and the places where one
+query ends and the next begins. Rows are never copied here; where they are contiguous already,
+there is not even an order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Rows grouped by query.
+
+    Attributes
+    ----------
+    ids : array of shape (n_queries,)
+        The query ids in the order of their first appearance.
+    offsets : int64 array of shape (n_queries + 1,)
+        Query ``q`` owns the places ``offsets[q]:offsets[q + 1]`` of the grouped order.
+    order : int64 array of shape (n_rows,), or None
+        ``order[place]`` is the row at that place; None means that place and row are the same.
+    """
+
+    ids: NDArray[np.generic]
+    offsets: NDArray[np.int64]
+    order: NDArray[np.int64] | None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows in all queries together."""
+        return int(self.offsets[-1])
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """The number of rows of each query."""
+        return np.diff(self.offsets)
+
+    def sort(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Bring one value a row into the grouped order."""
+        return values if self.order is None else values[self.order]
+
+    def unsort(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Bring one value a place back into the order of the rows."""
+        if self.order is None:
+            return values
+        rows = np.empty_like(values)
+        rows[self.order] = values
+        return rows
+
+    def codes(self) -> NDArray[np.int64]:
+        """The number of the query (0, 1, …) that each *place* belongs to."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), self.sizes)
+
+
+def group_queries(qid: ArrayLike | None, n_rows: int) -> Queries:
+    """Group rows by query id.
+
+    Parameters
+    ----------
+    qid : array-like of shape (n_rows,), or None
+        One id a row, of any type that compares for equality; None puts all rows into one query.
+    n_rows : int
+        How many rows there are; a ``qid`` of another length is an error.
+
+    Examples
+    --------
+    >>> q = group_queries(["b", "a", "b"], 3)
+    >>> q.ids.tolist(), q.offsets.tolist(), q.order.tolist()
+    (['b', 'a'], [0, 2, 3], [0, 2, 1])
+    """
+    if qid is None:
+        return Queries(np.zeros(1, dtype=np.int64), np.array([0, n_rows], dtype=np.int64), None)
+    ids = np.asarray(qid)
+    if ids.ndim != 1 or len(ids) != n_rows:
+        raise ValueError(
+            f"qid must hold one query id for each of the {n_rows} rows; got shape {ids.shape}"
+        )
+    if ids.dtype.kind == "f" and np.isnan(ids).any():
+        raise ValueError("qid contains NaN; every row needs a query id")
+    if ids.dtype == object and any(i is None or i != i for i in ids):
+        raise ValueError("qid contains a missing value (None or NaN); every row needs a query id")
+    if n_rows == 0:
+        return Queries(ids, np.zeros(1, dtype=np.int64), None)
+
+    starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
+    firsts = ids[starts]
+    if len(_unique_codes(firsts)[0]) == len(firsts):
+        return Queries(firsts, np.append(starts, n_rows).astype(np.int64), None)
+
+    unique, first_row, codes = _unique_codes(ids)
+    by_appearance = np.argsort(first_row, kind="stable")
+    place_of = np.empty(len(unique), dtype=np.int64)
+    place_of[by_appearance] = np.arange(len(unique))
+    codes = place_of[codes]
+    sizes = np.bincount(codes, minlength=len(unique))
+    return Queries(
+        unique[by_appearance],
+        np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+        np.argsort(codes, kind="stable").astype(np.int64),
+    )
+
+
+def _unique_codes(
+    ids: NDArray[np.generic],
+) -> tuple[NDArray[np.generic], NDArray[np.int64], NDArray[np.int64]]:
+    """Unique ids, the first row of each, and the code of each row; mixed types are fine too."""
+    try:
+        unique, first, codes = np.unique(ids, return_index=True, return_inverse=True)
+        return unique, first, codes.reshape(-1)
+    except TypeError:  # ids that do not compare with each other, such as 1 and "a"
+        seen: dict[object, int] = {}
+        codes = np.fromiter((seen.setdefault(i, len(seen)) for i in ids), np.int64, len(ids))
+        first = np.unique(codes, return_index=True)[1]
+        return ids[first], first, codes

@@ -1,0 +1,1 @@
+"""What comes in: judged documents from files and frames, folds, generators."""

@@ -1,0 +1,224 @@
+"""Judged documents in memory: features, labels, query ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from robirank._queries import Queries, group_queries
+
+
+@dataclass(frozen=True)
+class RankingData:
+    """Judged documents: one row a document, grouped into queries by ``qid``.
+
+    Attributes
+    ----------
+    X : array or CSR matrix of shape (n_rows, n_features)
+        The features, float32 where this package reads or makes them.
+    y : array of shape (n_rows,)
+        The relevance labels (0 = irrelevant).
+    qid : array of shape (n_rows,)
+        The query ids; rows of a query need not be side by side.
+    doc_ids : array of str of shape (n_rows,), or None
+        The documents' outside ids, where the source had them.
+    feature_names : tuple of str, or None
+        The features' names, where the source had them.
+    n_skipped : int
+        How many bad lines or rows the source had that were left out on request.
+
+    Examples
+    --------
+    >>> data = RankingData([[0.1], [0.9], [0.4]], [0, 2, 1], ["a", "a", "b"])
+    >>> data.n_rows, data.n_queries, data.n_features
+    (3, 2, 1)
+    """
+
+    X: Any
+    y: NDArray[Any]
+    qid: NDArray[Any]
+    doc_ids: NDArray[Any] | None = None
+    feature_names: tuple[str, ...] | None = None
+    n_skipped: int = field(default=0, compare=False)
+
+    def __post_init__(self) -> None:
+        X = self.X.tocsr() if sp.issparse(self.X) else np.asarray(self.X)
+        if X.ndim != 2:
+            raise ValueError(f"X must have two dimensions, rows and features; got {X.ndim}")
+        object.__setattr__(self, "X", X)
+        for name in ("y", "qid", "doc_ids"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            value = np.asarray(value)
+            if value.shape != (X.shape[0],):
+                raise ValueError(
+                    f"{name} must have one value for each of the {X.shape[0]} rows of X; "
+                    f"got shape {value.shape}"
+                )
+            object.__setattr__(self, name, value)
+        if self.feature_names is not None:
+            names = tuple(str(n) for n in self.feature_names)
+            if len(names) != X.shape[1]:
+                raise ValueError(
+                    f"feature_names must name each of the {X.shape[1]} features; got {len(names)}"
+                )
+            object.__setattr__(self, "feature_names", names)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of documents."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return int(self.X.shape[1])
+
+    @property
+    def n_queries(self) -> int:
+        """The number of queries."""
+        return len(self.queries)
+
+    @property
+    def queries(self) -> Queries:
+        """The rows grouped by query."""
+        return group_queries(self.qid, self.n_rows)
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __iter__(self) -> Iterator[Any]:
+        """Unpack as ``X, y, qid = data``."""
+        return iter((self.X, self.y, self.qid))
+
+    def __repr__(self) -> str:
+        kind = "sparse" if sp.issparse(self.X) else "dense"
+        return (
+            f"RankingData({self.n_rows:,} documents, {self.n_queries:,} queries, "
+            f"{self.n_features} features, {kind})"
+        )
+
+    def take(self, rows: ArrayLike) -> RankingData:
+        """Keep the given rows (an index array, a slice or a boolean mask)."""
+        index = rows if isinstance(rows, slice) else np.asarray(rows)
+        return replace(
+            self,
+            X=self.X[index],
+            y=self.y[index],
+            qid=self.qid[index],
+            doc_ids=None if self.doc_ids is None else self.doc_ids[index],
+        )
+
+    def normalize(self) -> RankingData:
+        """Scale every feature to [0, 1] within each query; see `normalize_queries`."""
+        return replace(self, X=normalize_queries(self.X, self.qid))
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        label: str = "label",
+        qid: str = "qid",
+        doc_id: str | None = None,
+        features: Sequence[str] | None = None,
+    ) -> RankingData:
+        """Take judged documents from a DataFrame (pandas or polars).
+
+        Parameters
+        ----------
+        frame : DataFrame
+            One row a document.
+        label, qid : str
+            The columns that hold the relevance label and the query id.
+        doc_id : str, optional
+            The column that holds the documents' own ids.
+        features : sequence of str, optional
+            The feature columns, in this order; all remaining columns by default.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> df = pl.DataFrame({"qid": ["a", "a"], "label": [1, 0], "bm25": [2.5, 0.5]})
+        >>> RankingData.from_frame(df).feature_names
+        ('bm25',)
+        """
+        columns = [str(c) for c in frame.columns]
+        used = {"label": label, "qid": qid} | ({"doc_id": doc_id} if doc_id else {})
+        for argument, column in used.items():
+            if column not in columns:
+                raise ValueError(
+                    f"{argument}={column!r} is not a column of the frame; it has {columns}"
+                )
+        if features is None:
+            features = [c for c in columns if c not in used.values()]
+        unknown = [c for c in features if c not in columns]
+        if unknown:
+            raise ValueError(f"features={unknown} are not columns of the frame; it has {columns}")
+        if not features:
+            raise ValueError("the frame has no feature columns beside the label and the query id")
+        X = np.empty((len(frame), len(features)), dtype=np.float32)
+        for j, column in enumerate(features):
+            X[:, j] = _numeric(frame, column)
+        return cls(
+            X,
+            _numeric(frame, label).astype(np.float32),
+            frame[qid].to_numpy(),
+            doc_ids=frame[doc_id].to_numpy().astype(str) if doc_id else None,
+            feature_names=tuple(features),
+        )
+
+
+def _numeric(frame: Any, column: str) -> NDArray[Any]:
+    values = frame[column].to_numpy()
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"column {column!r} must hold numbers; got {values.dtype}. "
+            "Leave it out with features=[...] or encode it first"
+        ) from error
+
+
+def normalize_queries(X: Any, qid: ArrayLike | None) -> Any:
+    """Scale every feature to [0, 1] within each query, as LETOR's "QueryLevelNorm" files do.
+
+    For query x, document y and feature f::
+
+        (φ_f(x, y) − min_y' φ_f(x, y')) / (max_y' φ_f(x, y') − min_y' φ_f(x, y'))
+
+    A feature that is constant within a query becomes 0 there. The result is dense (a minimum that
+    is not zero would fill a sparse matrix anyway).
+
+    Examples
+    --------
+    >>> normalize_queries([[1.0], [3.0], [2.0], [9.0]], [1, 1, 1, 2]).ravel().tolist()
+    [0.0, 1.0, 0.5, 0.0]
+    """
+    X = X.toarray() if sp.issparse(X) else np.asarray(X)
+    if X.dtype.kind != "f":
+        X = X.astype(np.float32)
+    if X.shape[0] == 0:
+        return X.copy()
+    queries = group_queries(qid, X.shape[0])
+    out = np.asarray(queries.sort(X))
+    out = out.copy() if out is X else out
+    starts = queries.offsets[:-1]
+    low = np.minimum.reduceat(out, starts, axis=0)
+    span = np.maximum.reduceat(out, starts, axis=0) - low
+    span[span == 0] = 1
+    codes = queries.codes()
+    for begin in range(0, len(out), _BLOCK_ROWS):
+        block = slice(begin, begin + _BLOCK_ROWS)
+        out[block] -= low[codes[block]]
+        out[block] /= span[codes[block]]
+    return queries.unsort(out)
+
+
+_BLOCK_ROWS = 65_536
