@@ -1,0 +1,346 @@
+// The grid sum: a list is a one-dimensional problem.
+// A part of kernels.cpp, which includes it inside the namespace of an instruction set.
+#pragma once
+
+// Items are counted into fine bins; each bin keeps the number of its items and the sum of their
+// offsets (a fixed-point number, so the sum is exact in any order). The bins of a cell are folded
+// into the moments Σ x^n / n! about the cell's centre, n ≤ 3, and t_y becomes a Taylor sum over
+// cells: O(items + relevant · cells). The way back is the same in reverse: Σ_y w_y h(s − s_y) and
+// its derivatives at the cells' centres, a straight line in every fine bin, one look-up an item.
+// Items too far below or above all relevant ones have closed forms and stay outside the grid.
+
+constexpr int kFractionBits = 14;
+constexpr int kFractionMask = (1 << kFractionBits) - 1;
+constexpr double kFine = kCell / kFinePerCell;
+constexpr double kQuantum = kFine / (1 << kFractionBits);
+constexpr int kOffsetBits = 40;         // of a bin's counter; the bits above count items
+constexpr int64_t kMaxCount = 1 << 23;  // items between two folds: no counter overflows
+constexpr int kPlaceBlock = 1024;       // items whose places are worked out together
+constexpr double kFar = 32.0;           // 2^−32 is nothing beside 1
+
+template <class T>
+struct Grid {
+  T begin, end;  // what the cells cover
+  int cells;
+  double centre(int c) const { return static_cast<double>(begin) + (c + 0.5) * kCell; }
+};
+
+// Rows of scratch.grid, kMaxCells each.
+struct Cells {
+  double *e, *h, *m0, *m1, *m2, *m3;  // 2^(centre − middle), h, moments
+  double *a0, *a1, *a2, *a3, *a4;     // Σ_y first · h and its derivatives
+  double *b0, *b1, *b2, *b3;          // Σ_y second · h² and its derivatives
+  explicit Cells(double* g)
+      : e(g),
+        h(e + kMaxCells),
+        m0(h + kMaxCells),
+        m1(m0 + kMaxCells),
+        m2(m1 + kMaxCells),
+        m3(m2 + kMaxCells),
+        a0(m3 + kMaxCells),
+        a1(a0 + kMaxCells),
+        a2(a1 + kMaxCells),
+        a3(a2 + kMaxCells),
+        a4(a3 + kMaxCells),
+        b0(a4 + kMaxCells),
+        b1(b0 + kMaxCells),
+        b2(b1 + kMaxCells),
+        b3(b2 + kMaxCells) {}
+};
+
+// The fixed-point place of a score; scores outside are clamped to the ends.
+template <class T>
+inline int32_t place_of(T s, T begin, T limit) {
+  const T x = (s - begin) * static_cast<T>(1.0 / kQuantum);
+  const T low = x > 0 ? x : 0;
+  return static_cast<int32_t>(low < limit ? low : limit);
+}
+
+template <class T>
+T last_place(const Grid<T>& grid) {
+  // The largest T below the end of the last bin, exact in float too.
+  const int32_t places = grid.cells * kFinePerCell << kFractionBits;
+  return static_cast<T>(places) * static_cast<T>(1.0 - 1.2e-7);
+}
+
+template <class T>
+void count_items(const T* s, int64_t n, const Grid<T>& grid, bool clip, uint64_t* counts) {
+  const T limit = last_place(grid);
+  int32_t place[kPlaceBlock];
+  uint64_t unit[kPlaceBlock];
+  for (int64_t begin = 0; begin < n; begin += kPlaceBlock) {
+    const int block = n - begin < kPlaceBlock ? n - begin : kPlaceBlock;
+    const T* from = s + begin;
+#pragma omp simd
+    for (int j = 0; j < block; ++j) place[j] = place_of(from[j], grid.begin, limit);
+    if (!clip) {
+      for (int j = 0; j < block; ++j)
+        counts[place[j] >> kFractionBits] +=
+            (uint64_t{1} << kOffsetBits) + static_cast<uint64_t>(place[j] & kFractionMask);
+      continue;
+    }
+#pragma omp simd
+    for (int j = 0; j < block; ++j)
+      unit[j] = from[j] >= grid.begin && from[j] <= grid.end
+                    ? (uint64_t{1} << kOffsetBits) + static_cast<uint64_t>(place[j] & kFractionMask)
+                    : 0;
+    for (int j = 0; j < block; ++j) counts[place[j] >> kFractionBits] += unit[j];
+  }
+}
+
+// The offset from the cell's centre of fine bin f of the cell.
+inline double fine_centre(int f) { return (f + 0.5 - kFinePerCell / 2) * kFine; }
+
+// Moments of `count` items in one fine bin whose offsets from the bin's centre add up to `sum`.
+inline void add_moments(double centre, double count, double sum, double* m) {
+  m[0] += count;
+  m[1] += count * centre + sum;
+  m[2] += centre * (0.5 * count * centre + sum);
+  m[3] += centre * centre * (count * centre / 6.0 + 0.5 * sum);
+}
+
+void fold_counts(const uint64_t* counts, int cells, const Cells& g) {
+  for (int c = 0; c < cells; ++c) {
+    double m[4] = {g.m0[c], g.m1[c], g.m2[c], g.m3[c]};
+    for (int f = 0; f < kFinePerCell; ++f) {
+      const uint64_t bin = counts[c * kFinePerCell + f];
+      const double count = static_cast<double>(bin >> kOffsetBits);
+      const double sum = static_cast<double>(bin & ((uint64_t{1} << kOffsetBits) - 1)) * kQuantum;
+      add_moments(fine_centre(f), count, sum - 0.5 * kFine * count, m);
+    }
+    g.m0[c] = m[0], g.m1[c] = m[1], g.m2[c] = m[2], g.m3[c] = m[3];
+  }
+}
+
+// Items outside the grid: below, h = 2^(s − s_y); above, t gets s − s_y and h = 1.
+struct Outside {
+  double below = 0.0;         // Σ 2^(s_j − begin)
+  double above = 0.0;         // how many
+  double above_excess = 0.0;  // Σ (s_j − end)
+};
+
+template <class T>
+Outside outside_items(const T* s, int64_t n, const Grid<T>& grid) {
+  double below = 0.0, above = 0.0, excess = 0.0;
+#pragma omp simd reduction(+ : below, above, excess)
+  for (int64_t j = 0; j < n; ++j) {
+    const double under = static_cast<double>(s[j]) - grid.begin;
+    const double over = static_cast<double>(s[j]) - grid.end;
+    below += under < 0 ? exp2_fast(under > -kFactorRange ? under : -kFactorRange) : 0.0;
+    above += over > 0 ? 1.0 : 0.0;
+    excess += over > 0 ? over : 0.0;
+  }
+  return {below, above, excess};
+}
+
+// h and its derivatives by s, from h alone.
+struct Derivatives {
+  double d1, d2, d3, d4;
+  explicit Derivatives(double h) {
+    const double tilt = kLn2 * (1.0 - 2.0 * h);
+    d1 = kLn2 * h * (1.0 - h);
+    d2 = d1 * tilt;
+    d3 = d2 * tilt - 2.0 * kLn2 * d1 * d1;
+    d4 = d3 * tilt - 6.0 * kLn2 * d1 * d2;
+  }
+};
+
+// The sums of one relevant item over all cells; keeps h of each cell in g.h.
+PairSums grid_sums(const Cells& g, int cells, double r) {
+  double t = 0.0, slope = 0.0, bend = 0.0;
+#pragma omp simd reduction(+ : t, slope, bend)
+  for (int c = 0; c < cells; ++c) {
+    const double p = g.e[c] * r, u = 1.0 + p, h = p / u;
+    const Derivatives d(h);
+    g.h[c] = h;
+    t += g.m0[c] * log2_fast(u) + g.m1[c] * h + g.m2[c] * d.d1 + g.m3[c] * d.d2;
+    slope += g.m0[c] * h + g.m1[c] * d.d1 + g.m2[c] * d.d2 + g.m3[c] * d.d3;
+    bend += g.m0[c] * d.d1 + g.m1[c] * d.d2 + g.m2[c] * d.d3 + g.m3[c] * d.d4;
+  }
+  return {t, slope, bend * kInvLn2};
+}
+
+// The relevant item itself, just as the grid sees it, so that taking it out leaves nothing behind.
+template <class T>
+PairSums self_sums(const Grid<T>& grid, const Cells& g, T s, double r) {
+  const int32_t place = place_of(s, grid.begin, last_place(grid));
+  const int fine = place >> kFractionBits, c = fine / kFinePerCell;
+  const double offset = (place & kFractionMask) * kQuantum - 0.5 * kFine;
+  double m[4] = {0.0, 0.0, 0.0, 0.0};
+  add_moments(fine_centre(fine % kFinePerCell), 1.0, offset, m);
+  const double p = g.e[c] * r, u = 1.0 + p, h = p / u;
+  const Derivatives d(h);
+  return {log2_fast(u) + m[1] * h + m[2] * d.d1 + m[3] * d.d2,
+          h + m[1] * d.d1 + m[2] * d.d2 + m[3] * d.d3,
+          (d.d1 + m[1] * d.d2 + m[2] * d.d3 + m[3] * d.d4) * kInvLn2};
+}
+
+inline PairSums minus(const PairSums& a, const PairSums& b) {
+  const double t = a.log2_product - b.log2_product;
+  return {t > 0.0 ? t : 0.0, a.slope - b.slope, a.bend - b.bend};
+}
+
+void add_slopes(const Cells& g, int cells, double first) {
+#pragma omp simd
+  for (int c = 0; c < cells; ++c) {
+    const Derivatives d(g.h[c]);
+    g.a0[c] += first * g.h[c];
+    g.a1[c] += first * d.d1;
+    g.a2[c] += first * d.d2;
+    g.a3[c] += first * d.d3;
+    g.a4[c] += first * d.d4;
+  }
+}
+
+void add_squares(const Cells& g, int cells, double second) {
+#pragma omp simd
+  for (int c = 0; c < cells; ++c) {
+    const double h = g.h[c];
+    const Derivatives d(h);
+    g.b0[c] += second * h * h;
+    g.b1[c] += second * 2.0 * h * d.d1;
+    g.b2[c] += second * 2.0 * (d.d1 * d.d1 + h * d.d2);
+    g.b3[c] += second * (6.0 * d.d1 * d.d2 + 2.0 * h * d.d3);
+  }
+}
+
+// A cubic about the centre of a cell.
+struct Cubic {
+  double c0, c1, c2, c3;
+  double value(double x) const { return c0 + x * (c1 + x * (c2 / 2.0 + x * (c3 / 6.0))); }
+  double slope(double x) const { return c1 + x * (c2 + x * (c3 / 2.0)); }
+};
+
+inline Cubic gradient_cubic(const Cells& g, int c) { return {g.a0[c], g.a1[c], g.a2[c], g.a3[c]}; }
+
+inline Cubic hessian_cubic(const Cells& g, int c) {
+  return {g.a1[c] + g.b0[c], g.a2[c] + g.b1[c], g.a3[c] + g.b2[c], g.a4[c] + g.b3[c]};
+}
+
+// A straight line in every fine bin: value where the bin begins, and rise a quantum.
+void tabulate(Cubic (*cubic)(const Cells&, int), const Cells& g, int cells, float* table) {
+  for (int c = 0; c < cells; ++c) {
+    const Cubic curve = cubic(g, c);
+#pragma omp simd
+    for (int f = 0; f < kFinePerCell; ++f) {
+      const double x = fine_centre(f), slope = curve.slope(x);
+      float* line = table + 2 * (c * kFinePerCell + f);
+      line[0] = static_cast<float>(curve.value(x) - 0.5 * kFine * slope);
+      line[1] = static_cast<float>(slope * kQuantum);
+    }
+  }
+}
+
+// Two loops on purpose: places vectorise well, while plain loads from a table that sits in the
+// cache beat gather instructions.
+template <class T>
+void look_up(const T* s, int64_t n, const Grid<T>& grid, const float* table, T* out) {
+  const T limit = last_place(grid);
+  int32_t place[kPlaceBlock];
+  for (int64_t begin = 0; begin < n; begin += kPlaceBlock) {
+    const int block = n - begin < kPlaceBlock ? n - begin : kPlaceBlock;
+    const T* from = s + begin;
+    T* to = out + begin;
+#pragma omp simd
+    for (int j = 0; j < block; ++j) place[j] = place_of(from[j], grid.begin, limit);
+    for (int j = 0; j < block; ++j) {
+      const float* line = table + 2 * (place[j] >> kFractionBits);
+      to[j] = line[0] + line[1] * static_cast<float>(place[j] & kFractionMask);
+    }
+  }
+}
+
+// Items outside the grid get their closed forms: below, first and its bend are both 2^(s − begin)
+// times a constant; above, the gradient is the sum of all weights and nothing bends.
+template <class T>
+void write_outside(const List<T>& list, const Grid<T>& grid, double below, double above,
+                   double above_square, const Answer<T>& answer) {
+  for (int64_t j = 0; j < list.items; ++j) {
+    const double s = list.scores[j];
+    if (s < grid.begin) {
+      const double value = below * exp2(s - grid.begin);
+      answer.gradient[j] = static_cast<T>(value);
+      if (answer.hessian) answer.hessian[j] = static_cast<T>(kLn2 * value);
+    } else if (s > grid.end) {
+      answer.gradient[j] = static_cast<T>(above);
+      if (answer.hessian) answer.hessian[j] = static_cast<T>(above_square);
+    }
+  }
+}
+
+template <class T>
+double grid_list(const List<T>& list, const Grid<T>& grid, const Range<T>& range, Rho rho,
+                 Hessian want, const Answer<T>& answer, const Scratch& scratch) {
+  const Cells g(scratch.grid);
+  const int cells = grid.cells;
+  const bool clip = range.low < grid.begin || range.high > grid.end;
+  const double middle = grid.centre(cells / 2);
+  for (int row = 0; row < kGridRows; ++row)
+    memset(scratch.grid + row * kMaxCells, 0, cells * sizeof(double));
+  for (int c = 0; c < cells; ++c) g.e[c] = exp2_fast(grid.centre(c) - middle);
+  for (int64_t begin = 0; begin < list.items; begin += kMaxCount) {
+    const int64_t n = list.items - begin < kMaxCount ? list.items - begin : kMaxCount;
+    memset(scratch.counts, 0, cells * kFinePerCell * sizeof(uint64_t));
+    count_items(list.scores + begin, n, grid, clip, scratch.counts);
+    fold_counts(scratch.counts, cells, g);
+  }
+  const Outside outside = clip ? outside_items(list.scores, list.items, grid) : Outside{};
+
+  // One relevant item after the other: its sums, then what it adds to the cells.
+  const Relevant y(scratch.relevant, list.n_relevant);
+  double loss = 0.0, below = 0.0, above = 0.0, above_square = 0.0;
+  for (int64_t i = 0; i < list.n_relevant; ++i) {
+    const T s = list.scores[list.relevant[i]];
+    const double r = exp2_fast(middle - static_cast<double>(s));
+    PairSums sums = minus(grid_sums(g, cells, r), self_sums(grid, g, s, r));
+    const double down = exp2_fast(static_cast<double>(grid.begin) - s);
+    sums.log2_product += down * outside.below * kInvLn2 + outside.above_excess +
+                         outside.above * (static_cast<double>(grid.end) - s);
+    sums.slope += down * outside.below + outside.above;
+    sums.bend += down * outside.below;
+    const Outer outer = outer_term(rho, want, list.weight[i], sums.log2_product);
+    loss += outer.loss;
+    if (answer.t) answer.t[i] = sums.log2_product;
+    if (!answer.gradient) continue;
+    add_slopes(g, cells, outer.first);
+    if (want == Hessian::exact) add_squares(g, cells, outer.second);
+    below += outer.first * down;
+    above += outer.first;
+    above_square += outer.second;
+    y.r[i] = r, y.slope[i] = sums.slope, y.bend[i] = sums.bend;
+    y.first[i] = outer.first, y.second[i] = outer.second;
+  }
+  if (!answer.gradient) return loss;
+
+  tabulate(gradient_cubic, g, cells, scratch.table);
+  look_up(list.scores, list.items, grid, scratch.table, answer.gradient);
+  if (answer.hessian) {
+    tabulate(hessian_cubic, g, cells, scratch.table);
+    look_up(list.scores, list.items, grid, scratch.table, answer.hessian);
+  }
+  if (clip) write_outside(list, grid, below, above, above_square, answer);
+
+  // Relevant items in full precision, without what each adds to itself.
+  for (int64_t i = 0; i < list.n_relevant; ++i) {
+    const int32_t place = list.relevant[i];
+    const double s = list.scores[place];
+    int c = static_cast<int>((s - grid.begin) / kCell);
+    c = c < cells ? c : cells - 1;
+    const double x = s - grid.centre(c), p = g.e[c] * y.r[i], h = p / (1.0 + p);
+    const Derivatives d(h);
+    const Cubic own{h, d.d1, d.d2, d.d3};
+    double gradient = gradient_cubic(g, c).value(x) - y.first[i] * own.value(x);
+    double hessian = 0.0;
+    if (answer.hessian) {
+      const Cubic bend{d.d1, d.d2, d.d3, d.d4};
+      const Cubic square{h * h, 2.0 * h * d.d1, 2.0 * (d.d1 * d.d1 + h * d.d2),
+                         6.0 * d.d1 * d.d2 + 2.0 * h * d.d3};
+      hessian =
+          hessian_cubic(g, c).value(x) - y.first[i] * bend.value(x) - y.second[i] * square.value(x);
+    }
+    add_to_self({0.0, y.slope[i], y.bend[i]}, {0.0, y.first[i], y.second[i]}, &gradient, &hessian);
+    answer.gradient[place] = static_cast<T>(gradient);
+    if (answer.hessian) answer.hessian[place] = static_cast<T>(hessian);
+  }
+  return loss;
+}

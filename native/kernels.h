@@ -1,0 +1,78 @@
+// What the hot loops take and return. kernels.cpp is compiled once for each instruction set, so
+// nothing here may carry inline code: the linker would keep one copy of it, perhaps one that the
+// machine cannot run.
+#pragma once
+#include <cstdint>
+
+namespace robirank {
+
+enum class Rho : int { log, identity, type2 };
+enum class Method : int { automatic, direct, grid };
+enum class Hessian : int { none, exact, majorant };
+
+// One context: the scores of its items, and which of them are outer terms of the loss.
+template <class T>
+struct List {
+  const T* scores;
+  int64_t items;
+  const int32_t* relevant;  // places of the relevant items within the list
+  const double* weight;     // c_x v(W_xy) of each relevant item
+  int64_t n_relevant;
+};
+
+// Where the answer goes; a null pointer means "not wanted".
+template <class T>
+struct Answer {
+  T* gradient;  // one a item
+  T* hessian;   // one a item
+  double* t;    // the inner sum of each relevant item
+};
+
+// Memory for one thread, sized by the caller.
+struct Scratch {
+  double* items;     // 4 · kShortList
+  double* relevant;  // 6 a relevant item of the list with the most
+  double* grid;      // kGridRows · kMaxCells
+  uint64_t* counts;  // kMaxFine
+  float* table;      // 2 · kMaxFine
+};
+
+// The grid (see kernels.cpp): cells of kCell, each cut into kFinePerCell bins. Scores that spread
+// over more than kMaxRange are summed directly.
+constexpr double kCell = 0.25;
+constexpr int kFinePerCell = 16;
+constexpr double kMaxRange = 512.0;
+constexpr int kMaxCells = static_cast<int>(kMaxRange / kCell) + 2;
+constexpr int kMaxFine = kMaxCells * kFinePerCell;
+constexpr int kGridRows = 15;
+constexpr int kShortList = 4096;  // items whose working arrays stay in the cache
+
+struct Kernels {
+  const char* name;
+  // Loss of one list; fills the answer.
+  double (*list_f32)(const List<float>&, Rho, Method, Hessian, const Answer<float>&,
+                     const Scratch&);
+  double (*list_f64)(const List<double>&, Rho, Method, Hessian, const Answer<double>&,
+                     const Scratch&);
+  // out[i] = <X[rows[i]], w>, and sum[j] += Σ_i g[i] X[rows[i], j]; rows == nullptr: 0, 1, 2, …
+  void (*dot_f32)(const float* X, const int64_t* rows, int64_t n, int64_t d, const double* w,
+                  double* out);
+  void (*dot_f64)(const double* X, const int64_t* rows, int64_t n, int64_t d, const double* w,
+                  double* out);
+  void (*add_f32)(const float* X, const int64_t* rows, int64_t n, int64_t d, const double* g,
+                  double* sum);
+  void (*add_f64)(const double* X, const int64_t* rows, int64_t n, int64_t d, const double* g,
+                  double* sum);
+};
+
+namespace baseline {
+extern const Kernels kernels;
+}
+namespace avx2 {
+extern const Kernels kernels;
+}
+namespace avx512 {
+extern const Kernels kernels;
+}
+
+}  // namespace robirank

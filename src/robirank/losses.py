@@ -1,0 +1,288 @@
+r"""The mathematics of the paper in one place: losses, transformations, and the loss of a list.
+
+Everything here is plain NumPy, written in the order of the formulas. It is what the native kernel
+is tested against, and what one reads to know what is computed. Logarithms are to base 2, as in
+*Ranking via Robust Binary Classification* (Yun, Raman, Vishwanathan; NeurIPS 2014).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+__all__ = [
+    "RHOS",
+    "ListLoss",
+    "Rho",
+    "RhoName",
+    "list_loss",
+    "rank",
+    "rank_loss",
+    "rho1",
+    "rho1_prime",
+    "rho2",
+    "rho2_prime",
+    "sigma0",
+    "sigma0_prime",
+    "sigma1",
+    "sigma1_prime",
+    "sigma2",
+    "sigma2_prime",
+    "xi",
+    "xi_bound",
+]
+
+Floats = NDArray[np.float64]
+RhoName = Literal["log", "identity", "type2"]
+
+LN2 = float(np.log(2.0))
+
+
+def sigma0(t: ArrayLike) -> Floats:
+    r"""Logistic loss, :math:`\sigma_0(t) = \log_2(1 + 2^{-t})` (paper, section 2).
+
+    An upper bound of the 0-1 loss I(t < 0), convex, never overflows.
+
+    Examples
+    --------
+    >>> sigma0([0.0, -1e6]).tolist()
+    [1.0, 1000000.0]
+    """
+    return np.logaddexp2(0.0, -np.asarray(t, dtype=np.float64))
+
+
+def sigma0_prime(t: ArrayLike) -> Floats:
+    r"""Derivative :math:`\sigma_0'(t) = -1 / (1 + 2^t)`.
+
+    Examples
+    --------
+    >>> float(sigma0_prime(0.0))
+    -0.5
+    """
+    return -np.asarray(expit(-np.asarray(t, dtype=np.float64) * LN2))
+
+
+def rho1(t: ArrayLike) -> Floats:
+    r"""Type-I transformation, :math:`\rho_1(t) = \log_2(t + 1)` (paper, equation 2).
+
+    Examples
+    --------
+    >>> rho1([0.0, 1.0, 3.0]).tolist()
+    [0.0, 1.0, 2.0]
+    """
+    return np.log1p(np.asarray(t, dtype=np.float64)) / LN2
+
+
+def rho1_prime(t: ArrayLike) -> Floats:
+    r"""Derivative :math:`\rho_1'(t) = 1 / (\ln 2 \, (t + 1))`."""
+    return 1.0 / (LN2 * (np.asarray(t, dtype=np.float64) + 1.0))
+
+
+def _rho1_second(t: ArrayLike) -> Floats:
+    return -1.0 / (LN2 * (np.asarray(t, dtype=np.float64) + 1.0) ** 2)
+
+
+def rho2(t: ArrayLike) -> Floats:
+    r"""Type-II transformation, :math:`\rho_2(t) = 1 - 1 / \log_2(t + 2)` (paper, equation 2).
+
+    With t the rank of an item (from 0), :math:`1 - \rho_2(t)` is the discount of DCG.
+
+    Examples
+    --------
+    >>> rho2([0.0, 2.0]).tolist()
+    [0.0, 0.5]
+    """
+    # 1 - 1/L = (L - 1)/L, and L - 1 = log2(1 + t/2) keeps its digits where t is small.
+    t = np.asarray(t, dtype=np.float64)
+    above_one = np.log1p(t / 2.0) / LN2
+    return above_one / (1.0 + above_one)
+
+
+def rho2_prime(t: ArrayLike) -> Floats:
+    r"""Derivative :math:`\rho_2'(t) = 1 / (\ln 2 \, (t + 2) \log_2^2(t + 2))`."""
+    t = np.asarray(t, dtype=np.float64)
+    return 1.0 / (LN2 * (t + 2.0) * np.log2(t + 2.0) ** 2)
+
+
+def _rho2_second(t: ArrayLike) -> Floats:
+    t = np.asarray(t, dtype=np.float64)
+    log = np.log2(t + 2.0)
+    return -(1.0 + 2.0 / (LN2 * log)) / (LN2 * ((t + 2.0) * log) ** 2)
+
+
+def sigma1(t: ArrayLike) -> Floats:
+    r"""Type-I robust loss, :math:`\sigma_1(t) = \rho_1(\sigma_0(t))` (paper, equation 3).
+
+    It grows without bound as :math:`t \to -\infty`, but its slope vanishes.
+    """
+    return rho1(sigma0(t))
+
+
+def sigma1_prime(t: ArrayLike) -> Floats:
+    r"""Derivative :math:`\sigma_1'(t) = \rho_1'(\sigma_0(t))\,\sigma_0'(t)`."""
+    return rho1_prime(sigma0(t)) * sigma0_prime(t)
+
+
+def sigma2(t: ArrayLike) -> Floats:
+    r"""Type-II robust loss, :math:`\sigma_2(t) = \rho_2(\sigma_0(t))` (paper, equation 3).
+
+    It converges to 1 as :math:`t \to -\infty`: the loss gives up on hopeless points.
+    """
+    return rho2(sigma0(t))
+
+
+def sigma2_prime(t: ArrayLike) -> Floats:
+    r"""Derivative :math:`\sigma_2'(t) = \rho_2'(\sigma_0(t))\,\sigma_0'(t)`."""
+    return rho2_prime(sigma0(t)) * sigma0_prime(t)
+
+
+@dataclass(frozen=True)
+class Rho:
+    """A transformation ρ of a list's sum of losses, with its first two derivatives."""
+
+    value: Callable[[ArrayLike], Floats]
+    prime: Callable[[ArrayLike], Floats]
+    second: Callable[[ArrayLike], Floats]
+
+
+RHOS: dict[RhoName, Rho] = {
+    "log": Rho(rho1, rho1_prime, _rho1_second),
+    "identity": Rho(
+        lambda t: np.asarray(t, dtype=np.float64),
+        lambda t: np.ones_like(np.asarray(t, dtype=np.float64)),
+        lambda t: np.zeros_like(np.asarray(t, dtype=np.float64)),
+    ),
+    "type2": Rho(rho2, rho2_prime, _rho2_second),
+}
+"""``log`` is RoBiRank (Type-I), ``type2`` the bound tight to DCG, ``identity`` the basic model."""
+
+
+def xi(t: ArrayLike) -> Floats:
+    r"""The ξ that makes the linear bound tight, :math:`\xi = 1 / (t + 1)` (paper, ξ-step)."""
+    return 1.0 / (np.asarray(t, dtype=np.float64) + 1.0)
+
+
+def xi_bound(t: ArrayLike, xi: ArrayLike) -> Floats:
+    r"""Linear bound :math:`\rho_1(t) \le -\log_2 \xi + (\xi (t + 1) - 1) / \ln 2` (equation 13).
+
+    It holds for every :math:`\xi > 0`, with equality at :math:`\xi = 1 / (t + 1)`.
+
+    Examples
+    --------
+    >>> float(xi_bound(3.0, 0.25)), float(rho1(3.0))
+    (2.0, 2.0)
+    """
+    t = np.asarray(t, dtype=np.float64)
+    xi = np.asarray(xi, dtype=np.float64)
+    return -np.log2(xi) + (xi * (t + 1.0) - 1.0) / LN2
+
+
+def rank(scores: ArrayLike) -> NDArray[np.int64]:
+    r"""Rank of every item of one list, counted from 0: how many others score strictly more.
+
+    .. math:: \mathrm{rank}(y) = \sum_{y' \ne y} I(s_y - s_{y'} < 0)   \qquad (\text{equation 4})
+
+    Examples
+    --------
+    >>> rank([0.3, 0.9, 0.3]).tolist()
+    [1, 0, 1]
+    """
+    s = np.asarray(scores, dtype=np.float64)
+    return len(s) - np.searchsorted(np.sort(s), s, side="right")
+
+
+def rank_loss(scores: ArrayLike, weights: ArrayLike, rho: RhoName = "type2") -> float:
+    r"""Discrete loss of one list, :math:`\sum_y w_y \, \rho(\mathrm{rank}(y))`.
+
+    With ``rho="type2"`` this is the paper's L₂ (equation 9): the best possible sum of weights
+    minus DCG. With ``rho="identity"`` it is the basic model's L (equation 5).
+
+    Examples
+    --------
+    >>> rank_loss([2.0, 1.0, 0.0], weights=[0.0, 0.0, 3.0])    # 3 - 3 / log2(4)
+    1.5
+    """
+    return float(np.dot(np.asarray(weights, dtype=np.float64), RHOS[rho].value(rank(scores))))
+
+
+@dataclass(frozen=True)
+class ListLoss:
+    """Loss of one list with its derivatives by the scores.
+
+    Attributes
+    ----------
+    loss : float
+        Σ_y w_y ρ(t_y).
+    gradient : array of shape (n_items,)
+        Derivative of the loss by every score.
+    hessian : array of shape (n_items,)
+        Diagonal of the Hessian; entries may be negative, because ρ is concave.
+    majorant : array of shape (n_items,)
+        Diagonal of the Hessian of the bound that is linear in t (ξ fixed at its best value): the
+        Hessian without the term in ρ″. Never negative, hence what boosters should use.
+    t : array of shape (n_items,)
+        The inner sums; only those of items with a positive weight enter the loss.
+    """
+
+    loss: float
+    gradient: Floats
+    hessian: Floats
+    majorant: Floats
+    t: Floats
+
+
+def list_loss(scores: ArrayLike, weights: ArrayLike, rho: RhoName = "log") -> ListLoss:
+    r"""Loss of one list of items, with gradient and diagonal Hessian (paper, equation 11).
+
+    .. math::
+        \sum_y w_y \, \rho\Big(\underbrace{\sum_{y' \ne y} \sigma_0(s_y - s_{y'})}_{t_y}\Big),
+        \qquad w_y = c_x \, v(W_{xy})
+
+    Only items with :math:`w_y > 0` are outer terms; the inner sum runs over every other item.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_items,)
+        The scores of the items of one context.
+    weights : array-like of shape (n_items,)
+        :math:`c_x v(W_{xy}) \ge 0`.
+    rho : {"log", "identity", "type2"}
+        The transformation of the inner sum.
+
+    Examples
+    --------
+    >>> one_pair = list_loss([0.0, 0.0], weights=[1.0, 0.0])    # log2(1 + σ0(0)) = log2(2)
+    >>> one_pair.loss, one_pair.gradient.round(4).tolist()
+    (1.0, [-0.3607, 0.3607])
+    """
+    s = np.asarray(scores, dtype=np.float64)
+    w = np.asarray(weights, dtype=np.float64)
+    relevant = np.flatnonzero(w > 0)
+    difference = s[relevant, None] - s[None, :]
+    other = np.arange(len(s))[None, :] != relevant[:, None]
+
+    terms = np.where(other, sigma0(difference), 0.0)
+    slope = np.where(other, -sigma0_prime(difference), 0.0)  # ∂t_y/∂s_y' for y' ≠ y
+    bend = LN2 * slope * (1.0 - slope)
+    inner = terms.sum(axis=1)
+    by_self = slope.sum(axis=1)  # −∂t_y/∂s_y
+
+    first = w[relevant] * RHOS[rho].prime(inner)
+    second = w[relevant] * RHOS[rho].second(inner)
+
+    gradient = first @ slope
+    np.subtract.at(gradient, relevant, first * by_self)
+    majorant = first @ bend
+    np.add.at(majorant, relevant, first * bend.sum(axis=1))
+    hessian = majorant + second @ slope**2
+    np.add.at(hessian, relevant, second * by_self**2)
+
+    t = np.zeros_like(s)
+    t[relevant] = inner
+    loss = float(np.dot(w[relevant], RHOS[rho].value(inner)))
+    return ListLoss(loss, gradient, hessian, majorant, t)

@@ -1,0 +1,20 @@
+"""Fixtures shared by all tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("robirank", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("robirank")
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with the real data sets; tests that need it are skipped where it is missing."""
+    root = Path(__file__).resolve().parents[1]
+    folder = Path(os.environ.get("ROBIRANK_DATA", root.parent / "shared" / "data"))
+    if not (folder / "letor").is_dir():
+        pytest.skip(f"real data sets not found at {folder} (set ROBIRANK_DATA to their folder)")
+    return folder
