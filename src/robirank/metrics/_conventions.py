@@ -1,0 +1,132 @@
+"""What programs disagree on when they say "NDCG", written down as four choices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+GainName: TypeAlias = Literal["exp", "linear"]
+Gain: TypeAlias = GainName | Callable[[FloatArray], FloatArray]
+Discount: TypeAlias = Literal["log2", "letor"]
+Ties: TypeAlias = Literal["first", "last", "best", "worst", "average"]
+Empty: TypeAlias = Literal["zero", "one", "skip"]
+
+EMPTY_VALUE: Mapping[str, float] = {"zero": 0.0, "one": 1.0, "skip": float("nan")}
+
+
+def _check(name: str, value: object, allowed: tuple[str, ...], also: str = "") -> None:
+    if not isinstance(value, str) or value not in allowed:
+        known = ", ".join(map(repr, allowed))
+        raise ValueError(f"{name}={value!r} is unknown; use one of {known}{also}")
+
+
+@dataclass(frozen=True)
+class Convention:
+    r"""The choices that decide what a ranking measure counts.
+
+    Attributes
+    ----------
+    gain : {"exp", "linear"} or callable
+        What a label ``r`` is worth: ``2**r - 1``, ``r`` itself, or what the callable makes of an
+        array of labels.
+    discount : {"log2", "letor"}
+        What a rank takes off: ``1/log2(rank + 1)``, or LETOR's 1, 1, 1/log2(3), 1/log2(4), …,
+        which leaves the first two ranks at full weight.
+    ties : {"first", "last", "best", "worst", "average"}
+        The order of rows with equal scores: as in the input, reverse to it, largest label first,
+        smallest label first, or the expectation over all orders, each equally likely.
+    empty : {"zero", "one", "skip"}
+        What a query without anything relevant scores; "skip" makes it NaN and leaves it out of
+        the mean.
+
+    Examples
+    --------
+    >>> Convention(gain="linear", empty="skip")
+    Convention(gain='linear', discount='log2', ties='average', empty='skip')
+    >>> Convention(ties="random")
+    Traceback (most recent call last):
+    ...
+    ValueError: ties='random' is unknown; use one of 'first', 'last', 'best', 'worst', 'average'
+    """
+
+    gain: Gain = "exp"
+    discount: Discount = "log2"
+    ties: Ties = "average"
+    empty: Empty = "zero"
+
+    def __post_init__(self) -> None:
+        if not callable(self.gain):
+            _check("gain", self.gain, get_args(GainName), " or a callable")
+        _check("discount", self.discount, get_args(Discount))
+        _check("ties", self.ties, get_args(Ties))
+        _check("empty", self.empty, get_args(Empty))
+
+
+#: The named conventions; read-only.
+CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
+    {
+        "standard": Convention("exp", "log2", "average", "zero"),
+        "letor": Convention("exp", "letor", "first", "zero"),
+        "trec": Convention("linear", "log2", "last", "zero"),
+        "lightgbm": Convention("exp", "log2", "first", "one"),
+    }
+)
+
+
+def resolve_convention(
+    convention: str | Convention,
+    *,
+    gain: Gain | None = None,
+    discount: Discount | None = None,
+    ties: Ties | None = None,
+    empty: Empty | None = None,
+) -> Convention:
+    """Look up a convention and put the arguments that are not None in place of its fields."""
+    if isinstance(convention, Convention):
+        base = convention
+    else:
+        _check("convention", convention, tuple(CONVENTIONS), " or a Convention")
+        base = CONVENTIONS[convention]
+    changes = {"gain": gain, "discount": discount, "ties": ties, "empty": empty}
+    return replace(base, **{k: v for k, v in changes.items() if v is not None})  # type: ignore[arg-type]
+
+
+def gains(y: FloatArray, gain: Gain) -> FloatArray:
+    """Turn the labels into gains."""
+    if gain == "linear":
+        return y
+    if gain == "exp":
+        if y.min() < 0:
+            bad = int(np.argmax(y < 0))
+            raise ValueError(
+                f"y must not be negative with gain='exp'; y[{bad}] is {y[bad]:g}"
+                " (clip the labels at 0, or pass a gain of your own)"
+            )
+        with np.errstate(over="ignore"):
+            values: FloatArray = np.exp2(y) - 1
+        source = "gain='exp'"
+    else:
+        assert callable(gain)
+        values = np.asarray(gain(y), dtype=np.float64)
+        if values.shape != y.shape:
+            raise ValueError(
+                f"gain must return one value for each of the {len(y)} labels it is given;"
+                f" got shape {values.shape}"
+            )
+        source = "gain"
+    if not np.isfinite(values).all():
+        bad = int(np.argmin(np.isfinite(values)))
+        raise ValueError(f"{source} is {values[bad]} for y[{bad}] = {y[bad]:g}; it must be finite")
+    return values
+
+
+def discounts(n: int, discount: Discount) -> FloatArray:
+    """Weights of the ranks 1 to n."""
+    ranks = np.arange(1, n + 1, dtype=np.float64)
+    return 1 / np.log2(ranks + 1 if discount == "log2" else np.maximum(ranks, 2))

@@ -1,0 +1,99 @@
+"""Several measures of one ranking, by name, with one sort."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from robirank.metrics._arguments import FULL_LIST
+from robirank.metrics._conventions import Convention, resolve_convention
+from robirank.metrics._gains import dcg_measure, mean_ndcg_measure, ndcg_measure
+from robirank.metrics._lists import Measure, RankedLists, Values, summary
+from robirank.metrics._relevant import (
+    average_precision_measure,
+    precision_measure,
+    recall_measure,
+)
+from robirank.metrics._stopping import err_measure, reciprocal_rank_measure
+
+_MEASURES: Mapping[str, Callable[[RankedLists, Convention], Measure]] = {
+    "dcg": dcg_measure,
+    "ndcg": ndcg_measure,
+    "mean_ndcg": mean_ndcg_measure,
+    "precision": lambda lists, _: precision_measure(lists, 1),
+    "recall": lambda lists, _: recall_measure(lists, 1),
+    "map": lambda lists, _: average_precision_measure(lists, 1),
+    "mrr": lambda lists, _: reciprocal_rank_measure(lists, 1),
+    "err": lambda lists, _: err_measure(lists),
+}
+_ALIASES = {"p": "precision"}
+_WITHOUT_CUTOFF = {"mean_ndcg"}
+
+
+def evaluate_ranking(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    measures: str | Sequence[str] = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr"),
+    convention: str | Convention = "standard",
+    per_query: bool = False,
+) -> dict[str, Values]:
+    """Evaluate several measures at once.
+
+    Parameters
+    ----------
+    y, scores, qid : array-like of shape (n_rows,)
+        Labels, scores and query ids, as for :func:`ndcg`.
+    measures : sequence of str
+        Names such as "ndcg@10", "ndcg" (full list), "mean_ndcg", "p@5" or "precision@5",
+        "recall@20", "map", "map@100", "mrr", "mrr@10", "err@20", "dcg@3". Labels from 1 count as
+        relevant, and the largest label in ``y`` is the top grade of ERR; call the function of that
+        measure for anything else.
+    convention : str or Convention
+        As for :func:`ndcg`.
+    per_query : bool
+        Give arrays with one value a query, not means.
+
+    Returns
+    -------
+    dict
+        From each name, as it was given, to a float or to an array of shape (n_queries,).
+
+    Examples
+    --------
+    >>> evaluate_ranking([1, 0, 2], [3.0, 2.0, 1.0], measures=["p@2", "mrr", "dcg"])
+    {'p@2': 0.5, 'mrr': 1.0, 'dcg': 2.5}
+    """
+    names = [measures] if isinstance(measures, str) else list(measures)
+    parsed = {name: _parse(name) for name in names}
+    rule = resolve_convention(convention)
+    lists = RankedLists(y, scores, qid, ties=rule.ties)
+
+    # The cut-offs of a measure go together, so that NDCG@1, @5 and @10 are one pass.
+    cutoffs: dict[str, list[int]] = {}
+    for measure, k in parsed.values():
+        cutoffs.setdefault(measure, []).append(k)
+    requests = [(_MEASURES[m](lists, rule), np.array(ks)) for m, ks in cutoffs.items()]
+    tables = dict(zip(cutoffs, lists.table(requests, empty=rule.empty), strict=True))
+    return {
+        name: summary(tables[m][:, [cutoffs[m].index(k)]], single=True, per_query=per_query)
+        for name, (m, k) in parsed.items()
+    }
+
+
+def _parse(name: str) -> tuple[str, int]:
+    """Split "ndcg@10" into measure and cut-off."""
+    match = re.fullmatch(r"([a-z_]+)(?:@([1-9][0-9]{0,17}))?", str(name).strip().lower())
+    if match:
+        measure = _ALIASES.get(match[1], match[1])
+        if measure in _MEASURES and not (match[2] and measure in _WITHOUT_CUTOFF):
+            return measure, int(match[2] or FULL_LIST)
+    known = ", ".join([*_MEASURES, *_ALIASES])
+    raise ValueError(
+        f"measures contains {name!r}; known are {known}, each alone (full list) or with a cut-off"
+        f" from 1 as in 'ndcg@10' (not {', '.join(_WITHOUT_CUTOFF)})"
+    )

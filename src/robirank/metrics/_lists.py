@@ -1,0 +1,247 @@
+"""From rows to ranked lists: which row of a query stands at which rank.
+
+Queries of similar length are laid side by side in one matrix, a query a line, and sorted line by
+line. That is several times faster than one sort of all rows by query and score (short sorts, and
+they stay in cache), there is no Python loop over queries, and what runs along a list (ranks,
+cumulative sums) is a matrix operation that cannot mix two queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from robirank._queries import Queries, group_queries
+from robirank.metrics._arguments import Cutoffs, IntArray, check_cutoffs, check_vector
+from robirank.metrics._conventions import EMPTY_VALUE, Empty, FloatArray, Ties
+
+#: A float, or an array where several cut-offs or one value a query were asked for. (Spelled with
+#: Any so that a caller who knows which one it is need not say so to the type checker.)
+Values: TypeAlias = float | Any
+_CELLS = 1 << 18  # of one block: a few matrices of this many numbers fit into cache
+
+
+@dataclass(frozen=True)
+class TieGroups:
+    """Runs of equal scores in a block, which is read as one long line for the purpose.
+
+    Rows without a tie are groups of one; the padding at the end of a list is a group, too.
+    """
+
+    starts: IntArray
+    sizes: IntArray
+    shape: tuple[int, int]
+
+    def sums(self, matrix: FloatArray) -> FloatArray:
+        """Sum over each group."""
+        return np.add.reduceat(matrix.ravel(), self.starts)
+
+    def spread(self, values: NDArray[Any]) -> FloatArray:
+        """Give each place the value of its group."""
+        return np.repeat(values, self.sizes).reshape(self.shape)
+
+    @cached_property
+    def within(self) -> FloatArray:
+        """How many rows of its own group stand before each place in the order of the block."""
+        return np.arange(self.shape[0] * self.shape[1]).reshape(self.shape) - self.spread(
+            self.starts
+        )
+
+
+@dataclass(frozen=True)
+class Block:
+    """Ranked lists of similar length, one a line.
+
+    Attributes
+    ----------
+    queries : array of shape (n_lists,)
+        The numbers of the queries.
+    sizes : array of shape (n_lists,)
+        How many rows each has.
+    rows : array of shape (n_lists, width)
+        ``rows[i, r]`` is the row at rank ``r + 1``; padding points behind the last row.
+    groups : TieGroups, or None
+        Only where ties are to be averaged and there are some.
+    """
+
+    queries: IntArray
+    sizes: IntArray
+    rows: IntArray
+    groups: TieGroups | None
+
+    def width(self, cutoffs: IntArray) -> int:
+        """How many ranks are looked at."""
+        return min(self.rows.shape[1], int(cutoffs.max()))
+
+    def ranks(self, width: int) -> FloatArray:
+        """Count the ranks 1 to ``width``."""
+        return np.arange(1, width + 1, dtype=np.float64)
+
+    def expected(self, padded: FloatArray, width: int) -> FloatArray:
+        """Take the expected value at each of the first ``width`` ranks, from one value a row."""
+        if self.groups is None:
+            return padded[self.rows[:, :width]]
+        means = self.groups.sums(padded[self.rows]) / self.groups.sizes
+        return self.groups.spread(means)[:, :width]
+
+    def totals(self, padded: FloatArray) -> FloatArray:
+        """Sum over each list, as a column."""
+        return padded[self.rows].sum(axis=1, keepdims=True)
+
+    def at(self, cumulative: FloatArray, cutoffs: IntArray) -> FloatArray:
+        """Pick the columns that belong to the cut-offs; a short list ends where it ends."""
+        last = np.minimum(cutoffs, self.sizes[:, None]) - 1
+        return np.take_along_axis(cumulative, last, axis=1)
+
+
+#: Maps a block and cut-offs to an array of shape (n_lists, n_cutoffs); NaN: nothing relevant.
+Measure: TypeAlias = Callable[[Block, IntArray], FloatArray]
+
+
+class RankedLists:
+    """Labels and scores, checked and grouped by query, with a rule for ties."""
+
+    def __init__(
+        self,
+        y: ArrayLike,
+        scores: ArrayLike,
+        qid: ArrayLike | None,
+        *,
+        ties: Ties,
+        ids: ArrayLike | None = None,
+    ) -> None:
+        self.y = check_vector("y", y)
+        self.scores = check_vector("scores", scores)
+        if len(self.y) == 0:
+            raise ValueError("y is empty; there is nothing to measure")
+        if len(self.scores) != len(self.y):
+            raise ValueError(
+                f"scores must hold one score for each of the {len(self.y)} labels in y;"
+                f" got {len(self.scores)}"
+            )
+        self.queries: Queries = group_queries(qid, len(self.y))
+        self.ties = ties
+        self.ids = None if ids is None else self._check_ids(ids)
+
+    def _check_ids(self, ids: ArrayLike) -> NDArray[Any]:
+        if self.ties not in ("first", "last"):
+            raise ValueError(
+                f"ids only matter with ties='first' (ascending ids) or ties='last' (descending"
+                f" ids); got ties={self.ties!r}"
+            )
+        names = np.asarray(ids)
+        if names.shape != self.y.shape:
+            raise ValueError(
+                f"ids must hold one id for each of the {len(self.y)} rows; got shape {names.shape}"
+            )
+        # As trec_eval does, so that 10 comes before 9. Bytes already compare like that.
+        return names if names.dtype.kind == "S" else names.astype(str)
+
+    def table(
+        self, requests: Sequence[tuple[Measure, IntArray]], *, empty: Empty
+    ) -> list[FloatArray]:
+        """Evaluate measures, each at its cut-offs: arrays of shape (n_queries, n_cutoffs)."""
+        tables = [np.empty((len(self.queries), len(cutoffs))) for _, cutoffs in requests]
+        for block in self.blocks():
+            for table, (measure, cutoffs) in zip(tables, requests, strict=True):
+                table[block.queries] = measure(block, cutoffs)
+        for table in tables:
+            table[np.isnan(table)] = EMPTY_VALUE[empty]
+        return tables
+
+    def blocks(self) -> Iterator[Block]:
+        """All queries as blocks of ranked lists."""
+        keys = np.append(-self.scores, np.inf)
+        for queries, rows, sizes in self._unranked():
+            found = keys[rows]
+            order = np.argsort(found, axis=1)
+            found = np.take_along_axis(found, order, axis=1)
+            same = found[:, 1:] == found[:, :-1]
+            tied = (same & (found[:, 1:] < np.inf)).any(axis=1)
+            ranked = np.take_along_axis(rows, order, axis=1)
+            groups = None
+            if tied.any():
+                if self.ties == "average":
+                    groups = _tie_groups(same)
+                else:
+                    ranked[tied] = self._break_ties(rows[tied], keys)
+            yield Block(queries, sizes, ranked, groups)
+
+    def _unranked(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+        """Give queries, their rows (a query a line, in input order, padded) and their sizes."""
+        n_rows, all_sizes, offsets = len(self.y), self.queries.sizes, self.queries.offsets
+        order = None if self.queries.order is None else np.append(self.queries.order, n_rows)
+        for queries in batches(all_sizes):
+            sizes = all_sizes[queries]
+            columns = np.arange(sizes.max())
+            places = offsets[queries][:, None] + columns
+            if sizes.min() < len(columns):
+                places[columns >= sizes[:, None]] = n_rows
+            yield queries, places if order is None else order[places], sizes
+
+    def _break_ties(self, rows: IntArray, keys: FloatArray) -> IntArray:
+        """Rank rows by score, and those of equal score by the rule."""
+        if self.ties == "last":
+            rows = rows[:, ::-1]
+        known = np.minimum(rows, len(self.y) - 1)  # the padding ends up last whatever it holds
+        second: NDArray[Any] | None = None
+        if self.ids is not None:
+            codes = np.unique(self.ids[known], return_inverse=True)[1].reshape(rows.shape)
+            second = -codes if self.ties == "last" else codes
+        elif self.ties in ("best", "worst"):
+            second = -self.y[known] if self.ties == "best" else self.y[known]
+        if second is not None:
+            rows = np.take_along_axis(rows, np.argsort(second, axis=1, kind="stable"), axis=1)
+        return np.take_along_axis(rows, np.argsort(keys[rows], axis=1, kind="stable"), axis=1)
+
+
+def report(
+    lists: RankedLists, measure: Measure, k: Cutoffs, *, empty: Empty, per_query: bool
+) -> Values:
+    """Evaluate one measure and give the result the shape that ``k`` and ``per_query`` ask for."""
+    cutoffs, single = check_cutoffs(k)
+    (table,) = lists.table([(measure, cutoffs)], empty=empty)
+    return summary(table, single=single, per_query=per_query)
+
+
+def summary(table: FloatArray, *, single: bool, per_query: bool) -> Values:
+    """Reduce (n_queries, n_cutoffs) to what was asked for; NaN is left out of means."""
+    if single:
+        table = table[:, 0]
+    if per_query:
+        return table
+    counted = ~np.isnan(table)
+    with np.errstate(invalid="ignore"):  # 0/0 where every query is skipped: NaN
+        means = np.where(counted, table, 0).sum(axis=0) / counted.sum(axis=0)
+    return float(means) if single else means
+
+
+def pad(values: NDArray[Any]) -> FloatArray:
+    """One value a row, and the 0 that the padding of a block points at."""
+    return np.append(values, 0).astype(np.float64, copy=False)
+
+
+def batches(sizes: IntArray) -> Iterator[IntArray]:
+    """Split lists into batches of similar length: the longest at most twice the shortest."""
+    by_size = np.argsort(sizes, kind="stable")
+    ascending = sizes[by_size]
+    begin = 0
+    while begin < len(by_size):
+        widest = 2 * int(ascending[begin])
+        similar = int(np.searchsorted(ascending, widest, side="right"))
+        end = min(similar, begin + max(1, _CELLS // widest))
+        yield by_size[begin:end]
+        begin = end
+
+
+def _tie_groups(same: NDArray[np.bool_]) -> TieGroups:
+    """Tie groups from "this place has the score of the place before it"."""
+    first = np.ones((same.shape[0], same.shape[1] + 1), dtype=bool)
+    first[:, 1:] = ~same
+    starts = np.flatnonzero(first)
+    return TieGroups(starts, np.diff(starts, append=first.size), first.shape)

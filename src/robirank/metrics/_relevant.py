@@ -1,0 +1,207 @@
+"""Measures of binary relevance that count the relevant rows at the top."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from robirank.metrics._arguments import FULL_LIST, Cutoffs, IntArray
+from robirank.metrics._conventions import Convention, Empty, FloatArray, Ties, resolve_convention
+from robirank.metrics._lists import (
+    Block,
+    Measure,
+    RankedLists,
+    Values,
+    pad,
+    report,
+)
+
+
+def precision(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    k: Cutoffs = None,
+    relevant_from: float = 1,
+    convention: str | Convention = "standard",
+    ties: Ties | None = None,
+    empty: Empty | None = None,
+    ids: ArrayLike | None = None,
+    per_query: bool = False,
+) -> Values:
+    r"""Share of relevant rows among the first ``k``.
+
+    .. math:: \mathrm{P@}k = \frac{1}{k} \, |\{r \le k : y_{(r)} \text{ relevant}\}|
+
+    The divisor is always ``k``, also for a list shorter than that: what is not there is not
+    relevant, as in trec_eval and LETOR. With ``k=None`` it is the length of the list.
+
+    Parameters
+    ----------
+    relevant_from : float
+        Labels of at least this count as relevant.
+    y, scores, qid, k, convention, ties, empty, ids, per_query
+        As for :func:`ndcg`; of the convention, only ``ties`` and ``empty`` matter. ``empty`` is
+        what a query without relevant rows scores, here as everywhere; "zero" is what the formula
+        says.
+
+    Examples
+    --------
+    >>> precision([1, 0, 2], [3.0, 2.0, 1.0], k=2)
+    0.5
+    >>> precision([1, 0, 2], [3.0, 2.0, 1.0], k=[1, 3, 10], relevant_from=2).tolist()
+    [0.0, 0.3333333333333333, 0.1]
+    """
+    rule = resolve_convention(convention, ties=ties, empty=empty)
+    lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
+    measure = precision_measure(lists, relevant_from)
+    return report(lists, measure, k, empty=rule.empty, per_query=per_query)
+
+
+def recall(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    k: Cutoffs = None,
+    relevant_from: float = 1,
+    convention: str | Convention = "standard",
+    ties: Ties | None = None,
+    empty: Empty | None = None,
+    ids: ArrayLike | None = None,
+    per_query: bool = False,
+) -> Values:
+    r"""Share of the relevant rows that are among the first ``k``.
+
+    .. math:: \mathrm{R@}k = \frac{|\{r \le k : y_{(r)} \text{ relevant}\}|}
+        {|\{r : y_{(r)} \text{ relevant}\}|}
+
+    The arguments are those of :func:`precision`.
+
+    Examples
+    --------
+    >>> recall([1, 0, 2], [3.0, 2.0, 1.0], k=2)
+    0.5
+    """
+    rule = resolve_convention(convention, ties=ties, empty=empty)
+    lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
+    measure = recall_measure(lists, relevant_from)
+    return report(lists, measure, k, empty=rule.empty, per_query=per_query)
+
+
+def average_precision(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    k: Cutoffs = None,
+    relevant_from: float = 1,
+    convention: str | Convention = "standard",
+    ties: Ties | None = None,
+    empty: Empty | None = None,
+    ids: ArrayLike | None = None,
+    per_query: bool = False,
+) -> Values:
+    r"""Average precision; its mean over queries is MAP.
+
+    .. math:: \mathrm{AP@}k = \frac{1}{R} \sum_{r \le k,\; y_{(r)} \text{ relevant}} \mathrm{P@}r
+
+    where :math:`R` counts the relevant rows of the *full* list, also with a cut-off (as
+    trec_eval's ``map_cut``; some programs divide by ``min(R, k)``). Under ``ties="average"`` this
+    is the exact expectation [1]_: in a group of :math:`m` ties, :math:`c` of them relevant, with
+    :math:`s` rows and :math:`b` relevant rows before it, the :math:`j`-th place adds
+
+    .. math:: \frac{c}{m} \cdot \frac{b + 1 + (j-1) \frac{c-1}{m-1}}{s + j}
+
+    The arguments are those of :func:`precision`.
+
+    References
+    ----------
+    .. [1] McSherry and Najork, "Computing information retrieval performance measures efficiently
+       in the presence of tied scores", ECIR 2008.
+
+    Examples
+    --------
+    Relevant at the ranks 1 and 3, where the precision is 1 and 2/3.
+
+    >>> average_precision([1, 0, 2], [3.0, 2.0, 1.0])
+    0.8333333333333333
+
+    Tied, the one relevant row is at rank 1 or at rank 2: (1 + 1/2) / 2.
+
+    >>> average_precision([0, 1], [1.0, 1.0])
+    0.75
+    """
+    rule = resolve_convention(convention, ties=ties, empty=empty)
+    lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
+    measure = average_precision_measure(lists, relevant_from)
+    return report(lists, measure, k, empty=rule.empty, per_query=per_query)
+
+
+def precision_measure(lists: RankedLists, relevant_from: float) -> Measure:
+    """Precision of a block."""
+    padded = pad(relevant(lists, relevant_from))
+
+    def measure(block: Block, cutoffs: IntArray) -> FloatArray:
+        divisors = np.where(cutoffs == FULL_LIST, block.sizes[:, None], cutoffs)
+        values = _found(block, padded, cutoffs) / divisors
+        return np.where(block.totals(padded) > 0, values, np.nan)
+
+    return measure
+
+
+def recall_measure(lists: RankedLists, relevant_from: float) -> Measure:
+    """Recall of a block."""
+    padded = pad(relevant(lists, relevant_from))
+
+    def measure(block: Block, cutoffs: IntArray) -> FloatArray:
+        with np.errstate(invalid="ignore"):
+            return _found(block, padded, cutoffs) / block.totals(padded)
+
+    return measure
+
+
+def average_precision_measure(lists: RankedLists, relevant_from: float) -> Measure:
+    """Average precision of a block."""
+    padded = pad(relevant(lists, relevant_from))
+
+    def measure(block: Block, cutoffs: IntArray) -> FloatArray:
+        width = block.width(cutoffs)
+        if block.groups is None:
+            hits = padded[block.rows[:, :width]]
+            terms = hits * np.cumsum(hits, axis=1)
+        else:
+            terms = _tied_hits_and_ranks(block, padded)[:, :width]
+        sums = block.at(np.cumsum(terms / block.ranks(width), axis=1), cutoffs)
+        with np.errstate(invalid="ignore"):
+            return sums / block.totals(padded)
+
+    return measure
+
+
+def relevant(lists: RankedLists, relevant_from: float) -> FloatArray:
+    """1 for relevant rows, 0 for others."""
+    if not isinstance(relevant_from, Real) or not np.isfinite(relevant_from):
+        raise ValueError(f"relevant_from={relevant_from!r} must be a finite number, such as 1")
+    return (lists.y >= relevant_from).astype(np.float64)
+
+
+def _found(block: Block, padded: FloatArray, cutoffs: IntArray) -> FloatArray:
+    """Count the expected relevant rows up to each cut-off."""
+    hits = block.expected(padded, block.width(cutoffs))
+    return block.at(np.cumsum(hits, axis=1), cutoffs)
+
+
+def _tied_hits_and_ranks(block: Block, padded: FloatArray) -> FloatArray:
+    """Take the expectation of "relevant here" times "relevant up to here" at each place."""
+    groups = block.groups
+    assert groups is not None
+    hits = padded[block.rows]
+    count = groups.spread(groups.sums(hits))
+    size = groups.spread(groups.sizes)
+    before = groups.spread((np.cumsum(hits, axis=1) - hits).ravel()[groups.starts])
+    others = groups.within * (count - 1) / np.maximum(size - 1, 1)
+    return count / size * (before + 1 + others)
