@@ -231,13 +231,12 @@ nb::tuple linear(Matrix<T> X, std::optional<Vector<int64_t>> rows, Vector<int64_
                  Vector<int64_t> starts, Vector<int32_t> relevant, Vector<double> weight,
                  Vector<double> w, int rho, int method, int n_threads) {
   const int64_t n_rows = X.shape(0), d = X.shape(1);
-  const Batch batch = check_batch(offsets, starts, relevant, weight, n_rows);
+  const int64_t n_places = rows ? rows->shape(0) : n_rows;
+  const Batch batch = check_batch(offsets, starts, relevant, weight, n_places);
   if (static_cast<int64_t>(w.shape(0)) != d)
     throw std::invalid_argument("w must have one entry a column of X");
-  if (rows && static_cast<int64_t>(rows->shape(0)) != n_rows)
-    throw std::invalid_argument("rows must have one entry a row of X");
   const int64_t* order = rows ? rows->data() : nullptr;
-  for (int64_t i = 0; order && i < n_rows; ++i)
+  for (int64_t i = 0; order && i < n_places; ++i)
     if (order[i] < 0 || order[i] >= n_rows) throw std::invalid_argument("rows is out of range");
   double total = 0.0;
   auto gradient = allocate<double>(d);

@@ -1,0 +1,1 @@
+"""Rankers over feature vectors: one method a file, one small base."""

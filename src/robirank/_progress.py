@@ -1,0 +1,55 @@
+"""A progress line for fits that take long."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+
+class FitProgress:
+    """Shows iteration, loss and time left on a terminal; costs nothing when it is off.
+
+    Examples
+    --------
+    >>> with FitProgress(False, total=10, title="fit") as progress:
+    ...     progress.update(1, loss=0.5)
+    """
+
+    def __init__(self, show: bool, *, total: int, title: str) -> None:
+        self._show = show
+        self._total = total
+        self._title = title
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> FitProgress:
+        if self._show:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=24),
+                TextColumn("iteration {task.completed}/{task.total}"),
+                TextColumn("{task.fields[status]}"),
+                TimeElapsedColumn(),
+                console=Console(stderr=True),
+            )
+            self._task = self._bar.add_task(self._title, total=self._total, status="")
+            self._bar.start()
+        return self
+
+    def update(self, iteration: int, **figures: float) -> None:
+        """Report where the fit stands, with a few figures by name."""
+        if self._bar is not None:
+            status = "  ".join(f"{name} {value:.6g}" for name, value in figures.items())
+            self._bar.update(self._task, completed=iteration, status=status)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()

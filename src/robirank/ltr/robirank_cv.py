@@ -1,0 +1,233 @@
+"""RoBiRank with its penalty chosen on held-out queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_random_state
+
+from robirank._queries import Queries
+from robirank.listwise import Gain, Metric, QueryWeight
+from robirank.losses import RhoName
+from robirank.ltr.base import LinearRanker
+from robirank.ltr.robirank import Init, RoBiRank
+from robirank.metrics import ndcg
+
+__all__ = ["RoBiRankCV"]
+
+DEFAULT_ALPHAS = tuple(float(a) for a in np.logspace(1, -5, 13))
+
+
+class RoBiRankCV(LinearRanker):
+    """RoBiRank along a path of penalties, the best one chosen by NDCG on held-out queries.
+
+    The path runs from the largest penalty to the smallest, each fit starting where the last one
+    ended. With ``fit(…, validation=(X, y, qid))`` the choice is made on those queries; otherwise by
+    cross-validation whose folds never split a query (documents are held out only where there is
+    a single query), followed by a fit on all queries. Of equally good penalties the largest is
+    taken.
+
+    Parameters
+    ----------
+    alphas : sequence of float, optional
+        The penalties to try; 10, 3.2, 1, … 1e-5 by default.
+    cv : int or scikit-learn splitter, default=5
+        The number of folds of queries, or a splitter that is given ``groups=qid``. Not used with
+        a validation set.
+    k : int or None, default=10
+        The choice is made by mean NDCG@k (None: the full list).
+    convention : str, default="standard"
+        The convention of that NDCG; see `robirank.metrics`.
+    rho, metric, gain, init, max_iter, tol, random_state, n_threads, verbose
+        As in `RoBiRank`; ``random_state`` also decides how queries fall into folds.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The chosen penalty.
+    alphas_ : array of shape (n_alphas,)
+        All penalties, largest first.
+    scores_ : array of shape (n_alphas, n_folds)
+        NDCG@k on the held-out queries (one column with a validation set).
+    best_score_ : float
+        The mean of ``scores_`` at ``alpha_``.
+    coef_, n_iter_, loss_curve_
+        Of the final model, as in `RoBiRank`.
+
+    Examples
+    --------
+    >>> from robirank import RoBiRankCV, make_ranking
+    >>> data = make_ranking(n_queries=40, n_features=5, random_state=0)
+    >>> model = RoBiRankCV(alphas=[100.0, 0.01], cv=3, random_state=0)
+    >>> model = model.fit(data.X, data.y, qid=data.qid)
+    >>> model.alpha_, model.scores_.shape
+    (0.01, (2, 3))
+    """
+
+    def __init__(
+        self,
+        alphas: Sequence[float] | None = None,
+        *,
+        cv: Any = 5,
+        k: int | None = 10,
+        convention: str = "standard",
+        rho: RhoName = "log",
+        metric: Metric = "ndcg",
+        gain: Gain = "exp",
+        init: Init = "zeros",
+        max_iter: int = 500,
+        tol: float = 1e-5,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.alphas = alphas
+        self.cv = cv
+        self.k = k
+        self.convention = convention
+        self.rho = rho
+        self.metric = metric
+        self.gain = gain
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: QueryWeight | None = None,
+        validation: Any = None,
+    ) -> Self:
+        """Choose the penalty and learn the weights.
+
+        Parameters
+        ----------
+        X, y, qid, sample_weight, query_weight
+            As in `RoBiRank.fit`.
+        validation : (X, y, qid) or RankingData, optional
+            Held-out queries for the choice.
+        """
+        self.alphas_ = self._check_alphas()
+        X, y, queries = self._check_fit(X, y, qid)
+        weights = (sample_weight, query_weight)
+        if validation is not None:
+            held_out = self._check_validation(validation)
+            models = self._path(X, y, queries, weights, self.alphas_)
+            scores = [[self._ndcg(m.coef_, *held_out)] for m in models]
+        else:
+            folds = self._folds(X, y, queries)
+            scores = np.transpose([self._fold_scores(X, y, fold, weights) for fold in folds])
+        self.scores_ = np.asarray(scores, dtype=np.float64)
+        means = self.scores_.mean(axis=1)
+        best = int(np.argmax(means))
+        if validation is None:
+            models = self._path(X, y, queries, weights, self.alphas_[: best + 1])
+        self.alpha_, self.best_score_ = float(self.alphas_[best]), float(means[best])
+        self.coef_ = models[best].coef_
+        self.n_iter_, self.loss_curve_ = models[best].n_iter_, models[best].loss_curve_
+        return self
+
+    def _check_alphas(self) -> NDArray[np.float64]:
+        alphas = np.array(DEFAULT_ALPHAS if self.alphas is None else self.alphas, dtype=np.float64)
+        if alphas.ndim != 1 or len(alphas) == 0 or not (np.isfinite(alphas) & (alphas >= 0)).all():
+            raise ValueError(
+                f"alphas must be a non-empty sequence of numbers >= 0; got {self.alphas!r}"
+            )
+        return np.unique(alphas)[::-1]
+
+    def _check_validation(self, validation: Any) -> tuple[Any, Any, Any]:
+        try:
+            X, y, qid = validation
+        except (TypeError, ValueError):
+            raise ValueError("validation must be (X, y, qid) or RankingData") from None
+        X = X if sp.issparse(X) else np.asarray(X)
+        if X.ndim != 2 or X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"validation must have the {self.n_features_in_} features of the training data; "
+                f"got shape {X.shape}"
+            )
+        return X, np.asarray(y), qid
+
+    def _path(
+        self, X: Any, y: Any, queries: Queries, weights: tuple[Any, Any], alphas: NDArray[Any]
+    ) -> list[RoBiRank]:
+        """One model a penalty, each started from the one before."""
+        start, models = self.init, []
+        for alpha in alphas:
+            model = RoBiRank(
+                float(alpha),
+                rho=self.rho,
+                metric=self.metric,
+                gain=self.gain,
+                init=start,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                random_state=self.random_state,
+                n_threads=self.n_threads,
+                verbose=self.verbose,
+            )
+            models.append(model._fit_queries(X, y, queries, *weights))
+            start = model.coef_
+        return models
+
+    def _ndcg(self, coef: NDArray[np.float64], X: Any, y: Any, qid: Any) -> float:
+        return float(ndcg(y, np.asarray(X @ coef), qid, k=self.k, convention=self.convention))
+
+    def _fold_scores(
+        self, X: Any, y: Any, fold: tuple[Queries, Queries], weights: tuple[Any, Any]
+    ) -> list[float]:
+        """NDCG on the held-out queries of the models fitted to the others."""
+        train, held_out = fold
+        rows, codes = held_out.rows(), held_out.codes()
+        models = self._path(X, y, train, weights, self.alphas_)
+        return [self._ndcg(m.coef_, X[rows], y[rows], codes) for m in models]
+
+    def _folds(self, X: Any, y: Any, queries: Queries) -> list[tuple[Queries, Queries]]:
+        """What each fold trains on and holds out: whole queries, or documents of a single one."""
+        parts = self._held_out(X, y, queries)
+        if len(queries) == 1:
+            everything = np.arange(queries.n_rows)
+            return [
+                (_one_query(queries, np.setdiff1d(everything, p)), _one_query(queries, p))
+                for p in parts
+            ]
+        everything = np.arange(len(queries))
+        return [(queries.take(np.setdiff1d(everything, p)), queries.take(p)) for p in parts]
+
+    def _held_out(self, X: Any, y: Any, queries: Queries) -> list[NDArray[np.int64]]:
+        """The numbers of the queries that each fold holds out, or rows if there is one query."""
+        single = len(queries) == 1
+        n, what = (queries.n_rows, "documents") if single else (len(queries), "queries")
+        if isinstance(self.cv, int | np.integer):
+            if not 2 <= self.cv <= n:
+                raise ValueError(
+                    f"cv must be between 2 and the number of {what} (n_samples = {n}); "
+                    f"got {self.cv}. Pass validation=(X, y, qid) to choose on a set of your own"
+                )
+            shuffled = check_random_state(self.random_state).permutation(n)
+            return [np.sort(part) for part in np.array_split(shuffled, self.cv)]
+        groups = queries.unsort(queries.codes())
+        folds = []
+        for _, test_rows in check_cv(self.cv).split(X, y, groups):
+            held_out = np.sort(test_rows) if single else np.unique(groups[test_rows])
+            if not single and queries.sizes[held_out].sum() != len(test_rows):
+                raise ValueError(f"cv={self.cv!r} splits a query; use a splitter such as GroupKFold")
+            folds.append(held_out)
+        return folds
+
+
+def _one_query(queries: Queries, places: NDArray[np.int64]) -> Queries:
+    offsets = np.array([0, len(places)], dtype=np.int64)
+    return Queries(queries.ids, offsets, queries.rows()[places])

@@ -1,0 +1,150 @@
+"""What every ranker over features promises, whatever the method."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from contract.rankers import RANKERS, expected_failures
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from robirank import load_model, make_ranking, save_model
+
+each_ranker = pytest.mark.parametrize("ranker", RANKERS, ids=repr)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_ranking(n_queries=60, n_docs=15, n_features=6, noise=0.2, random_state=0)
+
+
+@parametrize_with_checks(RANKERS, expected_failed_checks=expected_failures)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@each_ranker
+def test_learns_the_planted_ranking(ranker, data):
+    model = clone(ranker).fit(data.X, data.y, qid=data.qid)
+    fresh = make_ranking(n_queries=60, n_docs=15, n_features=6, noise=0.2, random_state=0)
+    assert model.score(fresh.X, fresh.y, qid=fresh.qid) > 0.75
+    untrained = np.random.default_rng(0).standard_normal(len(fresh))
+    from robirank.metrics import ndcg
+
+    assert ndcg(fresh.y, untrained, fresh.qid, k=10) < 0.6
+
+
+@each_ranker
+def test_order_and_names_of_queries_do_not_matter(ranker, data):
+    model = clone(ranker).fit(data.X, data.y, qid=data.qid)
+    names = np.array([f"q{q}" for q in data.qid], dtype=object)
+    shuffle = np.random.default_rng(1).permutation(len(data))
+    # Keep the order of first appearance: folds of a CV are drawn over queries in that order.
+    first = np.sort(np.unique(data.qid, return_index=True)[1])
+    shuffle = np.concatenate([first, [i for i in shuffle if i not in set(first)]])
+    other = clone(ranker).fit(data.X[shuffle], data.y[shuffle], qid=names[shuffle])
+    assert_allclose(other.predict(data.X), model.predict(data.X), rtol=1e-3, atol=1e-3)
+
+
+@each_ranker
+def test_same_seed_same_bits(ranker, data):
+    runs = [clone(ranker).fit(data.X, data.y, qid=data.qid).predict(data.X) for _ in range(2)]
+    assert_array_equal(runs[0], runs[1])
+
+
+@each_ranker
+def test_threads_do_not_change_a_bit(ranker, data):
+    if "n_threads" not in ranker.get_params():
+        pytest.skip(f"{type(ranker).__name__} runs on one thread")
+    runs = [
+        clone(ranker).set_params(n_threads=n).fit(data.X, data.y, qid=data.qid).predict(data.X)
+        for n in (1, 3)
+    ]
+    assert_array_equal(runs[0], runs[1])
+
+
+@each_ranker
+def test_sparse_features(ranker, data):
+    if not ranker.__sklearn_tags__().input_tags.sparse:
+        pytest.skip(f"{type(ranker).__name__} takes dense features only")
+    dense = clone(ranker).fit(data.X, data.y, qid=data.qid)
+    sparse = clone(ranker).fit(sp.csr_matrix(data.X), data.y, qid=data.qid)
+    assert_allclose(
+        sparse.predict(sp.csr_matrix(data.X)), dense.predict(data.X), rtol=1e-3, atol=1e-3
+    )
+
+
+@each_ranker
+def test_frame_keeps_feature_names(ranker, data):
+    frame = pd.DataFrame(data.X, columns=[f"feature {j}" for j in range(data.n_features)])
+    model = clone(ranker).fit(frame, data.y, qid=data.qid)
+    assert model.feature_names_in_.tolist() == list(frame.columns)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"feature 0": "other"}))
+
+
+@each_ranker
+def test_saved_model_predicts_the_same(ranker, data, tmp_path):
+    model = clone(ranker).fit(data.X, data.y, qid=data.qid)
+    save_model(model, tmp_path / "model.safetensors")
+    loaded = load_model(tmp_path / "model.safetensors")
+    assert type(loaded) is type(model)
+    assert_array_equal(loaded.predict(data.X), model.predict(data.X))
+
+
+@each_ranker
+def test_grid_search_over_groups(ranker, data):
+    with config_context(enable_metadata_routing=True):
+        routed = clone(ranker).set_fit_request(qid=True).set_score_request(qid=True)
+        grid = {"tol": [1e-2, 1e-3]}
+        search = GridSearchCV(routed, grid, cv=GroupKFold(3), error_score="raise")
+        search.fit(data.X, data.y, qid=data.qid, groups=data.qid)
+    assert search.best_score_ > 0.75
+
+
+@each_ranker
+def test_pipeline_with_a_scaler(ranker, data):
+    with config_context(enable_metadata_routing=True):
+        routed = clone(ranker).set_fit_request(qid=True).set_score_request(qid=True)
+        pipeline = make_pipeline(StandardScaler(), routed)
+        params = {"qid": data.qid, "groups": data.qid}
+        scores = cross_val_score(pipeline, data.X * 100, data.y, cv=GroupKFold(3), params=params)
+    assert scores.mean() > 0.75
+
+
+@each_ranker
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": np.full(900, -1.0)}, "label"),
+        ({"y": np.zeros(900)}, "no relevant document"),
+        ({"y": np.ones(899)}, "inconsistent numbers of samples"),
+        ({"qid": np.zeros(7)}, "one query id for each of the 900 rows"),
+        ({"qid": np.full(900, np.nan)}, "missing value"),
+    ],
+    ids=["negative labels", "nothing relevant", "short y", "short qid", "missing qid"],
+)
+def test_bad_input_gets_a_clear_error(ranker, data, change, message):
+    good = {"X": data.X, "y": data.y, "qid": data.qid}
+    case = good | change
+    with pytest.raises(ValueError, match=message):
+        clone(ranker).fit(case["X"], case["y"], qid=case["qid"])
+
+
+@each_ranker
+def test_bad_features_get_a_clear_error(ranker, data):
+    X = data.X.copy()
+    X[5, 2] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        clone(ranker).fit(X, data.y, qid=data.qid)
+    with pytest.raises(NotFittedError):
+        clone(ranker).predict(data.X)
+    model = clone(ranker).fit(data.X, data.y, qid=data.qid)
+    with pytest.raises(ValueError, match="features"):
+        model.predict(data.X[:, :3])
