@@ -5,3 +5,4 @@
 
 void bind_listwise(nanobind::module_& m);
 void bind_letor(nanobind::module_& m);
+void bind_ranksvm(nanobind::module_& m);

@@ -29,7 +29,7 @@ inline PairSums pair_block(const double* __restrict e, int n, double r, double* 
     if (kStore) h[j] = hj;
   }
   const double whole = static_cast<double>(exponents) - 1023.0 * n;
-  return {whole + log2(product), slope, bend};
+  return {whole + log2_fast(product), slope, bend};
 }
 
 template <bool kStore>
@@ -46,11 +46,10 @@ PairSums pair_sums(const double* e, int64_t n, double r, double* h) {
   return sums;
 }
 
-// The term of the item with itself, p = 1 up to rounding, is not part of t_y.
-inline PairSums without_self(PairSums sums, double p) {
-  const double h = p / (1.0 + p);
-  const double t = sums.log2_product - log2(1.0 + p);
-  return {t > 0.0 ? t : 0.0, sums.slope - h, sums.bend - h * (1.0 - h)};
+// The term of the item with itself is not part of t_y: there p = 1, up to the last bit.
+inline PairSums without_self(const PairSums& sums) {
+  const double t = sums.log2_product - 1.0;
+  return {t > 0.0 ? t : 0.0, sums.slope - 0.5, sums.bend - 0.25};
 }
 
 // What one relevant item adds to every other item's derivatives.
@@ -97,7 +96,7 @@ double direct_short(const List<T>& list, double centre, Rho rho, Hessian want,
     const double r = exp2_fast(centre - static_cast<double>(list.scores[y]));
     const PairSums all =
         answer.gradient ? pair_sums<true>(e, m, r, h) : pair_sums<false>(e, m, r, h);
-    const PairSums sums = without_self(all, e[y] * r);
+    const PairSums sums = without_self(all);
     const Outer outer = outer_term(rho, want, list.weight[i], sums.log2_product);
     loss += outer.loss;
     if (answer.t) answer.t[i] = sums.log2_product;
@@ -156,8 +155,7 @@ double direct_long(const List<T>& list, double centre, Rho rho, Hessian want,
     }
   }
   for (int64_t i = 0; i < k; ++i) {
-    const double self = exp2_fast(static_cast<double>(list.scores[list.relevant[i]]) - centre);
-    const PairSums sums = without_self({y.t[i], y.slope[i], y.bend[i]}, self * y.r[i]);
+    const PairSums sums = without_self({y.t[i], y.slope[i], y.bend[i]});
     y.t[i] = sums.log2_product;
     y.slope[i] = sums.slope;
     y.bend[i] = sums.bend;

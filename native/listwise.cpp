@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "arrays.h"
 #include "bindings.h"
 #include "kernels.h"
 
@@ -21,13 +22,6 @@ namespace nb = nanobind;
 using namespace robirank;
 
 namespace {
-
-template <class T>
-using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Result = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
 // ------------------------------------------------------------------------- instruction sets
 
@@ -66,18 +60,6 @@ double one_list(const List<double>& list, Rho rho, Method method, Hessian hessia
 }
 
 // ------------------------------------------------------------------------------- memory
-
-template <class T>
-std::unique_ptr<T[]> allocate(size_t n) {
-  return std::unique_ptr<T[]>(new T[std::max<size_t>(n, 1)]);  // left uninitialised
-}
-
-template <class T>
-Result<T> hand_over(std::unique_ptr<T[]> memory, size_t n) {
-  T* data = memory.release();
-  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-  return Result<T>(data, {n}, owner);
-}
 
 class ThreadScratch {
  public:
@@ -148,10 +130,6 @@ Batch check_batch(const Vector<int64_t>& offsets, const Vector<int64_t>& starts,
         throw std::invalid_argument("relevant must hold places within the list");
   }
   return batch;
-}
-
-int thread_count(int wanted, int64_t tasks) {
-  return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(wanted, tasks)));
 }
 
 template <class T>

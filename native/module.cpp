@@ -2,7 +2,8 @@
 #include "bindings.h"
 
 NB_MODULE(_core, m) {
-  m.doc() = "The native core of robirank: listwise kernel and LETOR reader.";
+  m.doc() = "The native core of robirank: listwise kernel, RankSVM and LETOR reader.";
   bind_listwise(m);
   bind_letor(m);
+  bind_ranksvm(m);
 }

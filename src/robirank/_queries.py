@@ -57,6 +57,17 @@ class Queries:
         rows[self.order] = values
         return rows
 
+    def rows(self) -> NDArray[np.int64]:
+        """The row at each place."""
+        return np.arange(self.n_rows, dtype=np.int64) if self.order is None else self.order
+
+    def take(self, which: NDArray[np.int64]) -> Queries:
+        """Keep the queries with the given numbers; rows keep theirs."""
+        sizes = self.sizes[which]
+        offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        places = np.repeat(self.offsets[which] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        return Queries(self.ids[which], offsets, self.rows()[places])
+
     def codes(self) -> NDArray[np.int64]:
         """The number of the query (0, 1, …) that each *place* belongs to."""
         return np.repeat(np.arange(len(self), dtype=np.int64), self.sizes)
@@ -68,7 +79,7 @@ def group_queries(qid: ArrayLike | None, n_rows: int) -> Queries:
     Parameters
     ----------
     qid : array-like of shape (n_rows,), or None
-        One id a row, of any type that compares for equality; None puts all rows into one query.
+        One id a row, of any hashable type, also mixed; None puts all rows into one query.
     n_rows : int
         How many rows there are; a ``qid`` of another length is an error.
 
@@ -78,16 +89,12 @@ def group_queries(qid: ArrayLike | None, n_rows: int) -> Queries:
     >>> q.ids.tolist(), q.offsets.tolist(), q.order.tolist()
     (['b', 'a'], [0, 2, 3], [0, 2, 1])
     """
-    if qid is None:
-        return Queries(np.zeros(1, dtype=np.int64), np.array([0, n_rows], dtype=np.int64), None)
-    ids = np.asarray(qid)
+    ids = np.zeros(n_rows, dtype=np.int64) if qid is None else as_ids(qid)
     if ids.ndim != 1 or len(ids) != n_rows:
         raise ValueError(
             f"qid must hold one query id for each of the {n_rows} rows; got shape {ids.shape}"
         )
-    if ids.dtype.kind == "f" and np.isnan(ids).any():
-        raise ValueError("qid contains NaN; every row needs a query id")
-    if ids.dtype == object and any(i is None or i != i for i in ids):
+    if _any_missing(ids):
         raise ValueError("qid contains a missing value (None or NaN); every row needs a query id")
     if n_rows == 0:
         return Queries(ids, np.zeros(1, dtype=np.int64), None)
@@ -110,15 +117,37 @@ def group_queries(qid: ArrayLike | None, n_rows: int) -> Queries:
     )
 
 
+def as_ids(qid: ArrayLike) -> NDArray[np.generic]:
+    """Make an array of ids; NumPy alone would turn 1 and "1" into one id, a pair into two."""
+    if isinstance(qid, list | tuple):
+        types = {type(i) for i in qid}
+        if len(types) > 1 or tuple in types:
+            return np.fromiter(qid, dtype=object, count=len(qid))
+    return np.asarray(qid)
+
+
+def _any_missing(ids: NDArray[np.generic]) -> bool:
+    if ids.dtype == object:
+        return any(_is_missing(i) for i in ids)
+    return ids.dtype.kind in "fcmM" and bool((ids != ids).any())
+
+
+def _is_missing(value: object) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA is neither equal to itself nor different
+        return True
+
+
 def _unique_codes(
     ids: NDArray[np.generic],
 ) -> tuple[NDArray[np.generic], NDArray[np.int64], NDArray[np.int64]]:
-    """Unique ids, the first row of each, and the code of each row; mixed types are fine too."""
-    try:
+    """Unique ids, the first row of each, and the code of each row."""
+    if ids.dtype != object:
         unique, first, codes = np.unique(ids, return_index=True, return_inverse=True)
         return unique, first, codes.reshape(-1)
-    except TypeError:  # ids that do not compare with each other, such as 1 and "a"
-        seen: dict[object, int] = {}
-        codes = np.fromiter((seen.setdefault(i, len(seen)) for i in ids), np.int64, len(ids))
-        first = np.unique(codes, return_index=True)[1]
-        return ids[first], first, codes
+    # Objects need not have an order (1 and "a" have none), so they are told apart by their hash.
+    seen: dict[object, int] = {}
+    codes = np.fromiter((seen.setdefault(i, len(seen)) for i in ids), np.int64, len(ids))
+    first = np.unique(codes, return_index=True)[1]
+    return ids[first], first, codes

@@ -207,7 +207,27 @@ def rank_loss(scores: ArrayLike, weights: ArrayLike, rho: RhoName = "type2") -> 
     >>> rank_loss([2.0, 1.0, 0.0], weights=[0.0, 0.0, 3.0])    # 3 - 3 / log2(4)
     1.5
     """
-    return float(np.dot(np.asarray(weights, dtype=np.float64), RHOS[rho].value(rank(scores))))
+    s, w = _checked(scores, weights)
+    return float(np.dot(w, _named(rho).value(rank(s))))
+
+
+def _checked(scores: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats]:
+    s = np.asarray(scores, dtype=np.float64)
+    w = np.asarray(weights, dtype=np.float64)
+    if s.ndim != 1 or s.shape != w.shape:
+        raise ValueError(
+            "scores and weights must be one-dimensional and of one length; "
+            f"got shapes {s.shape} and {w.shape}"
+        )
+    if not (w >= 0).all():
+        raise ValueError(f"weights must be ≥ 0; the smallest is {w.min()}")
+    return s, w
+
+
+def _named(rho: str) -> Rho:
+    if rho not in RHOS:
+        raise ValueError(f"rho must be one of {[*RHOS]}; got {rho!r}")
+    return RHOS[rho]
 
 
 @dataclass(frozen=True)
@@ -260,8 +280,8 @@ def list_loss(scores: ArrayLike, weights: ArrayLike, rho: RhoName = "log") -> Li
     >>> one_pair.loss, one_pair.gradient.round(4).tolist()
     (1.0, [-0.3607, 0.3607])
     """
-    s = np.asarray(scores, dtype=np.float64)
-    w = np.asarray(weights, dtype=np.float64)
+    s, w = _checked(scores, weights)
+    transform = _named(rho)
     relevant = np.flatnonzero(w > 0)
     difference = s[relevant, None] - s[None, :]
     other = np.arange(len(s))[None, :] != relevant[:, None]
@@ -272,8 +292,8 @@ def list_loss(scores: ArrayLike, weights: ArrayLike, rho: RhoName = "log") -> Li
     inner = terms.sum(axis=1)
     by_self = slope.sum(axis=1)  # −∂t_y/∂s_y
 
-    first = w[relevant] * RHOS[rho].prime(inner)
-    second = w[relevant] * RHOS[rho].second(inner)
+    first = w[relevant] * transform.prime(inner)
+    second = w[relevant] * transform.second(inner)
 
     gradient = first @ slope
     np.subtract.at(gradient, relevant, first * by_self)
@@ -284,5 +304,5 @@ def list_loss(scores: ArrayLike, weights: ArrayLike, rho: RhoName = "log") -> Li
 
     t = np.zeros_like(s)
     t[relevant] = inner
-    loss = float(np.dot(w[relevant], RHOS[rho].value(inner)))
+    loss = float(np.dot(w[relevant], transform.value(inner)))
     return ListLoss(loss, gradient, hessian, majorant, t)

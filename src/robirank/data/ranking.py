@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from robirank._queries import Queries, group_queries
+from robirank._queries import Queries, as_ids, group_queries
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # comparing arrays has no single answer
 class RankingData:
     """Judged documents: one row a document, grouped into queries by ``qid``.
 
@@ -44,18 +44,18 @@ class RankingData:
     qid: NDArray[Any]
     doc_ids: NDArray[Any] | None = None
     feature_names: tuple[str, ...] | None = None
-    n_skipped: int = field(default=0, compare=False)
+    n_skipped: int = 0
 
     def __post_init__(self) -> None:
-        X = self.X.tocsr() if sp.issparse(self.X) else np.asarray(self.X)
+        X = cast(Any, self.X).tocsr() if sp.issparse(self.X) else np.asarray(self.X)
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions, rows and features; got {X.ndim}")
         object.__setattr__(self, "X", X)
         for name in ("y", "qid", "doc_ids"):
             value = getattr(self, name)
-            if value is None:
+            if value is None and name == "doc_ids":
                 continue
-            value = np.asarray(value)
+            value = as_ids(value) if name == "qid" else np.asarray(value)
             if value.shape != (X.shape[0],):
                 raise ValueError(
                     f"{name} must have one value for each of the {X.shape[0]} rows of X; "
@@ -107,6 +107,8 @@ class RankingData:
     def take(self, rows: ArrayLike) -> RankingData:
         """Keep the given rows (an index array, a slice or a boolean mask)."""
         index = rows if isinstance(rows, slice) else np.asarray(rows)
+        if not isinstance(index, slice) and index.size == 0 and index.dtype.kind == "f":
+            index = index.astype(np.intp)  # an empty list, which NumPy takes for floats
         return replace(
             self,
             X=self.X[index],
@@ -149,33 +151,37 @@ class RankingData:
         >>> RankingData.from_frame(df).feature_names
         ('bm25',)
         """
-        columns = [str(c) for c in frame.columns]
+        columns = {str(c): c for c in frame.columns}
+        if len(columns) < len(frame.columns):
+            raise ValueError(f"the frame must name each column once; it has {[*frame.columns]}")
         used = {"label": label, "qid": qid} | ({"doc_id": doc_id} if doc_id else {})
         for argument, column in used.items():
             if column not in columns:
                 raise ValueError(
-                    f"{argument}={column!r} is not a column of the frame; it has {columns}"
+                    f"{argument}={column!r} is not a column of the frame; it has {[*columns]}"
                 )
         if features is None:
             features = [c for c in columns if c not in used.values()]
         unknown = [c for c in features if c not in columns]
         if unknown:
-            raise ValueError(f"features={unknown} are not columns of the frame; it has {columns}")
+            raise ValueError(
+                f"features={unknown} are not columns of the frame; it has {[*columns]}"
+            )
         if not features:
             raise ValueError("the frame has no feature columns beside the label and the query id")
         X = np.empty((len(frame), len(features)), dtype=np.float32)
         for j, column in enumerate(features):
-            X[:, j] = _numeric(frame, column)
+            X[:, j] = _numeric(frame, columns[column])
         return cls(
             X,
-            _numeric(frame, label).astype(np.float32),
-            frame[qid].to_numpy(),
-            doc_ids=frame[doc_id].to_numpy().astype(str) if doc_id else None,
+            _numeric(frame, columns[label]).astype(np.float32),
+            frame[columns[qid]].to_numpy(),
+            doc_ids=frame[columns[doc_id]].to_numpy().astype(str) if doc_id else None,
             feature_names=tuple(features),
         )
 
 
-def _numeric(frame: Any, column: str) -> NDArray[Any]:
+def _numeric(frame: Any, column: Any) -> NDArray[Any]:
     values = frame[column].to_numpy()
     try:
         return np.asarray(values, dtype=np.float64)
@@ -201,7 +207,7 @@ def normalize_queries(X: Any, qid: ArrayLike | None) -> Any:
     >>> normalize_queries([[1.0], [3.0], [2.0], [9.0]], [1, 1, 1, 2]).ravel().tolist()
     [0.0, 1.0, 0.5, 0.0]
     """
-    X = X.toarray() if sp.issparse(X) else np.asarray(X)
+    X = cast(Any, X).toarray() if sp.issparse(X) else np.asarray(X)
     if X.dtype.kind != "f":
         X = X.astype(np.float32)
     if X.shape[0] == 0:

@@ -1,0 +1,37 @@
+// Arrays in from Python and out to it, and how many threads share the work.
+#pragma once
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+namespace robirank {
+
+namespace nb = nanobind;
+
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Result = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+template <class T>
+std::unique_ptr<T[]> allocate(size_t n) {
+  return std::unique_ptr<T[]>(new T[std::max<size_t>(n, 1)]);  // left uninitialised
+}
+
+template <class T>
+Result<T> hand_over(std::unique_ptr<T[]> memory, size_t n) {
+  T* data = memory.release();
+  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  return Result<T>(data, {n}, owner);
+}
+
+inline int thread_count(int wanted, int64_t tasks) {
+  return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(wanted, tasks)));
+}
+
+}  // namespace robirank
