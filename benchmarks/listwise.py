@@ -17,6 +17,7 @@ import resource
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -36,8 +37,8 @@ def seconds(call: Callable[[], object], repeats: int) -> float:
 
 
 def gigabytes_now() -> float:
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * resource.getpagesize() / 1e9
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e9
 
 
 def peak_gigabytes() -> float:
@@ -48,7 +49,7 @@ def evaluation_against_floor(rows: int) -> dict[str, float]:
     data = make_ranking(n_queries=rows // 120, n_docs=120, n_features=136, random_state=0)
     X, w = data.X, np.random.default_rng(0).standard_normal(data.n_features) / 12
     size = X.nbytes / 1e9
-    print(f"{data.n_rows:,} rows x {data.n_features}, {data.n_queries:,} queries, X = {size:.2f} GB")
+    print(f"{data.n_rows:,} rows x {data.n_features}, {data.n_queries:,} queries, {size:.2f} GB")
     lists = Lists.build(data.y, group_queries(data.qid, data.n_rows))
     pairs = float(np.sum(np.diff(lists.starts) * lists.queries.sizes))
     print(f"relevant documents {len(lists.relevant):,}, pairs {pairs:,.0f}")

@@ -309,7 +309,7 @@ def test_labels_without_a_gain_are_refused():
 
 
 def test_native_code_refuses_arrays_that_do_not_fit_together():
-    good = dict(offsets=[0, 2], starts=[0, 1], relevant=[0], weight=[1.0])
+    good = {"offsets": [0, 2], "starts": [0, 1], "relevant": [0], "weight": [1.0]}
     for name, value in (
         ("offsets", [0, 3]),
         ("starts", [0, 2]),

@@ -30,7 +30,25 @@ _HOMES = {
     "export_linear": "robirank.ltr.export",
 }
 
-__all__ = ["__version__", *sorted(_HOMES)]
+__all__ = [
+    "LetorFormatError",
+    "RankingData",
+    "RoBiRank",
+    "RoBiRankCV",
+    "RobustClassifier",
+    "__version__",
+    "export_linear",
+    "listwise_loss",
+    "load_dataset",
+    "load_letor",
+    "load_model",
+    "losses",
+    "make_ranking",
+    "metrics",
+    "normalize_queries",
+    "save_letor",
+    "save_model",
+]
 
 if TYPE_CHECKING:
     from robirank import losses, metrics

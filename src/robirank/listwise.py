@@ -18,7 +18,7 @@ from robirank._queries import Queries, group_queries
 from robirank._threads import thread_count
 from robirank.losses import RhoName
 
-__all__ = ["Gain", "ListwiseLoss", "Lists", "Method", "Metric", "listwise_loss"]
+__all__ = ["Gain", "Lists", "ListwiseLoss", "Method", "Metric", "listwise_loss"]
 
 Metric = Literal["ndcg", "dcg"]
 Method = Literal["auto", "direct", "grid"]
@@ -274,7 +274,8 @@ def _ideal_dcg(
     """The best DCG each query can reach: its gains in decreasing order, discounted."""
     best = v[np.lexsort((-v, codes))]
     place = np.arange(len(v)) - queries.offsets[codes]
-    return np.bincount(codes, weights=best / np.log2(place + 2.0), minlength=len(queries))
+    sums = np.bincount(codes, weights=best / np.log2(place + 2.0), minlength=len(queries))
+    return np.asarray(sums, dtype=np.float64)
 
 
 def _check_sample_weight(sample_weight: ArrayLike, n_rows: int) -> NDArray[np.float64]:

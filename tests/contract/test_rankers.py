@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from contract.rankers import RANKERS, expected_failures
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone
@@ -14,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from contract.rankers import RANKERS, expected_failures
 from robirank import load_model, make_ranking, save_model
 
 each_ranker = pytest.mark.parametrize("ranker", RANKERS, ids=repr)

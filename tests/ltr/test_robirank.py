@@ -61,7 +61,7 @@ def test_convex_case_reaches_the_optimum_of_a_generic_solver(data):
 def test_identity_loss_on_pairs_is_logistic_regression():
     # Queries of two documents, one relevant: σ0 of the difference of features, base-2 logistic.
     rng = np.random.default_rng(0)
-    difference = rng.standard_normal((200, 3)) + [1.0, 0.5, 0.0]
+    difference = rng.standard_normal((200, 3)) + np.array([1.0, 0.5, 0.0])
     X = np.empty((400, 3))
     X[::2], X[1::2] = difference, 0.0
     y = np.tile([1, 0], 200)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
@@ -22,7 +21,7 @@ from robirank.ltr.base import LinearRanker
 
 __all__ = ["RoBiRank"]
 
-Init = Literal["zeros", "random"] | ArrayLike | BaseEstimator
+Init: TypeAlias = Literal["zeros", "random"] | ArrayLike | BaseEstimator
 
 
 class RoBiRank(LinearRanker):
@@ -166,7 +165,7 @@ class RoBiRank(LinearRanker):
                 "y has no relevant document in any query (every label or weight is 0), "
                 "so there is nothing to learn"
             )
-        if sp.issparse(X):
+        if not isinstance(X, np.ndarray):
             X, lists = X[queries.rows()], lists.in_order()
         self._descend(X, lists, self._start(X.shape[1]))
         return self
@@ -190,7 +189,7 @@ class RoBiRank(LinearRanker):
                 return np.zeros(n_features)
             noise = check_random_state(self.random_state).standard_normal(n_features)
             return noise / np.sqrt(n_features)
-        elif hasattr(self.init, "get_params"):
+        elif isinstance(self.init, BaseEstimator):
             if not hasattr(self.init, "coef_"):
                 raise ValueError(f"init={self.init!r} must be fitted and have coef_")
             start, source = np.ravel(self.init.coef_), "init.coef_"
@@ -205,11 +204,11 @@ class RoBiRank(LinearRanker):
 
     def _objective(self, w: NDArray[np.float64], X: Any, lists: Lists) -> tuple[float, Any]:
         """The regularised loss and its gradient."""
-        if sp.issparse(X):
+        if isinstance(X, np.ndarray):
+            loss, gradient = lists.evaluate_linear(X, w, rho=self.rho, n_threads=self.n_threads)
+        else:
             result = lists.evaluate(X @ w, rho=self.rho, n_threads=self.n_threads)
             loss, gradient = result.loss, X.T @ result.gradient
-        else:
-            loss, gradient = lists.evaluate_linear(X, w, rho=self.rho, n_threads=self.n_threads)
         return loss + 0.5 * self.alpha * float(w @ w), gradient + self.alpha * w
 
     def _descend(self, X: Any, lists: Lists, start: NDArray[np.float64]) -> None:

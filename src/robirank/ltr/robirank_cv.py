@@ -125,11 +125,11 @@ class RoBiRankCV(LinearRanker):
         if validation is not None:
             held_out = self._check_validation(validation)
             models = self._path(X, y, queries, weights, self.alphas_)
-            scores = [[self._ndcg(m.coef_, *held_out)] for m in models]
+            by_fold = [[self._ndcg(m.coef_, *held_out) for m in models]]
         else:
             folds = self._folds(X, y, queries)
-            scores = np.transpose([self._fold_scores(X, y, fold, weights) for fold in folds])
-        self.scores_ = np.asarray(scores, dtype=np.float64)
+            by_fold = [self._fold_scores(X, y, fold, weights) for fold in folds]
+        self.scores_ = np.array(by_fold).T
         means = self.scores_.mean(axis=1)
         best = int(np.argmax(means))
         if validation is None:
@@ -148,11 +148,12 @@ class RoBiRankCV(LinearRanker):
         return np.unique(alphas)[::-1]
 
     def _check_validation(self, validation: Any) -> tuple[Any, Any, Any]:
+        X: Any
         try:
             X, y, qid = validation
+            X = X if sp.issparse(X) else np.asarray(X)
         except (TypeError, ValueError):
             raise ValueError("validation must be (X, y, qid) or RankingData") from None
-        X = X if sp.issparse(X) else np.asarray(X)
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"validation must have the {self.n_features_in_} features of the training data; "
@@ -223,7 +224,7 @@ class RoBiRankCV(LinearRanker):
         for _, test_rows in check_cv(self.cv).split(X, y, groups):
             held_out = np.sort(test_rows) if single else np.unique(groups[test_rows])
             if not single and queries.sizes[held_out].sum() != len(test_rows):
-                raise ValueError(f"cv={self.cv!r} splits a query; use a splitter such as GroupKFold")
+                raise ValueError(f"cv={self.cv!r} splits a query; use one such as GroupKFold")
             folds.append(held_out)
         return folds
 
