@@ -9,14 +9,17 @@ RANKERS = [
     RoBiRankCV(alphas=[1.0, 0.01], cv=2, random_state=0),
 ]
 
+# A parameter of each class that a grid search can vary cheaply.
+GRIDS = {
+    "RoBiRank": {"tol": [1e-2, 1e-3]},
+    "RoBiRankCV": {"tol": [1e-2, 1e-3]},
+}
+
 # Checks of scikit-learn that cannot hold for a ranker, and why.
+_TWICE = "a document that stands in a list twice also competes twice, which no weight can express"
 NOT_FOR_RANKERS = {
-    "check_sample_weight_equivalence_on_dense_data": (
-        "a document that stands in a list twice also competes twice, which no weight can express"
-    ),
-    "check_sample_weight_equivalence_on_sparse_data": (
-        "a document that stands in a list twice also competes twice, which no weight can express"
-    ),
+    "check_sample_weight_equivalence_on_dense_data": _TWICE,
+    "check_sample_weight_equivalence_on_sparse_data": _TWICE,
 }
 
 

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from contract.rankers import RANKERS, expected_failures
+from contract.rankers import GRIDS, RANKERS, expected_failures
 from robirank import load_model, make_ranking, save_model
 
 each_ranker = pytest.mark.parametrize("ranker", RANKERS, ids=repr)
@@ -102,7 +102,7 @@ def test_saved_model_predicts_the_same(ranker, data, tmp_path):
 def test_grid_search_over_groups(ranker, data):
     with config_context(enable_metadata_routing=True):
         routed = clone(ranker).set_fit_request(qid=True).set_score_request(qid=True)
-        grid = {"tol": [1e-2, 1e-3]}
+        grid = GRIDS[type(ranker).__name__]
         search = GridSearchCV(routed, grid, cv=GroupKFold(3), error_score="raise")
         search.fit(data.X, data.y, qid=data.qid, groups=data.qid)
     assert search.best_score_ > 0.75
