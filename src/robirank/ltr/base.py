@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+import warnings
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from robirank._progress import FitProgress
 from robirank._queries import Queries, group_queries
+
+Objective: TypeAlias = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 
 
 class Ranker(BaseEstimator):
@@ -71,6 +79,11 @@ class LinearRanker(Ranker):
     """A ranker whose score is an inner product with ``coef_``."""
 
     coef_: NDArray[np.float64]
+    n_iter_: int
+    loss_curve_: list[float]
+    max_iter: int
+    tol: float
+    verbose: bool
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Score documents, ⟨φ(x, y), ω⟩; within a query, a higher score means a better place.
@@ -86,6 +99,66 @@ class LinearRanker(Ranker):
         X = self._check_predict(X)
         return np.asarray(X @ self.coef_)
 
-    def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> Self:
-        """Learn ``coef_``."""
-        raise NotImplementedError
+    def _descend(self, objective: Objective, start: NDArray[np.float64]) -> None:
+        """Minimise by L-BFGS from ``start``, with the estimator's ``max_iter`` and ``tol``.
+
+        Sets ``coef_``, ``n_iter_`` and ``loss_curve_``. An interrupted run leaves its last iterate
+        behind.
+        """
+        self.coef_ = start
+        self.n_iter_ = 0
+        self.loss_curve_ = [objective(start)[0]]
+
+        def after_iteration(intermediate_result: Any) -> None:
+            self.coef_ = np.array(intermediate_result.x)
+            self.n_iter_ += 1
+            self.loss_curve_.append(float(intermediate_result.fun))
+            progress.update(self.n_iter_, loss=self.loss_curve_[-1])
+
+        name = type(self).__name__
+        with FitProgress(bool(self.verbose), total=self.max_iter, title=name) as progress:
+            result = minimize(
+                objective,
+                start,
+                jac=True,
+                method="L-BFGS-B",
+                callback=after_iteration,
+                options={
+                    "maxiter": int(self.max_iter),
+                    "maxfun": 20 * int(self.max_iter),
+                    "gtol": float(self.tol),
+                    "ftol": 64 * np.finfo(np.float64).eps,
+                },
+            )
+        self.coef_ = np.array(result.x)
+        self.n_iter_ = int(result.nit)
+        if result.status == 1:
+            warnings.warn(
+                f"L-BFGS stopped after max_iter={self.max_iter} iterations before it converged; "
+                "raise max_iter, regularise more or scale the features",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Raise an error unless the parameter is a finite number above 0."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < np.inf:
+        raise ValueError(f"{name} must be a positive number; got {value!r}")
+
+
+def check_count(name: str, value: Any) -> None:
+    """Raise an error unless the parameter is an integer of at least 1."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be a positive integer; got {value!r}")
+
+
+def check_labels(y: NDArray[Any]) -> None:
+    """Raise an error unless labels are non-negative and at least one document is relevant."""
+    if (y < 0).any():
+        raise ValueError(f"labels must be non-negative numbers; found label {y.min():g}")
+    if not (y > 0).any():
+        raise ValueError(
+            "y has no relevant document in any query (every label is 0), "
+            "so there is nothing to learn"
+        )

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank.listwise import Gain, Lists, Metric, QueryWeight, check_choice
 from robirank.losses import RHOS, RhoName
-from robirank.ltr.base import LinearRanker
+from robirank.ltr.base import LinearRanker, check_count, check_positive
 
 __all__ = ["RoBiRank"]
 
@@ -167,17 +163,15 @@ class RoBiRank(LinearRanker):
             )
         if not isinstance(X, np.ndarray):
             X, lists = X[queries.rows()], lists.in_order()
-        self._descend(X, lists, self._start(X.shape[1]))
+        self._descend(lambda w: self._objective(w, X, lists), self._start(X.shape[1]))
         return self
 
     def _check_params(self) -> None:
         if not isinstance(self.alpha, Real) or not 0 <= self.alpha < np.inf:
             raise ValueError(f"alpha must be a finite number >= 0; got {self.alpha!r}")
         check_choice("rho", self.rho, RHOS)
-        if not isinstance(self.max_iter, Integral) or self.max_iter < 1:
-            raise ValueError(f"max_iter must be a positive integer; got {self.max_iter!r}")
-        if not isinstance(self.tol, Real) or not self.tol > 0:
-            raise ValueError(f"tol must be a positive number; got {self.tol!r}")
+        check_count("max_iter", self.max_iter)
+        check_positive("tol", self.tol)
 
     def _start(self, n_features: int) -> NDArray[np.float64]:
         """The weights to start from."""
@@ -210,41 +204,3 @@ class RoBiRank(LinearRanker):
             result = lists.evaluate(X @ w, rho=self.rho, n_threads=self.n_threads)
             loss, gradient = result.loss, X.T @ result.gradient
         return loss + 0.5 * self.alpha * float(w @ w), gradient + self.alpha * w
-
-    def _descend(self, X: Any, lists: Lists, start: NDArray[np.float64]) -> None:
-        """Run L-BFGS; an interrupted run leaves its last iterate behind, for ``warm_start``."""
-        self.coef_ = start
-        self.n_iter_ = 0
-        self.loss_curve_ = [self._objective(start, X, lists)[0]]
-
-        def after_iteration(intermediate_result: Any) -> None:
-            self.coef_ = np.array(intermediate_result.x)
-            self.n_iter_ += 1
-            self.loss_curve_.append(float(intermediate_result.fun))
-            progress.update(self.n_iter_, loss=self.loss_curve_[-1])
-
-        name = type(self).__name__
-        with FitProgress(bool(self.verbose), total=self.max_iter, title=name) as progress:
-            result = minimize(
-                self._objective,
-                start,
-                args=(X, lists),
-                jac=True,
-                method="L-BFGS-B",
-                callback=after_iteration,
-                options={
-                    "maxiter": int(self.max_iter),
-                    "maxfun": 20 * int(self.max_iter),
-                    "gtol": float(self.tol),
-                    "ftol": 64 * np.finfo(np.float64).eps,
-                },
-            )
-        self.coef_ = np.array(result.x)
-        self.n_iter_ = int(result.nit)
-        if result.status == 1:
-            warnings.warn(
-                f"L-BFGS stopped after max_iter={self.max_iter} iterations before it converged; "
-                "raise max_iter, raise alpha or scale the features",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
