@@ -30,8 +30,11 @@ Result<T> hand_over(std::unique_ptr<T[]> memory, size_t n) {
   return Result<T>(data, {n}, owner);
 }
 
-inline int thread_count(int wanted, int64_t tasks) {
-  return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(wanted, tasks)));
+// How many threads are worth waking: no more than there are tasks, and about a millisecond of work
+// for each (`work` counts elementary steps of about a nanosecond).
+inline int thread_count(int wanted, int64_t tasks, double work) {
+  const int64_t worth = 1 + static_cast<int64_t>(std::min(work / 1e6, 1e6));
+  return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({wanted, tasks, worth})));
 }
 
 }  // namespace robirank

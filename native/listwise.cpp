@@ -104,6 +104,14 @@ struct Batch {
     return most;
   }
 
+  // Pairs of a relevant item and another one, plus a step for each item.
+  double work() const {
+    double steps = 0.0;
+    for (int64_t q = 0; q < n_lists; ++q)
+      steps += static_cast<double>(size(q)) * (1 + starts[q + 1] - starts[q]);
+    return steps;
+  }
+
   int64_t most_relevant() const {
     int64_t most = 0;
     for (int64_t q = 0; q < n_lists; ++q) most = std::max(most, starts[q + 1] - starts[q]);
@@ -143,7 +151,7 @@ nb::tuple listwise(Vector<T> scores, Vector<int64_t> offsets, Vector<int64_t> st
   auto slope = allocate<T>(gradient || bends ? n_rows : 0), bend = allocate<T>(bends ? n_rows : 0);
   {
     nb::gil_scoped_release released;
-    const int threads = thread_count(n_threads, batch.n_lists);
+    const int threads = thread_count(n_threads, batch.n_lists, batch.work());
     const int64_t most_relevant = batch.most_relevant();
 #pragma omp parallel num_threads(threads)
     {
@@ -223,7 +231,7 @@ nb::tuple linear(Matrix<T> X, std::optional<Vector<int64_t>> rows, Vector<int64_
     const std::vector<int64_t> chunks = chunk_lists(batch);
     const int64_t n_chunks = static_cast<int64_t>(chunks.size()) - 1;
     const int64_t longest = batch.longest(), most_relevant = batch.most_relevant();
-    const int threads = thread_count(n_threads, n_chunks);
+    const int threads = thread_count(n_threads, n_chunks, batch.work() + 0.25 * n_places * d);
     std::vector<double> losses(n_chunks, 0.0);
     auto sums = allocate<double>(n_chunks * d);
 #pragma omp parallel num_threads(threads)

@@ -111,7 +111,7 @@ nb::tuple ranksvm(Vector<double> scores, Vector<int32_t> rank, Vector<int64_t> o
   double loss = 0.0;
   {
     nb::gil_scoped_release released;
-    const int threads = thread_count(n_threads, n_lists);
+    const int threads = thread_count(n_threads, n_lists, 200.0 * n_rows);
 #pragma omp parallel num_threads(threads)
     {
       std::vector<int64_t> order;
