@@ -25,21 +25,29 @@ _HOMES = {
     "RobustClassifier": "robirank.classifier",
     "RoBiRank": "robirank.ltr.robirank",
     "RoBiRankCV": "robirank.ltr.robirank_cv",
+    "ModelFileError": "robirank.persistence",
+    "load_extra": "robirank.persistence",
     "load_model": "robirank.persistence",
     "save_model": "robirank.persistence",
     "export_linear": "robirank.ltr.export",
+    "fold_scaling": "robirank.ltr.export",
+    "RankSVM": "robirank.ltr.ranksvm",
 }
 
 __all__ = [
     "LetorFormatError",
+    "ModelFileError",
+    "RankSVM",
     "RankingData",
     "RoBiRank",
     "RoBiRankCV",
     "RobustClassifier",
     "__version__",
     "export_linear",
+    "fold_scaling",
     "listwise_loss",
     "load_dataset",
+    "load_extra",
     "load_letor",
     "load_model",
     "losses",
@@ -58,10 +66,11 @@ if TYPE_CHECKING:
     from robirank.data.letor import LetorFormatError, load_letor, save_letor
     from robirank.data.ranking import RankingData, normalize_queries
     from robirank.listwise import listwise_loss
-    from robirank.ltr.export import export_linear
+    from robirank.ltr.export import export_linear, fold_scaling
+    from robirank.ltr.ranksvm import RankSVM
     from robirank.ltr.robirank import RoBiRank
     from robirank.ltr.robirank_cv import RoBiRankCV
-    from robirank.persistence import load_model, save_model
+    from robirank.persistence import ModelFileError, load_extra, load_model, save_model
 
 
 def __getattr__(name: str) -> Any:

@@ -28,6 +28,7 @@ from robirank.losses import (
     sigma2,
     sigma2_prime,
 )
+from robirank.persistence import SaveMixin
 
 __all__ = ["RobustClassifier"]
 
@@ -52,7 +53,7 @@ def _has_probabilities(estimator: Any) -> bool:
     return True
 
 
-class RobustClassifier(ClassifierMixin, BaseEstimator):
+class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     r"""Linear binary classifier that can give up on hopeless points (paper, section 2).
 
     Minimises, over :math:`f(x) = \langle x, \omega \rangle + b` and labels

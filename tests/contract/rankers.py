@@ -1,18 +1,20 @@
 """The rankers that must keep the contract: one entry an estimator, cheap settings."""
 
-from robirank import RoBiRank, RoBiRankCV
+from robirank import RankSVM, RoBiRank, RoBiRankCV
 
 RANKERS = [
     RoBiRank(),
     RoBiRank(rho="identity"),
     RoBiRank(rho="type2", init="random", random_state=0),
     RoBiRankCV(alphas=[1.0, 0.01], cv=2, random_state=0),
+    RankSVM(C=0.01),
 ]
 
 # A parameter of each class that a grid search can vary cheaply.
 GRIDS = {
     "RoBiRank": {"tol": [1e-2, 1e-3]},
     "RoBiRankCV": {"tol": [1e-2, 1e-3]},
+    "RankSVM": {"C": [1e-2, 1e-3]},
 }
 
 # Checks of scikit-learn that cannot hold for a ranker, and why.

@@ -16,11 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from robirank._progress import FitProgress
 from robirank._queries import Queries, group_queries
+from robirank.persistence import SaveMixin
 
 Objective: TypeAlias = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 
 
-class Ranker(BaseEstimator):
+class Ranker(SaveMixin, BaseEstimator):
     """A scikit-learn estimator that scores documents so that each query's best come first.
 
     Subclasses implement ``fit(X, y, *, qid=None, …)`` with `_check_fit` at the door, and
@@ -33,11 +34,29 @@ class Ranker(BaseEstimator):
         """Score documents; within a query, a higher score means a better place."""
         raise NotImplementedError
 
-    def score(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> float:
-        """Mean NDCG@10 over queries, in the convention ``"standard"`` of `robirank.metrics`."""
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Mean NDCG@10 over queries, in the convention ``"standard"`` of `robirank.metrics`.
+
+        With ``sample_weight``, one value a row, the mean is weighted: a query weighs as much as the
+        mean of its rows.
+        """
         from robirank.metrics import ndcg
 
-        return float(ndcg(np.asarray(y), self.predict(X), qid, k=10))
+        labels = np.asarray(y)
+        by_query = ndcg(labels, self.predict(X), qid, k=10, per_query=True)
+        if sample_weight is None:
+            return float(np.mean(by_query))
+        queries = group_queries(qid, len(labels))
+        rows = queries.sort(np.asarray(sample_weight, dtype=np.float64))
+        weight = np.add.reduceat(rows, queries.offsets[:-1]) / queries.sizes
+        return float(np.average(by_query, weights=weight))
 
     def _check_fit(
         self, X: Any, y: Any, qid: ArrayLike | None, *, accept_sparse: bool = True

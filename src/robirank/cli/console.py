@@ -1,0 +1,132 @@
+"""How the commands talk: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+class GuardedGroup(TyperGroup):
+    """Turns what goes wrong in any command below into one line and an exit code.
+
+    2 for wrong usage or input (ValueError, OSError, a missing extra), 1 for anything unexpected,
+    130 after Ctrl-C. With ``ROBIRANK_DEBUG=1`` the traceback is printed too.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            try:
+                return super().invoke(ctx)
+            except KeyboardInterrupt:
+                raise _stop("interrupted", INTERRUPTED) from None
+            except BrokenPipeError:  # the reader has had enough, as in `… | head`
+                raise
+            except ModuleNotFoundError as error:  # a missing extra is a plain ImportError
+                raise _unexpected(error) from None
+            except (ValueError, OSError, ImportError) as error:
+                raise _stop(_describe(error), BAD_INPUT) from None
+            except Exception as error:
+                # The exceptions of typer say themselves what their exit code is.
+                if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
+                    raise
+                raise _unexpected(error) from None
+
+
+def _unexpected(error: Exception) -> typer.Exit:
+    text = f"unexpected {type(error).__name__}: {_describe(error)}"
+    hint = "set ROBIRANK_DEBUG=1 to see where, and please report it"
+    return _stop(f"{text}\n{hint}", UNEXPECTED)
+
+
+def _stop(message: str, code: int) -> typer.Exit:
+    if os.environ.get("ROBIRANK_DEBUG", "") not in ("", "0"):
+        traceback.print_exc(file=sys.stderr)
+    prefix = "" if code == INTERRUPTED else "error: "
+    print(f"robirank: {prefix}{message}", file=sys.stderr)
+    return typer.Exit(code)
+
+
+def _describe(error: Exception) -> str:
+    """Say in one line what is wrong."""
+    if isinstance(error, OSError) and error.strerror:
+        place = f": {error.filename}" if error.filename else ""
+        return f"{error.strerror}{place}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"robirank: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def note(text: str, *, quiet: bool = False) -> None:
+    """Say on standard error what is going on."""
+    if not quiet:
+        print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def step(what: str, *, quiet: bool = False) -> Iterator[list[str]]:
+    """Report a step and how long it took; lines appended to the yielded list go with it."""
+    started = time.perf_counter()
+    details: list[str] = []
+    yield details
+    seconds = time.perf_counter() - started
+    note(" ".join([f"{what}:", *details, f"({seconds:.1f} s)"]), quiet=quiet)
+
+
+def show_progress(quiet: bool) -> bool:
+    """Whether a progress bar would be seen."""
+    return not quiet and sys.stderr.isatty()
+
+
+def print_text(text: str) -> None:
+    """Print text on standard output as it is, with bytes of ids that are not UTF-8 untouched."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+    sys.stdout.buffer.flush()
+
+
+def print_json(value: Any) -> None:
+    """Print exactly one JSON value on standard output; what is not a number becomes null."""
+    sys.stdout.write(json.dumps(_finite(value), indent=2, ensure_ascii=False) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table on standard output; all columns but the first are numbers."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD)
+    for i, name in enumerate(header):
+        table.add_column(name, justify="right" if i else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console = Console(highlight=False, markup=False)
+    console.print(title, style="bold")
+    console.print(table)

@@ -1,0 +1,125 @@
+"""What the demonstration says on the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from robirank.experiments.demo import DemoData, DemoResult
+
+_TITLES = {"ndcg@1": "NDCG@1", "ndcg@5": "NDCG@5", "ndcg@10": "NDCG@10", "map": "MAP"}
+
+_EXPLAINED = {
+    "RoBiRank": "ρ = log₂(1 + t), Type-I robust",
+    "Identity": "ρ = t, convex, gives up on nothing",
+    "Type-II": "ρ = 1 − 1/log₂(2 + t), bounded",
+    "Pairwise logistic": "scikit-learn, on sampled pairs",
+}
+
+
+class Report:
+    """Tells the story of the demonstration as it goes."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console()
+
+    def introduce(self, data: DemoData) -> None:
+        """Say what the data are."""
+        say = self.console.print
+        say("\n[bold]RoBiRank on data with planted outliers[/bold]\n", highlight=False)
+        say(
+            f"A hidden linear model grades documents 0, 1 or 2. {data.train.n_queries} queries to "
+            f"train on, {data.vali.n_queries} to choose the penalty, {data.test.n_queries} to "
+            f"test; {data.train.n_features} features. In training and validation one document in "
+            "ten is an outlier: it belongs to the lower half of its list but has the top grade, "
+            "and no good ranking can put it on top. The test queries have the right grades.\n",
+            highlight=False,
+        )
+
+    @contextlib.contextmanager
+    def working(self, what: str) -> Iterator[None]:
+        """Show that something is under way, then how long it took."""
+        started = time.perf_counter()
+        with self.console.status(f"{what} …"):
+            yield
+        seconds = time.perf_counter() - started
+        note = _EXPLAINED.get(what, "")
+        self.console.print(
+            f"  [green]✓[/green] {what:<22}[dim]{note:<36}[/dim]{seconds:5.1f} s", highlight=False
+        )
+
+    def conclude(self, result: DemoResult, data: DemoData) -> None:
+        """Print the tables, the files, and what to try next."""
+        say = self.console.print
+        n_queries = data.test.n_queries
+        say(f"\n[bold]Means over {n_queries} test queries[/bold], best of each column bold")
+        say(quality_table(result))
+        say(f"[bold]NDCG@10 less RoBiRank's[/bold], over the same {n_queries} queries")
+        say(difference_table(result))
+        say(
+            "[dim]A setting chosen to show robustness; in others the order differs "
+            "(see the guide). On your own data, measure.[/dim]\n",
+            highlight=False,
+        )
+        say("[bold]Files[/bold]")
+        for what, path in result.files.items():
+            say(f"  {what:<24}{path}", highlight=False, soft_wrap=True)
+        say("\n[bold]Try next[/bold]")
+        for line in next_steps(result):
+            say(f"  {line}", highlight=False, soft_wrap=True)
+        say(f"\n[dim]{result.seconds:.0f} seconds in all.[/dim]", highlight=False)
+
+
+def quality_table(result: DemoResult) -> Table:
+    """Means over the test queries, the best method of each column in bold."""
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("Method", no_wrap=True)
+    for title in (*_TITLES.values(), "alpha", "fit, s"):
+        table.add_column(title, justify="right", no_wrap=True)
+    best = {m: max(r.measures[m] for r in result.methods.values()) for m in _TITLES}
+    for name, row in result.methods.items():
+        cells = [
+            f"[bold]{row.measures[m]:.4f}[/bold]"
+            if row.measures[m] == best[m]
+            else f"{row.measures[m]:.4f}"
+            for m in _TITLES
+        ]
+        table.add_row(name, *cells, f"{row.alpha:g}", f"{row.seconds:.1f}")
+    ceiling = [f"{result.ceiling.measures[m]:.4f}" for m in _TITLES]
+    table.add_row("Planted weights", *ceiling, "", "", style="dim")
+    return table
+
+
+def difference_table(result: DemoResult) -> Table:
+    """NDCG@10 of the other methods less RoBiRank's, with intervals."""
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("Method", no_wrap=True)
+    table.add_column("difference", justify="right", no_wrap=True)
+    table.add_column("95 % interval (paired bootstrap)", justify="center", no_wrap=True)
+    for name, row in result.methods.items():
+        if name != "RoBiRank":
+            change, low, high = (_signed(v) for v in row.difference)
+            table.add_row(name, change, f"{low} to {high}")
+    return table
+
+
+def next_steps(result: DemoResult) -> list[str]:
+    """Commands to go on with, on the files that the demonstration has written."""
+    files = result.files
+    model, mine = files["model"], files["model"].with_name("mine.safetensors")
+    return [
+        f"robirank ltr evaluate {model} {files['data, test']}",
+        f"robirank ltr train {files['data, train']} --vali {files['data, vali']} --model {mine}",
+        f"robirank ltr export {model} --format solr",
+    ]
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.4f}".replace("-", "−")

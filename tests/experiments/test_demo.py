@@ -1,0 +1,191 @@
+"""The demonstration, small: what it writes, what it says, and that its numbers are right."""
+
+import builtins
+import io
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from robirank import load_model
+from robirank.experiments.baselines import PairwiseLogistic, draw_pairs
+from robirank.experiments.demo import (
+    ALPHAS,
+    CUTOFFS,
+    MEASURES,
+    METHODS,
+    _choose,
+    make_demo_data,
+    run_demo,
+)
+from robirank.experiments.demo_report import quality_table
+from robirank.metrics import evaluate_ranking, ndcg
+
+SEED, N_QUERIES = 3, 20
+
+
+@pytest.fixture(scope="module")
+def told():
+    return io.StringIO()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("demo") / "new" / "folder"
+
+
+@pytest.fixture(scope="module")
+def result(told, folder):
+    console = Console(file=told, width=80)
+    return run_demo(folder, n_queries=N_QUERIES, random_state=SEED, console=console)
+
+
+def test_every_file_it_names_is_there(result, folder):
+    assert {p.name for p in result.files.values()} == {p.name for p in folder.iterdir()}
+    pictures = [p for p in result.files.values() if p.suffix == ".png"]
+    assert len(pictures) == 3
+    for picture in pictures:
+        content = picture.read_bytes()
+        assert content.startswith(b"\x89PNG")
+        width, height = np.frombuffer(content[16:24], dtype=">u4")
+        assert width >= 1200
+        assert height >= 600
+
+
+def test_the_saved_model_is_the_one_in_the_table(result):
+    test = make_demo_data(N_QUERIES, SEED).test
+    model = load_model(result.files["model"])
+    measured = evaluate_ranking(test.y, model.predict(test.X), test.qid, measures=MEASURES)
+    assert result.methods["RoBiRank"].measures == pytest.approx(measured)
+
+
+def test_the_penalty_is_the_best_on_validation(result):
+    data = make_demo_data(N_QUERIES, SEED)
+    for name in ("Identity", "Pairwise logistic"):
+        reached = {}
+        for alpha in ALPHAS:
+            model = METHODS[name](alpha, SEED, None).fit(
+                data.train.X, data.train.y, qid=data.train.qid
+            )
+            reached[alpha] = model.score(data.vali.X, data.vali.y, qid=data.vali.qid)
+        assert reached[result.methods[name].alpha] == max(reached.values())
+
+
+def test_the_report_has_every_method_and_number(result, told):
+    text = told.getvalue()
+    for name, row in result.methods.items():
+        cells = [f"{value:.4f}" for value in row.measures.values()] + [f"{row.alpha:g}"]
+        lines = [x.split() for x in text.splitlines() if x.strip().startswith(name)]
+        assert cells in [line[len(name.split()) : -1] for line in lines]
+    for name in ("Identity", "Type-II", "Pairwise logistic"):
+        low, high = result.methods[name].difference[1:]
+        interval = f"{low:+.4f} to {high:+.4f}".replace("-", "−")
+        assert any(name in x and interval in x for x in text.splitlines())
+    for path in result.files.values():
+        assert str(path) in text
+    assert "Try next" in text
+    assert max(map(len, text.splitlines()[:30])) <= 80
+
+
+def test_the_best_of_each_column_is_bold(result):
+    terminal = io.StringIO()
+    console = Console(file=terminal, width=80, force_terminal=True, color_system="standard")
+    console.print(quality_table(result))
+    for measure in MEASURES:
+        best = max(row.measures[measure] for row in result.methods.values())
+        assert f"\x1b[1m{best:.4f}" in terminal.getvalue()
+    worst = min(row.measures["map"] for row in result.methods.values())
+    assert f"\x1b[1m{worst:.4f}" not in terminal.getvalue()
+
+
+def test_summary_is_json_with_all_methods(result):
+    summary = json.loads(json.dumps(result.summary(), allow_nan=False))
+    assert list(summary["methods"]) == list(METHODS)
+    for row in summary["methods"].values():
+        assert set(row["measures"]) == set(MEASURES)
+        change = row["ndcg@10_less_robirank"]
+        assert change["low"] <= change["value"] <= change["high"]
+
+
+def test_differences_are_paired_and_to_robirank(result):
+    robirank = result.methods["RoBiRank"]
+    assert robirank.difference == (0.0, 0.0, 0.0)
+    for row in result.methods.values():
+        expected = row.measures["ndcg@10"] - robirank.measures["ndcg@10"]
+        assert row.difference[0] == pytest.approx(expected, abs=1e-9)
+        assert len(row.curve) == len(CUTOFFS)
+        assert row.curve[9] == pytest.approx(row.measures["ndcg@10"])
+
+
+def test_only_lists_to_learn_from_have_outliers():
+    data = make_demo_data(40, 0)
+    clean = ndcg(data.test.y, data.test.X @ data.coef, data.test.qid, k=10)
+    dirty = ndcg(data.train.y, data.train.X @ data.coef, data.train.qid, k=10)
+    assert clean > 0.8
+    assert dirty < 0.7
+    ids = [set(part.qid.tolist()) for part in (data.train, data.vali, data.test)]
+    assert [len(i) for i in ids] == [40, 20, 80]
+    assert len(set.union(*ids)) == 140
+
+
+def test_robust_beats_convex_where_there_are_outliers():
+    """The point of the demonstration, for each of a few seeds."""
+    for seed in range(3):
+        data = make_demo_data(60, seed)
+        reached = {}
+        for name in ("RoBiRank", "Identity"):
+            model, _ = _choose(METHODS[name], data, seed, None)
+            reached[name] = model.score(data.test.X, data.test.y, qid=data.test.qid)
+        assert reached["RoBiRank"] > reached["Identity"] + 0.01
+
+
+def test_too_few_queries(tmp_path):
+    with pytest.raises(ValueError, match="n_queries must be an integer ≥ 10; got 3"):
+        run_demo(tmp_path, n_queries=3)
+
+
+def test_without_matplotlib_the_error_names_the_extra(tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def no_matplotlib(name, *args, **kwargs):
+        if name.split(".")[0] == "matplotlib":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", no_matplotlib)
+    with pytest.raises(ImportError, match=r"pip install 'robirank\[plots\]'"):
+        run_demo(tmp_path / "out", n_queries=10)
+    assert not (tmp_path / "out").exists()
+
+
+# The baseline
+
+
+def test_pairs_are_of_one_query_and_the_better_comes_first():
+    from robirank._queries import group_queries
+
+    rng = np.random.default_rng(0)
+    qid = rng.permutation(np.repeat(np.arange(6), 5))
+    y = rng.integers(0, 3, len(qid))
+    better, worse = draw_pairs(y, group_queries(qid, len(qid)), 200, rng)
+    assert len(better) > 300
+    assert (qid[better] == qid[worse]).all()
+    assert (y[better] > y[worse]).all()
+    possible = {(i, j) for i in range(30) for j in range(30) if qid[i] == qid[j] and y[i] > y[j]}
+    assert set(zip(better.tolist(), worse.tolist(), strict=True)) == possible
+
+
+def test_pairwise_model_finds_the_direction():
+    X = np.array([[1.0, 0.0], [0.0, 0.0], [5.0, 1.0], [4.0, 1.0]])
+    model = PairwiseLogistic(random_state=0).fit(X, [1, 0, 1, 0], qid=[1, 1, 2, 2])
+    assert model.coef_[0] > 0
+    assert model.coef_[1] == pytest.approx(0, abs=1e-6)
+
+
+def test_pairwise_model_needs_a_pair_and_a_penalty():
+    X = [[1.0], [2.0]]
+    with pytest.raises(ValueError, match="no pair to learn from"):
+        PairwiseLogistic().fit(X, [1, 1])
+    with pytest.raises(ValueError, match="alpha must be a number > 0; got 0"):
+        PairwiseLogistic(alpha=0).fit(X, [1, 0])
