@@ -27,7 +27,7 @@ types: $(VENV)/.dev  ## Check types (mypy, strict)
 	$(BIN)/mypy
 
 docs: $(VENV)/.dev  ## Build the documentation, warnings are errors
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 check: lint types docs test  ## Everything that CI runs
 
