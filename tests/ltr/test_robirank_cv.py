@@ -32,6 +32,13 @@ def test_choice_on_a_validation_set(parts):
     assert_allclose(model.coef_, final.coef_, atol=1e-2)
 
 
+def test_several_cut_offs_are_averaged(parts):
+    train, vali, _ = parts
+    fit = {"X": train.X, "y": train.y, "qid": train.qid, "validation": vali}
+    one, three, both = (RoBiRankCV(ALPHAS, k=k).fit(**fit).scores_ for k in (1, 3, [1, 3]))
+    assert_allclose(both, (one + three) / 2)
+
+
 def test_choice_by_folds_of_queries(parts):
     train = parts[0]
     folds = GroupKFold(3)

@@ -153,12 +153,12 @@ def run_demo(
     -------
     DemoResult
     """
-    from robirank.experiments import demo_plots, demo_report
+    from robirank.experiments import demo_plots, demo_report, plotting
 
     started = time.perf_counter()
     if n_queries < 10:
         raise ValueError(f"n_queries must be an integer ≥ 10; got {n_queries!r}")
-    demo_plots.require_matplotlib()
+    plotting.require_matplotlib()
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
 

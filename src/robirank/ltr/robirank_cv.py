@@ -39,8 +39,9 @@ class RoBiRankCV(LinearRanker):
     cv : int or scikit-learn splitter, default=5
         The number of folds of queries, or a splitter that is given ``groups=qid``. Not used with
         a validation set.
-    k : int or None, default=10
-        The choice is made by mean NDCG@k (None: the full list).
+    k : int, None or sequence of int, default=10
+        The choice is made by mean NDCG@k (None: the full list). Of several cut-offs, their mean is
+        taken, which is steadier where validation queries are few.
     convention : str, default="standard"
         The convention of that NDCG; see `robirank.metrics`.
     rho, metric, gain, init, max_iter, tol, random_state, n_threads, verbose
@@ -74,7 +75,7 @@ class RoBiRankCV(LinearRanker):
         alphas: Sequence[float] | None = None,
         *,
         cv: Any = 5,
-        k: int | None = 10,
+        k: int | Sequence[int] | None = 10,
         convention: str = "standard",
         rho: RhoName = "log",
         metric: Metric = "ndcg",
@@ -184,7 +185,8 @@ class RoBiRankCV(LinearRanker):
         return models
 
     def _ndcg(self, coef: NDArray[np.float64], X: Any, y: Any, qid: Any) -> float:
-        return float(ndcg(y, np.asarray(X @ coef), qid, k=self.k, convention=self.convention))
+        by_cut = ndcg(y, np.asarray(X @ coef), qid, k=self.k, convention=self.convention)
+        return float(np.mean(by_cut))
 
     def _fold_scores(
         self, X: Any, y: Any, fold: tuple[Queries, Queries], weights: tuple[Any, Any]

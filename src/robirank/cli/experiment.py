@@ -1,0 +1,128 @@
+"""Commands that run the paper's experiments and make their report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from robirank.cli.console import note, print_json
+
+app = typer.Typer(no_args_is_help=True, help="The paper's experiments on your data.")
+
+Data = Annotated[Path, typer.Argument(help="Folder with Fold1 … or with train, vali and test.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Run directory; runs/<data>-<kind> if not given."),
+]
+Methods = Annotated[
+    str | None, typer.Option(help="Names separated by commas; the whole field by default.")
+]
+Convention = Annotated[str, typer.Option(help="standard, letor, trec or lightgbm.")]
+Select = Annotated[str, typer.Option(help="Measure that chooses settings on validation.")]
+Normalize = Annotated[
+    bool, typer.Option("--normalize", help="Scale features to [0, 1] within each query.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Decides everything that is random.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; one a core by default.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def _run(
+    kind: str,
+    data: Path,
+    output: Path | None,
+    methods: tuple[str, ...],
+    convention: str,
+    select: str,
+    normalize: bool,
+    seed: int,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    from robirank.experiments.ltr import Experiment
+    from robirank.experiments.report import write_report
+    from robirank.experiments.runner import run_experiment
+
+    name = data.resolve().name
+    folder = output or Path("runs") / f"{name}-{kind}"
+    experiment = Experiment(data, convention, select, normalize=normalize, seed=seed)
+    titles = {"ltr": name, "init": f"{name}, starts", "identity": f"{name}, transformations"}
+    run = run_experiment(experiment, folder, methods, title=titles[kind], n_jobs=jobs)
+    page = write_report(folder)
+    note(f"table {run.path / 'table.md'}, report {page}")
+    if as_json:
+        print_json({"run": str(run.path), "report": str(page), "fits": run.fits()})
+    else:
+        Console(width=140).print(Markdown((run.path / "table.md").read_text("utf-8")))
+
+
+@app.command()
+def ltr(
+    data: Data,
+    output: Output = None,
+    methods: Methods = None,
+    convention: Convention = "letor",
+    select: Select = "ndcg@1-10",
+    normalize: Normalize = False,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the whole field, settings chosen on the validation part."""
+    from robirank.experiments.field import PAPER_FIELD
+
+    names = tuple(m.strip() for m in methods.split(",")) if methods else PAPER_FIELD
+    _run("ltr", data, output, names, convention, select, normalize, seed, jobs, as_json)
+
+
+@app.command()
+def init(
+    data: Data,
+    output: Output = None,
+    convention: Convention = "letor",
+    select: Select = "ndcg@1-10",
+    normalize: Normalize = False,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start RoBiRank from zeros, from RankSVM's solution, and from ten random points."""
+    from robirank.experiments.field import START_FIELD
+
+    _run("init", data, output, START_FIELD, convention, select, normalize, seed, jobs, as_json)
+
+
+@app.command()
+def identity(
+    data: Data,
+    output: Output = None,
+    convention: Convention = "letor",
+    select: Select = "ndcg@1-10",
+    normalize: Normalize = False,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare RoBiRank with the identity loss and with Type-II."""
+    from robirank.experiments.field import IDENTITY_FIELD
+
+    _run(
+        "identity", data, output, IDENTITY_FIELD, convention, select, normalize, seed, jobs, as_json
+    )
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="Run directory of an experiment.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The page; RUN/report.html by default.")
+    ] = None,
+) -> None:
+    """Make one HTML page of a run: curves, table, queries, settings, times."""
+    from robirank.experiments.report import write_report
+
+    print(write_report(run, output))

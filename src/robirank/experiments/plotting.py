@@ -1,0 +1,107 @@
+"""How figures look: one style for all, lines labelled where they end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+INK, FAINT, GRID = "#333333", "#8A8A8A", "#E6E6E6"
+
+STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.size": 10.5,
+    "text.color": INK,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "savefig.dpi": 200,
+    "savefig.facecolor": "white",
+}
+
+
+def require_matplotlib() -> None:
+    """Raise an error that says what to install where matplotlib is missing."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "the plots need matplotlib, which is not installed; pip install 'robirank[plots]'"
+        ) from error
+
+
+def one_panel() -> tuple[Any, Any]:
+    """A figure with one pair of axes, with room for labels at the right."""
+    from matplotlib.figure import Figure
+
+    figure: Any = Figure(figsize=(7.2, 4.4), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
+    return figure, figure.subplots()
+
+
+def title(axes: Any, text: str, subtitle: str) -> None:
+    """What the axes show, and under which conditions."""
+    axes.set_title(text, loc="left", fontsize=12, fontweight="bold", pad=26)
+    axes.annotate(
+        subtitle,
+        (0, 1),
+        xycoords="axes fraction",
+        xytext=(0, 10),
+        textcoords="offset points",
+        color=FAINT,
+    )
+
+
+def label(axes: Any, name: str, at: tuple[float, float], colour: str) -> None:
+    """Write a name beside a point, in the colour of its line."""
+    axes.annotate(
+        name,
+        at,
+        xytext=(7, 0),
+        textcoords="offset points",
+        color=colour,
+        va="center",
+        fontweight="bold" if name == "RoBiRank" else "normal",
+        annotation_clip=False,
+    )
+
+
+def label_ends(axes: Any, x: float, labels: list[tuple[str, float, str]]) -> None:
+    """Write each line's name at its right end, moved apart where they would overlap."""
+    low, high = axes.get_ylim()
+    ordered = sorted(labels, key=lambda label: label[1])
+    places = _spread([y for _, y, _ in ordered], 0.058 * (high - low))
+    for (name, _, colour), y in zip(ordered, places, strict=True):
+        label(axes, name, (x, y), colour)
+
+
+def _spread(places: list[float], gap: float) -> list[float]:
+    """Move rising places apart to at least the gap, each as little as its neighbours allow.
+
+    Examples
+    --------
+    >>> _spread([1.0, 1.0, 9.0], gap=2.0)
+    [0.0, 2.0, 9.0]
+    """
+    # With i·gap taken off, places must not fall: that is isotonic regression, by pooling.
+    pools: list[list[float]] = []
+    for i, place in enumerate(places):
+        pools.append([place - i * gap])
+        while len(pools) > 1 and _mean(pools[-2]) > _mean(pools[-1]):
+            pools[-2:] = [pools[-2] + pools[-1]]
+    level = [_mean(pool) for pool in pools for _ in pool]
+    return [value + i * gap for i, value in enumerate(level)]
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,62 @@
+// The page itself: heading, sections of this kind of run, what explains and reproduces it.
+
+const TITLES = { curves: "Curves", table: "Table", queries: "Queries", settings: "Settings", times: "Times" };
+
+function drawHeading() {
+  document.getElementById("title").textContent = data.title;
+  document.getElementById("findings").append(...data.findings.map((text) => html("p", {}, text)));
+  document.getElementById("facts").append(...data.facts.map(({ term, value }) => html("div", {},
+    html("dt", {}, term), html("dd", {}, value))));
+  document.getElementById("how").append(...data.how.flatMap(({ term, text }) => [
+    html("dt", {}, term), html("dd", {}, text)]));
+}
+
+function drawFooter() {
+  const { command, versions = {}, machine = {}, created, seed } = data.run;
+  if (command) {
+    const said = html("span", { class: "small", role: "status" });
+    const copy = html("button", { type: "button", class: "quiet copy", on: {
+      click: () => navigator.clipboard?.writeText(command).then(() => { said.textContent = "copied"; }, () => { said.textContent = "select it and copy it by hand"; }),
+    } }, "Copy");
+    document.getElementById("reproduce").append(html("h3", {}, "To reproduce this run"),
+      html("div", { class: "command" }, html("pre", { tabindex: 0 }, html("code", {}, command)), html("div", {}, copy, " ", said)));
+  }
+  const parts = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
+  if (machine.cores) parts.push(`${machine.cores} ${machine.cores === 1 ? "core" : "cores"}`);
+  if (seed !== undefined) parts.push(`seed ${seed}`);
+  if (created) parts.push(String(created).replace("T", " ").replace(/(\.\d+)?(\+00:00|Z)$/, " UTC"));
+  document.getElementById("versions").textContent = parts.join(" · ");
+}
+
+/** Light, dark, or as the system has it. */
+function drawTheme() {
+  const button = document.getElementById("theme");
+  const order = ["auto", "light", "dark"];
+  let theme = "auto";
+  try { theme = localStorage.getItem("robirank-theme") ?? "auto"; } catch { /* no storage here */ }
+  const apply = () => {
+    if (theme === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme;
+    button.textContent = `Theme: ${theme}`;
+  };
+  button.addEventListener("click", () => {
+    theme = order[(order.indexOf(theme) + 1) % order.length];
+    try { localStorage.setItem("robirank-theme", theme); } catch { /* no storage here */ }
+    apply();
+  });
+  if (!order.includes(theme)) theme = "auto";
+  apply();
+}
+
+drawTheme();
+drawHeading();
+for (const name of data.sections) {
+  const root = document.getElementById(name);
+  root.hidden = false;
+  sections[name](root);
+}
+document.getElementById("contents").append(
+  ...[...data.sections.map((name) => [name, TITLES[name]]), ["method", "Method"]]
+    .map(([id, text]) => html("a", { href: `#${id}` }, text)));
+drawFooter();
+document.addEventListener("keydown", (event) => { if (event.key === "Escape") tooltip.hide(); });

@@ -1,0 +1,306 @@
+"""The folder of a run: nothing half there, nothing mixed up, nothing done twice."""
+
+import json
+
+import polars as pl
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from experiments.synthetic_run import failed, fit, frame, settings
+from robirank.experiments import run_dir
+from robirank.experiments.run_dir import RunDirectory
+
+A, B = "RoBiRank", "RankSVM"
+VALUES = {"q1": [0.5, 0.75, 0.6, 0.4], "q2": [0.0, 0.25, 0.2, 0.1]}
+
+
+def small_settings(methods=(A, B), **changes):
+    return settings(methods, k_max=2, data={"name": "toy", "folds": 2}, **changes)
+
+
+def unit(method, fold, values=VALUES):
+    return fit(method, fold), frame(method, fold, values, k_max=2)
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunDirectory.create(tmp_path / "run", small_settings())
+
+
+@pytest.fixture
+def complete(run):
+    for method in (A, B):
+        for fold in ("Fold1", "Fold2"):
+            run.append_fit(*unit(method, fold))
+    return run
+
+
+def test_what_is_written_is_read_again(complete):
+    again = RunDirectory.open(complete.path)
+    assert again.settings == {"format": 1, **small_settings()}
+    assert [(f["method"], f["fold"]) for f in again.fits()] == [
+        (A, "Fold1"), (A, "Fold2"), (B, "Fold1"), (B, "Fold2"),
+    ]  # fmt: skip
+    assert again.fit(A, "Fold1") == fit(A, "Fold1")
+    one = again.results().filter(pl.col("method") == B, pl.col("fold") == "Fold2")
+    assert one.sort("qid", "measure", "k").equals(
+        frame(B, "Fold2", VALUES, 2).cast({"k": pl.Int32}).sort("qid", "measure", "k")
+    )
+
+
+def test_the_finished_file_holds_all_units_with_the_documented_types(complete):
+    units = complete.results()
+    assert not complete.finished
+    written = pl.read_parquet(complete.finish())
+    assert complete.finished
+    assert written.equals(units)
+    assert written.equals(complete.results())
+    assert dict(written.schema) == {
+        "method": pl.String, "fold": pl.String, "qid": pl.String,
+        "measure": pl.String, "k": pl.Int32, "value": pl.Float64,
+    }  # fmt: skip
+    assert written.height == 2 * 2 * 2 * 4
+
+
+def test_each_unit_is_a_pair_of_files(run):
+    run.append_fit(*unit(A, "Fold1"))
+    names = sorted(p.name for p in (run.path / "units").iterdir())
+    assert names == ["Fold1__RoBiRank.json", "Fold1__RoBiRank.parquet"]
+
+
+@pytest.mark.parametrize("last_file", ["parquet", "json"])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_unit_that_was_being_written_does_not_count(run, monkeypatch, last_file, replaced):
+    """Killed before the given file was written, the unit is to be done again."""
+    run.append_fit(*unit(B, "Fold1"))
+    if replaced:
+        run.append_fit(*unit(A, "Fold1"))
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    name = "_write_parquet" if last_file == "parquet" else "write_text"
+    other = unit(A, "Fold1", {q: [0.9] * 4 for q in VALUES})
+    monkeypatch.setattr(run_dir, name, killed)
+    with pytest.raises(KeyboardInterrupt):
+        run.append_fit(*other)
+    monkeypatch.undo()
+    again = RunDirectory.open(run.path)
+    assert again.fit(A, "Fold1") is None
+    assert again.missing() == [(A, "Fold1")]
+    assert again.results()["method"].unique().to_list() == [B]
+    again.append_fit(*unit(A, "Fold1"))
+    assert again.missing() == []
+
+
+def test_a_run_is_taken_up_again(run):
+    run.append_fit(*unit(A, "Fold1"))
+    again = RunDirectory.create(run.path, small_settings(created="later", machine={"cores": 64}))
+    assert again.fit(A, "Fold1") is not None
+    assert again.fit(B, "Fold1") is None
+
+
+def test_more_methods_join_a_run(complete):
+    complete.finish()
+    more = RunDirectory.create(complete.path, small_settings([A, "MART"], command="new"))
+    assert more.methods == [A, "MART", B]
+    assert more.settings["command"] == small_settings()["command"]  # it runs two of the three
+    assert more.missing() == [("MART", "Fold1"), ("MART", "Fold2")]
+    assert not more.finished
+    all_of_them = RunDirectory.create(complete.path, small_settings([B, "MART", A], command="all"))
+    assert all_of_them.settings["command"] == "all"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seed": 1}, {"convention": "standard"}, {"select": "map"}, {"versions": {"robirank": "2"}}],
+    ids=str,
+)
+def test_runs_with_other_settings_do_not_mix(run, change):
+    (name,) = change
+    with pytest.raises(ValueError, match=rf"holds a run with {name}="):
+        RunDirectory.create(run.path, small_settings(**change))
+
+
+def test_a_run_is_not_taken_up_against_the_will(run):
+    with pytest.raises(ValueError, match="already holds a run"):
+        RunDirectory.create(run.path, small_settings(), resume=False)
+
+
+def test_a_new_unit_outdates_what_was_made_of_the_old_ones(complete):
+    complete.finish()
+    complete.write_significance({"comparisons": []})
+    complete.append_fit(*unit(A, "Fold2", {q: [1.0] * 4 for q in VALUES}))
+    assert not complete.finished
+    assert complete.significance() is None
+    part = complete.results().filter(pl.col("method") == A, pl.col("fold") == "Fold2")
+    assert set(part["value"]) == {1.0}
+
+
+def test_failed_fits_are_kept_with_their_message(complete):
+    complete.append_fit(failed(B, "Fold2", "out of memory"))
+    assert complete.fit(B, "Fold2")["error"] == "out of memory"
+    assert complete.results().filter(pl.col("method") == B)["fold"].unique().to_list() == ["Fold1"]
+    assert complete.finish().is_file()  # a failure is an outcome, not a gap
+
+
+def test_finish_says_what_is_missing(run):
+    with pytest.raises(ValueError, match="not complete: 0 of 2 folds"):
+        run.finish()
+    run.append_fit(*unit(A, "Fold1"))
+    run.append_fit(*unit(A, "Fold2"))
+    run.append_fit(*unit(B, "Fold2"))
+    with pytest.raises(ValueError, match="missing: RankSVM on Fold1"):
+        run.finish()
+    assert not (run.path / "results.parquet").exists()
+
+
+def test_a_lost_file_is_named(complete):
+    (complete.path / "units" / "Fold2__RankSVM.parquet").unlink()
+    with pytest.raises(ValueError, match=r"Fold2__RankSVM\.parquet is missing"):
+        complete.results()
+
+
+def without(k):
+    return lambda f: f.filter(pl.col("k") != k)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (without(2), "ndcg at each k from 1 to 2.*ndcg@2"),
+        (lambda f: f.filter(pl.col("measure") != "map"), "map@0"),
+        (lambda f: pl.concat([f, f.head(1)]), "one value a query"),
+        (lambda f: f.head(-1), "one value a query"),
+        (lambda f: f.with_columns(method=pl.lit("MART")), "'method' must be 'RoBiRank'"),
+        (lambda f: f.with_columns(fold=pl.lit("Fold7")), "'fold' must be 'Fold1'"),
+        (lambda f: f.with_columns(value=pl.lit(1.5)), r"from 0 to 1; got 1\.5"),
+        (lambda f: f.with_columns(value=pl.lit(-0.1)), r"from 0 to 1; got -0\.1"),
+        (lambda f: f.with_columns(value=pl.lit("high")), "wrong type"),
+        (lambda f: f.drop("k"), "must have the columns"),
+    ],
+)
+def test_results_that_are_not_whole_are_refused(run, spoil, message):
+    good_fit, good = unit(A, "Fold1")
+    with pytest.raises(ValueError, match=message):
+        run.append_fit(good_fit, spoil(good))
+    assert run.fits() == []
+    assert list((run.path / "units").iterdir()) == []
+
+
+def test_a_results_file_from_elsewhere_is_checked_too(complete):
+    path = complete.finish()
+    pl.read_parquet(path).filter(pl.col("k") != 2).write_parquet(path)
+    with pytest.raises(ValueError, match="ndcg@2"):
+        complete.results()
+
+
+def test_queries_that_the_convention_leaves_out_are_not_numbers(run):
+    nan = float("nan")
+    run.append_fit(*unit(A, "Fold1", {"q1": [nan] * 4, "q2": [0.5] * 4}))
+    assert run.results()["value"].is_nan().sum() == 4
+
+
+def test_methods_must_have_the_same_queries(run):
+    run.append_fit(*unit(A, "Fold1"))
+    run.append_fit(*unit(B, "Fold1", {"q1": [0.5] * 4, "q3": [0.5] * 4}))
+    with pytest.raises(ValueError, match=r"RankSVM and RoBiRank have different queries.*q2, q3"):
+        run.results()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"status": "done"}, "status must be 'ok' or 'failed'; got 'done'"),
+        ({"method": "MART"}, "which run.json does not list"),
+        ({"fold": ""}, "must not be empty"),
+        ({"fold": 1}, "'fold' must be str"),
+        ({"params": None}, "'params' must be dict"),
+        ({"seconds": {"search": -1}}, r"seconds\['search'\] must be a number ≥ 0"),
+        ({"validation": {"value": "high"}}, "must be a number or null"),
+        ({"grid": [{"validation": 0.5}]}, r"grid\[0\] has no 'params'"),
+    ],
+)
+def test_fits_that_make_no_sense_are_refused(run, changes, message):
+    with pytest.raises(ValueError, match=message):
+        run.append_fit(fit(**{"method": A, "fold": "Fold1", **changes}), unit(A, "Fold1")[1])
+
+
+def test_results_belong_to_fits_that_are_ok(run):
+    with pytest.raises(ValueError, match="must be given for a fit that is ok"):
+        run.append_fit(fit(A, "Fold1"))
+    with pytest.raises(ValueError, match="must be given for a fit that is ok"):
+        run.append_fit(failed(A, "Fold1", "no"), unit(A, "Fold1")[1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 2}, "has format 2; this version reads 1"),
+        ({"kind": "latent"}, "kind='latent' is unknown"),
+        ({"methods": []}, "'methods' must be names"),
+        ({"methods": [A, A]}, "names one twice"),
+        ({"k_max": 0}, "k_max must be an integer ≥ 1"),
+        ({"seed": "zero"}, "'seed' must be int; got 'zero'"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(run, changes, message):
+    (run.path / "run.json").write_text(json.dumps({**run.settings, **changes}))
+    with pytest.raises(ValueError, match=message):
+        RunDirectory.open(run.path)
+
+
+def test_other_folders_are_no_runs(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no run directory"):
+        RunDirectory.open(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"has no run\.json"):
+        RunDirectory.open(tmp_path)
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(ValueError, match="is not JSON"):
+        RunDirectory.open(tmp_path)
+
+
+def test_folds_are_in_the_order_of_their_numbers(tmp_path):
+    run = RunDirectory.create(tmp_path, small_settings([A]))
+    for fold in ("Fold10", "Fold9", "Fold1"):
+        run.append_fit(*unit(A, fold))
+    assert [f["fold"] for f in run.fits()] == ["Fold1", "Fold9", "Fold10"]
+
+
+def test_significance_round_trip(run):
+    comparison = {
+        "measure": "ndcg@2", "baseline": A, "method": B, "difference": -0.1, "low": -0.2,
+        "high": 0.0, "p": 0.04, "p_adjusted": 0.08,
+    }  # fmt: skip
+    assert run.significance() is None
+    run.write_significance({"comparisons": [comparison], "correction": "Holm"})
+    assert run.significance() == {"comparisons": [comparison], "correction": "Holm"}
+    with pytest.raises(ValueError, match=r"comparisons\[0\] has no 'baseline'"):
+        run.write_significance({"comparisons": [{"measure": "map", "method": B}]})
+
+
+names = st.text("aA_%/.é", min_size=1, max_size=4)  # what could be mixed up
+
+
+@example("a__b", "c", "a", "b__c")
+@example("a_", "b", "a", "_b")
+@example("a%5F", "b", "a_", "b")
+@given(names, names, names, names)
+def test_units_never_share_a_file_whatever_their_names(
+    tmp_path_factory, fold, method, fold2, method2
+):
+    run = RunDirectory(tmp_path_factory.getbasetemp(), small_settings())
+    first, second = run._unit(method, fold, ".json"), run._unit(method2, fold2, ".json")
+    assert (first == second) == ((method, fold) == (method2, fold2))
+    assert first.parent == run.path / "units"
+
+
+@pytest.mark.parametrize("name", ["../../etc", "a/b", "a__b", "_", ".", "%", "λ-MART (7 leaves)"])
+def test_odd_names_are_names(tmp_path, name):
+    run = RunDirectory.create(tmp_path / "run", small_settings([name]))
+    run.append_fit(*unit(name, name))
+    assert run.fits()[0]["method"] == name
+    assert run.results()["fold"].unique().to_list() == [name]
+    outside = [p for p in tmp_path.rglob("*") if run.path not in p.parents and p != run.path]
+    assert outside == []
