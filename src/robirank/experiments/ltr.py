@@ -119,12 +119,11 @@ def search(
 def measure(
     scores: NDArray[Any], test: RankingData, experiment: Experiment
 ) -> list[tuple[str, int, NDArray[np.float64]]]:
-    """(measure, k, value of every query): NDCG@k, NDCG of the whole list, MeanNDCG and MAP."""
+    """(measure, k, value of every query): NDCG@k, MeanNDCG and MAP."""
     cuts = list(range(1, experiment.k_max + 1))
     given: Any = {"qid": test.qid, "convention": experiment.convention, "per_query": True}
     by_cut: Any = ndcg(test.y, scores, k=cuts, **given)
     found: list[Any] = [("ndcg", k, by_cut[:, i]) for i, k in enumerate(cuts)]
-    found.append(("ndcg", 0, ndcg(test.y, scores, **given)))
     found.append(("mean_ndcg", 0, mean_ndcg(test.y, scores, **given)))
     found.append(("map", 0, average_precision(test.y, scores, **given)))
     return found

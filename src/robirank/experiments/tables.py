@@ -20,7 +20,6 @@ COLUMNS: tuple[tuple[str, str, int], ...] = (
     ("NDCG@3", "ndcg", 3),
     ("NDCG@5", "ndcg", 5),
     ("NDCG@10", "ndcg", 10),
-    ("NDCG", "ndcg", 0),
     ("MeanNDCG", "mean_ndcg", 0),
     ("MAP", "map", 0),
 )
