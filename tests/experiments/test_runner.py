@@ -1,0 +1,168 @@
+"""The learning-to-rank experiment, from a folder of files to a report."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+from rich.console import Console
+
+from robirank import RoBiRank, load_dataset, make_ranking, save_letor
+from robirank.experiments.field import FIELD, IDENTITY_FIELD, PAPER_FIELD, RANKLIB, START_FIELD
+from robirank.experiments.ltr import Experiment, hold_out, run_unit
+from robirank.experiments.run_dir import RunDirectory
+from robirank.experiments.runner import run_experiment
+from robirank.metrics import ndcg
+
+QUIET = Console(quiet=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two folds of three parts each."""
+    root = tmp_path_factory.mktemp("data") / "Toy"
+    data = make_ranking(n_queries=90, n_docs=10, n_features=5, noise=0.4, random_state=0)
+    number = np.unique(data.qid, return_inverse=True)[1]
+    for fold in range(2):
+        for part, name in enumerate(("train", "vali", "test")):
+            path = root / f"Fold{fold + 1}" / f"{name}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save_letor(path, data.take((number + fold) % 3 == part))
+    return root
+
+
+def test_unit_chooses_on_validation_and_measures_on_test(folder):
+    experiment = Experiment(folder, select="ndcg@5")
+    fold = experiment.load(0)
+    fit, results = run_unit(FIELD["RoBiRank"], fold, experiment)
+    by_hand = []
+    for params in FIELD["RoBiRank"].grid:
+        model = RoBiRank(**params, n_threads=1).fit(fold.train.X, fold.train.y, qid=fold.train.qid)
+        value = ndcg(
+            fold.vali.y, model.predict(fold.vali.X), fold.vali.qid, k=5, convention="letor"
+        )
+        by_hand.append((value, model))
+    assert_allclose([g["validation"] for g in fit["grid"]], [v for v, _ in by_hand])
+    value, model = max(by_hand, key=lambda pair: pair[0])
+    assert fit["validation"] == {"measure": "ndcg@5", "value": pytest.approx(value)}
+    expected = ndcg(
+        fold.test.y,
+        model.predict(fold.test.X),
+        fold.test.qid,
+        k=3,
+        convention="letor",
+        per_query=True,
+    )
+    got = results.filter((pl.col("measure") == "ndcg") & (pl.col("k") == 3))
+    assert got["qid"].to_list() == [str(q) for q in fold.test.queries.ids]
+    assert_allclose(got["value"].to_numpy(), expected)
+
+
+def test_mean_of_several_cut_offs_can_choose(folder):
+    experiment = Experiment(folder, select="ndcg@2-4")
+    vali = experiment.load(0).vali
+    scores = vali.X[:, 0]
+    each = [ndcg(vali.y, scores, vali.qid, k=k, convention="letor") for k in (2, 3, 4)]
+    assert experiment.validate(scores, vali) == pytest.approx(np.mean(each))
+    with pytest.raises(ValueError, match="count upwards"):
+        Experiment(folder, select="ndcg@4-2").validate(scores, vali)
+
+
+def test_missing_validation_part_is_held_out_by_query():
+    data = make_ranking(n_queries=20, n_docs=5, n_features=2, random_state=0)
+    train, vali = hold_out(data, 0.25, seed=0)
+    assert (train.n_queries, vali.n_queries) == (15, 5)
+    assert not set(train.qid) & set(vali.qid)
+    assert (hold_out(data, 0.25, seed=0)[1].qid == vali.qid).all()
+    assert set(hold_out(data, 0.25, seed=1)[1].qid) != set(vali.qid)
+
+
+def test_whole_run(folder, tmp_path):
+    methods = ["RoBiRank", "RankSVM"]
+    run = run_experiment(Experiment(folder), tmp_path / "run", methods, console=QUIET, n_jobs=2)
+    assert run.finished
+    assert [(f["method"], f["fold"]) for f in run.fits()] == [
+        (m, f"Fold{i}") for m in methods for i in (1, 2)
+    ]
+    results = run.results()
+    assert results["qid"].n_unique() == 60
+    significance = run.significance()
+    assert {c["method"] for c in significance["comparisons"]} == {"RankSVM"}
+    text = (tmp_path / "run" / "table.md").read_text()
+    mean = results.filter(
+        (pl.col("method") == "RankSVM") & (pl.col("measure") == "ndcg") & (pl.col("k") == 10)
+    )["value"].mean()
+    assert f"{mean:.4f}" in text
+    assert "alpha = " in text
+    assert "C = " in text
+    assert {f.name for f in (tmp_path / "run" / "figures").iterdir()} == {"ndcg.png", "ndcg.svg"}
+
+
+def test_finished_units_are_not_repeated_and_new_methods_join(folder, tmp_path):
+    run_experiment(Experiment(folder), tmp_path, ["RoBiRank"], console=QUIET)
+    before = {f.name: f.stat().st_mtime_ns for f in (tmp_path / "units").iterdir()}
+    run = run_experiment(Experiment(folder), tmp_path, ["RoBiRank", "Identity"], console=QUIET)
+    after = {f.name: f.stat().st_mtime_ns for f in (tmp_path / "units").iterdir()}
+    assert {name: after[name] for name in before} == before
+    assert len(after) == 2 * len(before)
+    assert run.methods == ["RoBiRank", "Identity"]
+    with pytest.raises(ValueError, match="seed"):
+        run_experiment(Experiment(folder, seed=5), tmp_path, ["RoBiRank"], console=QUIET)
+
+
+def test_a_method_that_fails_is_reported_and_sinks_nothing(folder, tmp_path):
+    broken = tmp_path / "Broken"
+    for fold in load_dataset(folder):
+        for part in ("train", "vali", "test"):
+            data = getattr(fold, part)
+            path = broken / fold.name / f"{part}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            hopeless = fold.name == "Fold2" and part == "train"
+            save_letor(path, data if not hopeless else data.take(data.y == 0))
+    run = run_experiment(Experiment(broken), tmp_path / "run", ["RoBiRank"], console=QUIET)
+    status = {f["fold"]: (f["status"], f["error"]) for f in run.fits()}
+    assert status["Fold1"] == ("ok", None)
+    assert status["Fold2"][0] == "failed"
+    assert "no relevant document" in status["Fold2"][1]
+    assert "failed on 1 of 2 folds" in (tmp_path / "run" / "table.md").read_text()
+
+
+def test_killed_run_goes_on_where_it_stopped(folder, tmp_path):
+    command = [sys.executable, "-m", "robirank", "experiment", "ltr", str(folder)]
+    command += ["-o", str(tmp_path), "--methods", "RoBiRank,RankSVM,Identity", "--jobs", "1"]
+    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("units/*.json")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    done = {f["fold"] + f["method"] for f in RunDirectory.open(tmp_path).fits()}
+    assert 0 < len(done) < 6
+    again = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
+    fits = json.loads(again.stdout)["fits"]
+    assert len(fits) == 6
+    assert f"{len(done)} done before" in again.stderr
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+def test_unknown_method_is_named(folder, tmp_path):
+    with pytest.raises(ValueError, match="SortNet"):
+        run_experiment(Experiment(folder), tmp_path, ["SortNet"], console=QUIET)
+
+
+def test_the_field_is_the_papers():
+    assert PAPER_FIELD[0] == "RoBiRank"
+    assert len(RANKLIB) == 8
+    assert set(PAPER_FIELD) > RANKLIB
+    assert sum(name.startswith("random start") for name in START_FIELD) == 10
+    assert IDENTITY_FIELD == ("RoBiRank", "Identity", "Type-II")
+    for name in (*PAPER_FIELD, *START_FIELD, *IDENTITY_FIELD):
+        method = FIELD[name]
+        for params in method.grid:
+            method.make(params, seed=0)
