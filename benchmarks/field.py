@@ -29,7 +29,7 @@ from robirank.ltr.ranksvm import PairSum
 
 
 def plain_pair_sum(scores: np.ndarray, y: np.ndarray, block: int = 500) -> float:
-    """Σ max(0, 1 − s_i + s_j)² over pairs with y_i > y_j and its gradient, pair by pair in NumPy."""
+    """The sum over pairs with y_i > y_j and its gradient, pair by pair in NumPy."""
     loss, gradient = 0.0, np.zeros(len(y))
     for begin in range(0, len(y), block):
         rows = slice(begin, begin + block)

@@ -32,9 +32,15 @@ _HOMES = {
     "export_linear": "robirank.ltr.export",
     "fold_scaling": "robirank.ltr.export",
     "RankSVM": "robirank.ltr.ranksvm",
+    "InfNormPush": "robirank.ltr.infnormpush",
+    "IRPush": "robirank.ltr.irpush",
+    "LSRank": "robirank.ltr.lsrank",
 }
 
 __all__ = [
+    "IRPush",
+    "InfNormPush",
+    "LSRank",
     "LetorFormatError",
     "ModelFileError",
     "RankSVM",
@@ -67,6 +73,9 @@ if TYPE_CHECKING:
     from robirank.data.ranking import RankingData, normalize_queries
     from robirank.listwise import listwise_loss
     from robirank.ltr.export import export_linear, fold_scaling
+    from robirank.ltr.infnormpush import InfNormPush
+    from robirank.ltr.irpush import IRPush
+    from robirank.ltr.lsrank import LSRank
     from robirank.ltr.ranksvm import RankSVM
     from robirank.ltr.robirank import RoBiRank
     from robirank.ltr.robirank_cv import RoBiRankCV

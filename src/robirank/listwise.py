@@ -247,7 +247,7 @@ def listwise_loss(
     Examples
     --------
     >>> one = listwise_loss([0.0, 0.0], [1, 0], hessian="majorant")
-    >>> one.loss, one.gradient.round(4).tolist(), one.hessian.round(4).tolist()
+    >>> round(one.loss, 6), one.gradient.round(4).tolist(), one.hessian.round(4).tolist()
     (1.0, [-0.3607, 0.3607], [0.125, 0.125])
     """
     s = np.asarray(scores)

@@ -43,6 +43,13 @@ LAYOUTS: dict[str, Layout] = {
         {"n_iter_": int, "alpha_": float, "best_score_": float},
     ),
     "RankSVM": Layout("robirank.ltr.ranksvm:RankSVM", _LINEAR, {"n_iter_": int}),
+    "LSRank": Layout(
+        "robirank.ltr.lsrank:LSRank", _LINEAR, {"n_iter_": int, "n_rounds_": int, "gap_": float}
+    ),
+    "IRPush": Layout("robirank.ltr.irpush:IRPush", _LINEAR, {"n_iter_": int, "gap_": float}),
+    "InfNormPush": Layout(
+        "robirank.ltr.infnormpush:InfNormPush", _LINEAR, {"n_iter_": int, "gap_": float}
+    ),
     "RobustClassifier": Layout(
         "robirank.classifier:RobustClassifier",
         _LINEAR | {"coef_": Tensor((1, "features")), "intercept_": Tensor((1,))},

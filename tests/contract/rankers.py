@@ -1,6 +1,6 @@
 """The rankers that must keep the contract: one entry an estimator, cheap settings."""
 
-from robirank import RankSVM, RoBiRank, RoBiRankCV
+from robirank import InfNormPush, IRPush, LSRank, RankSVM, RoBiRank, RoBiRankCV
 
 RANKERS = [
     RoBiRank(),
@@ -8,6 +8,12 @@ RANKERS = [
     RoBiRank(rho="type2", init="random", random_state=0),
     RoBiRankCV(alphas=[1.0, 0.01], cv=2, random_state=0),
     RankSVM(C=0.01),
+    LSRank(),
+    LSRank(k=5, decay=0.25, alpha=0.1),
+    IRPush(),
+    IRPush(loss="logistic"),
+    InfNormPush(),
+    InfNormPush(p=4.0),
 ]
 
 # A parameter of each class that a grid search can vary cheaply.
@@ -15,6 +21,9 @@ GRIDS = {
     "RoBiRank": {"tol": [1e-2, 1e-3]},
     "RoBiRankCV": {"tol": [1e-2, 1e-3]},
     "RankSVM": {"C": [1e-2, 1e-3]},
+    "LSRank": {"alpha": [1.0, 0.1]},
+    "IRPush": {"alpha": [1.0, 0.1]},
+    "InfNormPush": {"alpha": [1.0, 0.1]},
 }
 
 # Checks of scikit-learn that cannot hold for a ranker, and why.

@@ -62,9 +62,9 @@ _CS = _path("C", -6, 1, 8)
 _METHODS = (
     Method("RoBiRank", _ROBIRANK, _ALPHAS),
     Method("RankSVM", "robirank.ltr.ranksvm:RankSVM", _CS),
-    Method("LSRank", "robirank.ltr.lsrank:LSRank", _path("alpha", 0, -4, 5)),
-    Method("InfNormPush", "robirank.ltr.infnormpush:InfNormPush", _path("alpha", 1, -3, 5)),
-    Method("IRPush", "robirank.ltr.irpush:IRPush", _path("alpha", 0, -4, 5)),
+    Method("LSRank", "robirank.ltr.lsrank:LSRank", _path("alpha", 3, -2, 6)),
+    Method("InfNormPush", "robirank.ltr.infnormpush:InfNormPush", _path("alpha", 3, -3, 7)),
+    Method("IRPush", "robirank.ltr.irpush:IRPush", _path("alpha", 3, -3, 7)),
     Method("Identity", _ROBIRANK, _ALPHAS, {"rho": "identity"}),
     Method("MART", "robirank.ltr.mart:MART", ({},), stops_early=True),
     Method("RankNet", "robirank.ltr.ranknet:RankNet", ({},), stops_early=True),

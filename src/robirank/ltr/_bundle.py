@@ -1,0 +1,276 @@
+"""Minimise α/2 ‖w‖² + R(w) for a convex risk R with corners: the bundle method.
+
+Every evaluation of R gives a plane that lies below it. The largest of the planes so far, together
+with the penalty, is a model of the objective whose minimum is a small quadratic program; its value
+is a lower bound of what can be reached, so the distance from the best point seen to it, the duality
+gap, says when to stop.
+
+References
+----------
+Teo, Vishwanathan, Smola, Le: Bundle Methods for Regularized Risk Minimization. JMLR 2010.
+Franc, Sonnenburg: Optimized Cutting Plane Algorithm for Support Vector Machines. ICML 2008 (why
+evaluating near the best point, and not only where the model is least, saves so many planes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Bundle", "BundleResult", "Stopping", "minimize_on_simplex"]
+
+Floats = NDArray[np.float64]
+Risk = Callable[[Floats], tuple[float, Floats]]
+
+#: How far from the best point towards the model's minimum every second evaluation looks.
+_SHORT_STEP = 0.1
+
+#: A gain below this share of what there might be to win counts as none.
+_NO_GAIN = 1e-3
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """Stop when what can still be won is at most ``tol`` of what was won since w = 0.
+
+    Where w = 0 is the minimum, nothing is ever won. So a gain counts for at least a small share of
+    what the risk and its slope at zero would allow.
+
+    Attributes
+    ----------
+    at_zero : float
+        The risk at w = 0.
+    slope : array of shape (n_features,)
+        A subgradient there.
+    alpha : float
+        Strength of the penalty.
+    tol : float
+        The share.
+    """
+
+    at_zero: float
+    slope: Floats
+    alpha: float
+    tol: float
+
+    def reached(self, gap: float, objective: float) -> bool:
+        """Whether the gap is small enough, given the best objective so far."""
+        most = float(self.slope @ self.slope) / (2.0 * self.alpha)
+        least_gain = _NO_GAIN * min(most, max(1.0, abs(self.at_zero)))
+        return gap <= self.tol * max(self.at_zero - objective, least_gain)
+
+
+@dataclass(frozen=True)
+class BundleResult:
+    """Where a bundle method ended.
+
+    Attributes
+    ----------
+    w : array of shape (n_features,)
+        The best point seen.
+    objective : float
+        The objective there.
+    gap : float
+        At most so much lower is the minimum.
+    n_iter : int
+        How often the risk was evaluated.
+    converged : bool
+        Whether the gap was small enough.
+    """
+
+    w: Floats
+    objective: float
+    gap: float
+    n_iter: int
+    converged: bool
+
+
+class Bundle:
+    """The planes found below a convex risk.
+
+    Parameters
+    ----------
+    risk : callable
+        Maps w to R(w) and one of its subgradients.
+    n_features : int
+        The length of w.
+    alpha : float
+        Strength of the penalty, > 0.
+
+    Examples
+    --------
+    >>> bundle = Bundle(lambda w: (abs(float(w[0]) - 1.0), np.sign(w - 1.0)), 1, alpha=0.5)
+    >>> result = bundle.minimize(max_iter=20, tol=1e-9)
+    >>> result.w.round(6).tolist(), round(result.objective, 6)
+    ([1.0], 0.25)
+    """
+
+    def __init__(self, risk: Risk, n_features: int, alpha: float) -> None:
+        self._risk = risk
+        self._alpha = alpha
+        self._slopes: list[Floats] = []
+        self._offsets: list[float] = []
+        self.at_zero = self._evaluate(np.zeros(n_features))
+
+    def _evaluate(self, w: Floats) -> float:
+        """Return R(w) and keep the plane that touches it there."""
+        value, slope = self._risk(w)
+        self._slopes.append(slope)
+        self._offsets.append(value - float(slope @ w))
+        return value
+
+    def minimize(
+        self,
+        *,
+        max_iter: int,
+        tol: float,
+        start: Floats | None = None,
+        reward: Floats | None = None,
+        report: Callable[[Floats, float], None] | None = None,
+    ) -> BundleResult:
+        """Minimise α/2 ‖w‖² − ⟨reward, w⟩ + R(w); planes of earlier calls are used again.
+
+        Parameters
+        ----------
+        max_iter : int
+            The most evaluations of the risk.
+        tol : float
+            Stop when the gap is at most ``tol`` times what was won since w = 0.
+        start : array of shape (n_features,), optional
+            A first point; zero by default.
+        reward : array of shape (n_features,), optional
+            A linear term; none by default.
+        report : callable, optional
+            Is given the best point and its objective after each evaluation.
+        """
+        n_features = len(self._slopes[0])
+        tilt = np.zeros(n_features) if reward is None else reward
+
+        def penalised(w: Floats, risk: float) -> float:
+            return risk - float(tilt @ w) + 0.5 * self._alpha * float(w @ w)
+
+        best_w, best, n_iter = np.zeros(n_features), self.at_zero, 0
+        if start is not None:
+            best_w, best, n_iter = start, penalised(start, self._evaluate(start)), 1
+        stopping = Stopping(self.at_zero, self._slopes[0] - tilt, self._alpha, tol)
+        model = _Model(np.array(self._slopes) - tilt, np.array(self._offsets), self._alpha)
+        bound = -np.inf
+        while True:
+            if report is not None and n_iter > 0:
+                report(best_w, best)
+            lowest, value = model.minimize()
+            bound = max(bound, value)
+            converged = stopping.reached(best - bound, best)
+            if converged or n_iter >= max_iter:
+                gap = max(best - bound, 0.0)
+                return BundleResult(best_w, best, gap, n_iter, converged)
+            w = lowest if n_iter % 2 == 0 else best_w + _SHORT_STEP * (lowest - best_w)
+            objective = penalised(w, self._evaluate(w))
+            model.add(self._slopes[-1] - tilt, self._offsets[-1])
+            n_iter += 1
+            if objective < best:
+                best_w, best = w, objective
+
+
+class _Model:
+    """α/2 ‖w‖² + max over planes of (⟨slope, w⟩ + offset), minimised through its dual.
+
+    With multipliers λ on the simplex, w = −slopesᵀλ / α and the dual is
+    ⟨offsets, λ⟩ − ½ λᵀ G λ with G = slopes · slopesᵀ / α. λ is kept as a start for the next time.
+    """
+
+    def __init__(self, slopes: Floats, offsets: Floats, alpha: float) -> None:
+        self._alpha = alpha
+        self._n = len(offsets)
+        self._slopes, self._offsets = slopes, offsets
+        self._gram = slopes @ slopes.T / alpha
+        self._multipliers = np.zeros(self._n)
+        self._multipliers[-1] = 1.0
+
+    def add(self, slope: Floats, offset: float) -> None:
+        if self._n == len(self._offsets):
+            self._reserve(2 * self._n)
+        n = self._n
+        self._slopes[n], self._offsets[n] = slope, offset
+        row = self._slopes[: n + 1] @ slope / self._alpha
+        self._gram[n, : n + 1] = self._gram[: n + 1, n] = row
+        self._multipliers = np.append(self._multipliers, 0.0)
+        self._n += 1
+
+    def _reserve(self, n_planes: int) -> None:
+        more = n_planes - len(self._offsets)
+        self._slopes = np.pad(self._slopes, ((0, more), (0, 0)))
+        self._offsets = np.pad(self._offsets, (0, more))
+        self._gram = np.pad(self._gram, (0, more))
+
+    def minimize(self) -> tuple[Floats, float]:
+        """Where the model is least, and its value there: a bound, whatever the rounding."""
+        n = self._n
+        offsets, gram = self._offsets[:n], self._gram[:n, :n]
+        self._multipliers = minimize_on_simplex(gram, offsets, self._multipliers)
+        active = np.flatnonzero(self._multipliers)
+        weight = self._multipliers[active]
+        w = -(weight @ self._slopes[active]) / self._alpha
+        return w, float(weight @ offsets[active]) - 0.5 * self._alpha * float(w @ w)
+
+
+def minimize_on_simplex(gram: Floats, reward: Floats, start: Floats) -> Floats:
+    """Minimise ½ xᵀ gram x − rewardᵀ x over x ≥ 0 with Σ x = 1, by an active set.
+
+    Parameters
+    ----------
+    gram : array of shape (n, n)
+        Positive semidefinite.
+    reward : array of shape (n,)
+        The linear term.
+    start : array of shape (n,)
+        A point of the simplex; the nearer its support is to the answer's, the fewer steps.
+
+    Examples
+    --------
+    >>> minimize_on_simplex(np.eye(3), np.array([0.0, 0.0, -9.0]), np.array([1.0, 0, 0])).tolist()
+    [0.5, 0.5, 0.0]
+    """
+    scale = float(np.max(np.diagonal(gram)))
+    # Planes may depend on each other (there are more of them than features). The ridge turns the
+    # direction in which the minimum is then not unique into a long one, and the walk ends at a
+    # face of the simplex, with one plane less.
+    ridge = 1e-14 * scale
+    rounding = 1e-12 * max(scale, float(np.abs(reward).max()))
+    x, support = start, np.flatnonzero(start)
+    for _ in range(20 * len(reward) + 100):
+        x, support = _minimize_on_face(gram, reward, x, support, ridge)
+        slope = gram[:, support] @ x[support] - reward
+        entering = int(np.argmin(slope))
+        if slope[entering] >= float(slope @ x) - rounding or x[entering] > 0:
+            break
+        support = np.append(support, entering)
+    return x
+
+
+def _minimize_on_face(
+    gram: Floats, reward: Floats, x: Floats, support: NDArray[np.intp], ridge: float
+) -> tuple[Floats, NDArray[np.intp]]:
+    """Walk to the minimum over the coordinates of the support, dropping those that reach zero."""
+    current = x[support]
+    while True:
+        n = len(support)
+        system = np.ones((n + 1, n + 1))
+        system[:n, :n] = gram[np.ix_(support, support)]
+        system[np.arange(n), np.arange(n)] += ridge
+        system[n, n] = 0.0
+        target = np.linalg.solve(system, np.append(reward[support], 1.0))[:n]
+        falling = target <= 0.0
+        if not falling.any():
+            break
+        steps = np.full(n, np.inf)
+        steps[falling] = current[falling] / (current[falling] - target[falling])
+        first = int(np.argmin(steps))
+        current = np.maximum(current + steps[first] * (target - current), 0.0)
+        current, support = np.delete(current, first), np.delete(support, first)
+    minimum = np.zeros_like(x)
+    minimum[support] = target / target.sum()
+    return minimum, support

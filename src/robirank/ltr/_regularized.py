@@ -1,0 +1,114 @@
+"""What linear rankers share that minimise a penalty and a mean of losses of single lists."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from robirank._queries import Queries
+from robirank.ltr.base import LinearRanker, check_count, check_labels, check_positive
+
+__all__ = ["RegularizedRanker", "TrainingLists"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TrainingLists:
+    """The lists that have something to tell apart, row after row.
+
+    Attributes
+    ----------
+    X : array or CSR matrix of shape (n_rows, n_features)
+        Features in double precision.
+    y : array of shape (n_rows,)
+        Labels; no list has only one label.
+    codes : array of shape (n_rows,)
+        The number of the list, 0, 1, …, that each row belongs to.
+    starts : array of shape (n_lists,)
+        The first row of each list.
+    """
+
+    X: Any
+    y: Floats
+    codes: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @classmethod
+    def build(cls, X: Any, y: Floats, queries: Queries) -> TrainingLists:
+        """Keep the queries in which labels differ."""
+        grouped = np.asarray(queries.sort(y))
+        most = np.maximum.reduceat(grouped, queries.offsets[:-1])
+        least = np.minimum.reduceat(grouped, queries.offsets[:-1])
+        kept = queries.take(np.flatnonzero(most > least))
+        if len(kept) == 0:
+            raise ValueError(
+                "y must differ within some query; in each of them all documents have the same "
+                f"label, so there is nothing to learn (n_samples={len(y)}, "
+                f"n_queries={len(queries)})"
+            )
+        rows = kept.rows()
+        return cls(X[rows].astype(np.float64), y[rows], kept.codes(), kept.offsets[:-1])
+
+
+class RegularizedRanker(LinearRanker):
+    """A linear ranker with parameters ``alpha``, ``max_iter`` and ``tol``; see its subclasses.
+
+    A subclass says how to learn from lists (`_train`).
+    """
+
+    alpha: float
+    gap_: float
+
+    def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> Self:
+        """Learn the weights.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+            Features of the documents.
+        y : array-like of shape (n_rows,)
+            Relevance labels, 0 for irrelevant.
+        qid : array-like of shape (n_rows,), optional
+            The query of each row, of any type, sorted or not; without it all rows are one query.
+        """
+        X, y, queries = self._check_fit(X, y, qid)
+        self._check_params()
+        check_labels(y)
+        self._train(TrainingLists.build(X, y, queries))
+        return self
+
+    def _train(self, lists: TrainingLists) -> None:
+        """Set ``coef_`` and what goes with it."""
+        raise NotImplementedError
+
+    def _check_params(self) -> None:
+        check_positive("alpha", self.alpha)
+        check_count("max_iter", self.max_iter)
+        check_positive("tol", self.tol)
+
+    def _warn_of_outcome(self, converged: bool, advice: str) -> None:
+        """Warn if the minimum was not reached, or if it has nothing to say."""
+        if not converged:
+            warnings.warn(
+                f"stopped after max_iter={self.max_iter} iterations with a gap of {self.gap_:.2g} "
+                f"to the minimum (objective {self.loss_curve_[-1]:.6g}); raise max_iter, tol or "
+                "alpha",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        elif not self.coef_.any():
+            warnings.warn(
+                "the minimum is at coef_ = 0, so every document has the same score: no weights "
+                f"put relevant documents far enough above the best irrelevant ones; {advice}",
+                UserWarning,
+                stacklevel=4,
+            )

@@ -1,0 +1,134 @@
+"""IRPush: the infinite push, a support vector machine for the absolute top of the list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from robirank.listwise import check_choice
+from robirank.ltr._push import PushLists, PushRanker
+
+__all__ = ["IRPush"]
+
+Floats = NDArray[np.float64]
+LossName = Literal["hinge", "logistic"]
+
+
+def _hinge(margin: Floats) -> tuple[Floats, Floats]:
+    return np.maximum(0.0, 1.0 - margin), np.where(margin < 1.0, -1.0, 0.0)
+
+
+def _logistic(margin: Floats) -> tuple[Floats, Floats]:
+    return np.logaddexp(0.0, -margin), -expit(-margin)
+
+
+#: A loss of margins, with its derivative.
+_LOSSES: dict[str, Callable[[Floats], tuple[Floats, Floats]]] = {
+    "hinge": _hinge,
+    "logistic": _logistic,
+}
+
+
+class IRPush(PushRanker):
+    r"""The infinite push with the loss of support vector machines.
+
+    In a query with relevant documents i = 1 … m and irrelevant ones j = 1 … n, the infinite push
+    takes the irrelevant document that costs most, :math:`\max_j \frac1m \sum_i \ell(f_i - f_j)`.
+    As ℓ does not increase, that is the one with the highest score, so that an evaluation costs
+    m + n and not m · n. Minimised is, over the weights ω of a linear scoring function f,
+
+    .. math::
+        \frac{1}{|\mathcal{X}|} \sum_x \frac1m \sum_i \ell\big(f_{xi} - \max_j{}^{\!(p)}
+        f_{xj}\big) + \frac{\alpha}{2} \lVert\omega\rVert^2,
+        \qquad \max_j{}^{\!(p)} f_j = \frac1p \log \frac1n \sum_j e^{p f_j},
+
+    which is the infinite push for p = ∞, and close to it for large p: the soft maximum is within
+    log(n)/p of the maximum, where the hinge wants a margin of 1.
+
+    Relevant are documents with a label > 0; higher grades count like lower ones. (In a query
+    without any document of label 0, those of its lowest label stand for the irrelevant ones.) The
+    mean runs over the queries in which labels differ; the original has one list.
+
+    Parameters
+    ----------
+    alpha : float, default=0.1
+        Strength of the L2 penalty, > 0. With large p a good value lies between 1e-3 and 1e2.
+    p : float, default=64
+        Sharpness of the maximum, from 1 to ``numpy.inf``. The infinite push itself has a catch:
+        if no weights put the mean relevant document of the mean query above its best irrelevant
+        one, then ω = 0 is the minimum, whatever ``alpha`` is. That is so on all folds of
+        OHSUMED and MQ2008, where p from 1 to 64 learns well; hence the default.
+    loss : {"hinge", "logistic"}, default="hinge"
+        ℓ(t): max(0, 1 − t), as in the original, or log(1 + e^−t).
+    max_iter : int, default=1000
+        The most iterations of the bundle method, or of L-BFGS where the objective is smooth (the
+        logistic loss with a finite p).
+    tol : float, default=1e-3
+        Stop when the objective is known to be within ``tol`` of its minimum, as a share of what was
+        won since ω = 0.
+    verbose : bool, default=False
+        Show a progress line.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+        The weights ω.
+    n_iter_ : int
+        Iterations.
+    loss_curve_ : list of float
+        The objective at ω = 0 and the best after each iteration.
+    gap_ : float
+        At most so much lower is the minimum.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    References
+    ----------
+    Agarwal: The Infinite Push: A New Support Vector Ranking Algorithm that Directly Optimizes
+    Accuracy at the Absolute Top of the List. SDM 2011.
+
+    Examples
+    --------
+    >>> from robirank import make_ranking
+    >>> from robirank.ltr.irpush import IRPush
+    >>> data = make_ranking(n_queries=50, random_state=0)
+    >>> model = IRPush().fit(data.X, data.y, qid=data.qid)
+    >>> model.score(data.X, data.y, qid=data.qid) > 0.6
+    True
+    """
+
+    def __init__(
+        self,
+        alpha: float = 0.1,
+        *,
+        p: float = 64.0,
+        loss: LossName = "hinge",
+        max_iter: int = 1000,
+        tol: float = 1e-3,
+        verbose: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.p = p
+        self.loss = loss
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_choice("loss", self.loss, _LOSSES)
+
+    def _is_smooth(self) -> bool:
+        return super()._is_smooth() and self.loss == "logistic"
+
+    def _loss(self, f: Floats, g: Floats, lists: PushLists) -> tuple[float, Floats, Floats]:
+        up, down = lists.relevant, lists.irrelevant
+        top, share = down.maximum(g, float(self.p))
+        losses, slopes = _LOSSES[self.loss](f - top[up.codes])
+        weight = 1.0 / (len(lists) * up.sizes[up.codes])
+        by_f = slopes * weight
+        return float(losses @ weight), by_f, -up.sum(by_f)[down.codes] * share
