@@ -10,60 +10,42 @@ struct PairSums {
   double log2_product = 0.0, slope = 0.0, bend = 0.0;
 };
 
-// Pairs of one relevant item with up to kProduct items, p_j = e_j r. The product of the mantissas
-// of 1 + p_j is below 2^512, so one logarithm serves them all. Writes h_j where h is not null.
+// Pairs of two relevant items with up to kProduct items, p_j = e_j r. Two at a time, because one
+// alone leaves the processor waiting for its own sums. The product of the mantissas of 1 + p_j is
+// below 2^512, so one logarithm serves them all. Writes h_j where it is to be kept.
 constexpr int kProduct = 512;
+constexpr uint64_t kMantissa = 0x000fffffffffffffull, kOne = 0x3ff0000000000000ull;
 
 template <bool kStore>
-inline PairSums pair_block(const double* __restrict e, int n, double r, double* __restrict h) {
-  double product = 1.0, slope = 0.0, bend = 0.0;
-  uint64_t exponents = 0;
-#pragma omp simd reduction(* : product) reduction(+ : slope, bend, exponents)
+inline void pair_block(const double* __restrict e, int n, const double* r, double* __restrict h0,
+                       double* __restrict h1, PairSums* sums) {
+  const double r0 = r[0], r1 = r[1];
+  double product0 = 1.0, slope0 = 0.0, bend0 = 0.0, product1 = 1.0, slope1 = 0.0, bend1 = 0.0;
+  uint64_t exponents0 = 0, exponents1 = 0;
+#pragma omp simd reduction(* : product0, product1) \
+    reduction(+ : slope0, bend0, exponents0, slope1, bend1, exponents1)
   for (int j = 0; j < n; ++j) {
-    const double p = e[j] * r, u = 1.0 + p, hj = p / u;
-    const uint64_t bits = double_to_bits(u);
-    exponents += bits >> 52;
-    product *= bits_to_double((bits & 0x000fffffffffffffull) | 0x3ff0000000000000ull);
-    slope += hj;
-    bend += hj - hj * hj;
-    if (kStore) h[j] = hj;
+    const double p0 = e[j] * r0, p1 = e[j] * r1;
+    const double u0 = 1.0 + p0, u1 = 1.0 + p1;
+    const double x0 = p0 / u0, x1 = p1 / u1;
+    const uint64_t bits0 = double_to_bits(u0), bits1 = double_to_bits(u1);
+    exponents0 += bits0 >> 52;
+    exponents1 += bits1 >> 52;
+    product0 *= bits_to_double((bits0 & kMantissa) | kOne);
+    product1 *= bits_to_double((bits1 & kMantissa) | kOne);
+    slope0 += x0;
+    slope1 += x1;
+    bend0 += x0 - x0 * x0;
+    bend1 += x1 - x1 * x1;
+    if (kStore) h0[j] = x0, h1[j] = x1;
   }
-  const double whole = static_cast<double>(exponents) - 1023.0 * n;
-  return {whole + log2_fast(product), slope, bend};
+  sums[0].log2_product += static_cast<double>(exponents0) - 1023.0 * n + log2_fast(product0);
+  sums[1].log2_product += static_cast<double>(exponents1) - 1023.0 * n + log2_fast(product1);
+  sums[0].slope += slope0, sums[1].slope += slope1;
+  sums[0].bend += bend0, sums[1].bend += bend1;
 }
 
-template <bool kStore>
-PairSums pair_sums(const double* e, int64_t n, double r, double* h) {
-  PairSums sums;
-  for (int64_t begin = 0; begin < n; begin += kProduct) {
-    const int64_t left = n - begin;
-    const PairSums block = pair_block<kStore>(e + begin, left < kProduct ? left : kProduct, r,
-                                              kStore ? h + begin : nullptr);
-    sums.log2_product += block.log2_product;
-    sums.slope += block.slope;
-    sums.bend += block.bend;
-  }
-  return sums;
-}
-
-// The term of the item with itself is not part of t_y: there p = 1, up to the last bit.
-inline PairSums without_self(const PairSums& sums) {
-  const double t = sums.log2_product - 1.0;
-  return {t > 0.0 ? t : 0.0, sums.slope - 0.5, sums.bend - 0.25};
-}
-
-// What one relevant item adds to every other item's derivatives.
-void add_to_items(const double* __restrict h, int64_t n, const Outer& y,
-                  double* __restrict gradient, double* __restrict hessian) {
-#pragma omp simd
-  for (int64_t j = 0; j < n; ++j) gradient[j] += y.first * h[j];
-  if (!hessian) return;
-  const double bend = kLn2 * y.first;
-#pragma omp simd
-  for (int64_t j = 0; j < n; ++j) hessian[j] += h[j] * (bend * (1.0 - h[j]) + y.second * h[j]);
-}
-
-// … and to its own.
+// What a relevant item adds to its own derivatives.
 inline void add_to_self(const PairSums& sums, const Outer& y, double* gradient, double* hessian) {
   *gradient -= y.first * sums.slope;
   if (hessian) *hessian += y.first * kLn2 * sums.bend + y.second * sums.slope * sums.slope;
@@ -81,53 +63,133 @@ void exponentials(const T* s, int64_t n, double centre, double* e) {
   for (int64_t j = 0; j < n; ++j) e[j] = exp2_fast(static_cast<double>(s[j]) - centre);
 }
 
-// A list that fits the cache: every pair is visited once.
-template <class T>
-double direct_short(const List<T>& list, double centre, Rho rho, Hessian want,
-                    const Answer<T>& answer, const Scratch& scratch) {
-  const int64_t m = list.items;
-  double *e = scratch.items, *h = e + m, *gradient = h + m;
-  double* hessian = answer.hessian ? gradient + m : nullptr;
-  exponentials(list.scores, m, centre, e);
-  memset(gradient, 0, (hessian ? 2 : 1) * m * sizeof(double));
-  double loss = 0.0;
-  for (int64_t i = 0; i < list.n_relevant; ++i) {
-    const int32_t y = list.relevant[i];
-    const double r = exp2_fast(centre - static_cast<double>(list.scores[y]));
-    const PairSums all =
-        answer.gradient ? pair_sums<true>(e, m, r, h) : pair_sums<false>(e, m, r, h);
-    const PairSums sums = without_self(all);
-    const Outer outer = outer_term(rho, want, list.weight[i], sums.log2_product);
-    loss += outer.loss;
-    if (answer.t) answer.t[i] = sums.log2_product;
-    if (!answer.gradient) continue;
-    h[y] = 0.0;
-    add_to_items(h, m, outer, gradient, hessian);
-    add_to_self(sums, outer, gradient + y, hessian ? hessian + y : nullptr);
-  }
-  if (answer.gradient) write_out(gradient, m, answer.gradient);
-  if (hessian) write_out(hessian, m, answer.hessian);
-  return loss;
-}
-
-// Per relevant item of a long list: r, t, slope, bend, first, second, one array after the other.
+// What is kept of each relevant item, one array after the other.
 struct Relevant {
   double *r, *t, *slope, *bend, *first, *second;
   Relevant(double* base, int64_t k)
       : r(base), t(r + k), slope(t + k), bend(slope + k), first(bend + k), second(first + k) {}
+  Relevant from(int64_t i) const {
+    Relevant rest = *this;
+    rest.r += i, rest.t += i, rest.slope += i, rest.bend += i, rest.first += i, rest.second += i;
+    return rest;
+  }
 };
 
-// ρ of every inner sum: fills t, first and second, returns the loss.
+// 2^(c − s_y) of every relevant item; its sums begin at 0.
 template <class T>
-double close_sums(const List<T>& list, Rho rho, Hessian want, const Relevant& y, double* t) {
-  double loss = 0.0;
+void open_sums(const List<T>& list, double centre, const Relevant& y) {
+  for (int64_t i = 0; i < list.n_relevant; ++i) y.r[i] = list.scores[list.relevant[i]];
+#pragma omp simd
   for (int64_t i = 0; i < list.n_relevant; ++i) {
-    const Outer outer = outer_term(rho, want, list.weight[i], y.t[i]);
-    loss += outer.loss;
-    y.first[i] = outer.first;
-    y.second[i] = outer.second;
-    if (t) t[i] = y.t[i];
+    y.r[i] = exp2_fast(centre - y.r[i]);
+    y.t[i] = y.slope[i] = y.bend[i] = 0.0;
   }
+}
+
+// Adds the pairs of k relevant items with n items to their sums; keeps h, one row of `stride` a
+// relevant item, where asked.
+template <bool kStore>
+void add_pairs(const double* e, int64_t n, const Relevant& y, int64_t k, double* h,
+               int64_t stride) {
+  for (int64_t i = 0; i < k; i += 2) {
+    const bool two = i + 1 < k;  // an odd one out is summed with itself, and that is dropped
+    const double r[2] = {y.r[i], y.r[two ? i + 1 : i]};
+    PairSums sums[2];
+    double *h0 = kStore ? h + i * stride : nullptr, *h1 = kStore ? h0 + stride : nullptr;
+    for (int64_t begin = 0; begin < n; begin += kProduct) {
+      const int block = n - begin < kProduct ? n - begin : kProduct;
+      pair_block<kStore>(e + begin, block, r, kStore ? h0 + begin : h0, kStore ? h1 + begin : h1,
+                         sums);
+    }
+    for (int a = 0; a < (two ? 2 : 1); ++a) {
+      y.t[i + a] += sums[a].log2_product;
+      y.slope[i + a] += sums[a].slope;
+      y.bend[i + a] += sums[a].bend;
+    }
+  }
+}
+
+// The term of an item with itself, p = 1 up to the last bit, is not part of t_y; then ρ. Returns
+// the loss.
+inline double close_sums(const double* weight, int64_t k, Rho rho, Hessian want, const Relevant& y,
+                         double* t) {
+  double loss = 0.0;
+#pragma omp simd reduction(+ : loss)
+  for (int64_t i = 0; i < k; ++i) {
+    const double sum = y.t[i] - 1.0, inner = sum > 0.0 ? sum : 0.0;
+    const RhoAt at = rho_fast(rho, inner);
+    y.t[i] = inner;
+    y.slope[i] -= 0.5;
+    y.bend[i] -= 0.25;
+    y.first[i] = weight[i] * at.first;
+    y.second[i] = want == Hessian::exact ? weight[i] * at.second : 0.0;
+    loss += weight[i] * at.value;
+  }
+  if (t) memcpy(t, y.t, k * sizeof(double));
+  return loss;
+}
+
+// Σ_y first_y h_yj, four relevant items at a time.
+void add_slopes(const double* h, int64_t stride, int64_t n, const Relevant& y, int64_t k,
+                double* __restrict gradient) {
+  int64_t i = 0;
+  for (; i + 4 <= k; i += 4) {
+    const double *h0 = h + i * stride, *h1 = h0 + stride, *h2 = h1 + stride, *h3 = h2 + stride;
+    const double f0 = y.first[i], f1 = y.first[i + 1], f2 = y.first[i + 2], f3 = y.first[i + 3];
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j)
+      gradient[j] += (f0 * h0[j] + f1 * h1[j]) + (f2 * h2[j] + f3 * h3[j]);
+  }
+  for (; i < k; ++i) {
+    const double *h0 = h + i * stride, f0 = y.first[i];
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) gradient[j] += f0 * h0[j];
+  }
+}
+
+void add_bends(const double* h, int64_t stride, int64_t n, const Relevant& y, int64_t k,
+               double* __restrict hessian) {
+  for (int64_t i = 0; i < k; ++i) {
+    const double *row = h + i * stride, bend = kLn2 * y.first[i], second = y.second[i];
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j)
+      hessian[j] += row[j] * (bend * (1.0 - row[j]) + second * row[j]);
+  }
+}
+
+// Lists are taken in blocks of items; `kKept` values of h are kept between the sums and the
+// derivatives, for as many relevant items at a time as that allows.
+template <class T>
+double direct_short(const List<T>& list, double centre, Rho rho, Hessian want,
+                    const Answer<T>& answer, const Scratch& scratch) {
+  const int64_t m = list.items, k = list.n_relevant;
+  const Relevant all(scratch.relevant, k);
+  double *e = scratch.items, *gradient = e + m, *hessian = gradient + m, *h = hessian + m;
+  exponentials(list.scores, m, centre, e);
+  open_sums(list, centre, all);
+  if (!answer.gradient) {
+    add_pairs<false>(e, m, all, k, nullptr, 0);
+    return close_sums(list.weight, k, rho, want, all, answer.t);
+  }
+  memset(gradient, 0, 2 * m * sizeof(double));
+  const int64_t group = (kKept / m) & ~int64_t{3};
+  double loss = 0.0;
+  for (int64_t begin = 0; begin < k; begin += group) {
+    const int64_t n = k - begin < group ? k - begin : group;
+    const Relevant y = all.from(begin);
+    const int32_t* places = list.relevant + begin;
+    add_pairs<true>(e, m, y, n, h, m);
+    loss += close_sums(list.weight + begin, n, rho, want, y, answer.t ? answer.t + begin : nullptr);
+    for (int64_t i = 0; i < n; ++i) {
+      h[i * m + places[i]] = 0.0;
+      add_to_self({0.0, y.slope[i], y.bend[i]}, {0.0, y.first[i], y.second[i]},
+                  gradient + places[i], hessian + places[i]);
+    }
+    add_slopes(h, m, m, y, n, gradient);
+    if (answer.hessian) add_bends(h, m, m, y, n, hessian);
+  }
+  write_out(gradient, m, answer.gradient);
+  if (answer.hessian) write_out(hessian, m, answer.hessian);
   return loss;
 }
 
@@ -138,50 +200,35 @@ double direct_long(const List<T>& list, double centre, Rho rho, Hessian want,
                    const Answer<T>& answer, const Scratch& scratch) {
   const int64_t m = list.items, k = list.n_relevant;
   const Relevant y(scratch.relevant, k);
-  double *e = scratch.items, *h = e + kShortList, *gradient = h + kShortList;
-  double* hessian = answer.hessian ? gradient + kShortList : nullptr;
-  for (int64_t i = 0; i < k; ++i) {
-    y.r[i] = exp2_fast(centre - static_cast<double>(list.scores[list.relevant[i]]));
-    y.t[i] = y.slope[i] = y.bend[i] = 0.0;
-  }
+  double *e = scratch.items, *gradient = e + kShortList, *hessian = gradient + kShortList;
+  double* h = hessian + kShortList;
+  open_sums(list, centre, y);
   for (int64_t begin = 0; begin < m; begin += kShortList) {
     const int64_t n = m - begin < kShortList ? m - begin : kShortList;
     exponentials(list.scores + begin, n, centre, e);
-    for (int64_t i = 0; i < k; ++i) {
-      const PairSums sums = pair_sums<false>(e, n, y.r[i], nullptr);
-      y.t[i] += sums.log2_product;
-      y.slope[i] += sums.slope;
-      y.bend[i] += sums.bend;
-    }
+    add_pairs<false>(e, n, y, k, nullptr, 0);
   }
-  for (int64_t i = 0; i < k; ++i) {
-    const PairSums sums = without_self({y.t[i], y.slope[i], y.bend[i]});
-    y.t[i] = sums.log2_product;
-    y.slope[i] = sums.slope;
-    y.bend[i] = sums.bend;
-  }
-  const double loss = close_sums(list, rho, want, y, answer.t);
+  const double loss = close_sums(list.weight, k, rho, want, y, answer.t);
   if (!answer.gradient) return loss;
   for (int64_t begin = 0; begin < m; begin += kShortList) {
     const int64_t n = m - begin < kShortList ? m - begin : kShortList;
     exponentials(list.scores + begin, n, centre, e);
-    memset(gradient, 0, n * sizeof(double));
-    if (hessian) memset(hessian, 0, n * sizeof(double));
+    memset(gradient, 0, 2 * kShortList * sizeof(double));
     for (int64_t i = 0; i < k; ++i) {
       const double r = y.r[i];
 #pragma omp simd
       for (int64_t j = 0; j < n; ++j) h[j] = e[j] * r / (1.0 + e[j] * r);
       const int64_t own = list.relevant[i] - begin;
-      const Outer outer{0.0, y.first[i], y.second[i]};
       if (own >= 0 && own < n) {
         h[own] = 0.0;
-        add_to_self({0.0, y.slope[i], y.bend[i]}, outer, gradient + own,
-                    hessian ? hessian + own : nullptr);
+        add_to_self({0.0, y.slope[i], y.bend[i]}, {0.0, y.first[i], y.second[i]}, gradient + own,
+                    hessian + own);
       }
-      add_to_items(h, n, outer, gradient, hessian);
+      add_slopes(h, 0, n, y.from(i), 1, gradient);
+      if (answer.hessian) add_bends(h, 0, n, y.from(i), 1, hessian);
     }
     write_out(gradient, n, answer.gradient + begin);
-    if (hessian) write_out(hessian, n, answer.hessian + begin);
+    if (answer.hessian) write_out(hessian, n, answer.hessian + begin);
   }
   return loss;
 }

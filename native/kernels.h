@@ -30,7 +30,7 @@ struct Answer {
 
 // Memory for one thread, sized by the caller.
 struct Scratch {
-  double* items;     // 4 · kShortList
+  double* items;     // 3 · kShortList + kKept
   double* relevant;  // 6 a relevant item of the list with the most
   double* grid;      // kGridRows · kMaxCells
   uint64_t* counts;  // kMaxFine
@@ -45,7 +45,8 @@ constexpr double kMaxRange = 512.0;
 constexpr int kMaxCells = static_cast<int>(kMaxRange / kCell) + 2;
 constexpr int kMaxFine = kMaxCells * kFinePerCell;
 constexpr int kGridRows = 15;
-constexpr int kShortList = 4096;  // items whose working arrays stay in the cache
+constexpr int kShortList = 4096;       // items whose working arrays stay in the cache
+constexpr int kKept = 8 * kShortList;  // values of h that a short list keeps
 
 struct Kernels {
   const char* name;

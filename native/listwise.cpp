@@ -64,7 +64,7 @@ double one_list(const List<double>& list, Rho rho, Method method, Hessian hessia
 class ThreadScratch {
  public:
   explicit ThreadScratch(int64_t most_relevant)
-      : items_(allocate<double>(4 * kShortList)),
+      : items_(allocate<double>(3 * kShortList + kKept)),
         relevant_(allocate<double>(6 * most_relevant)),
         grid_(allocate<double>(size_t{kGridRows} * kMaxCells)),
         counts_(allocate<uint64_t>(kMaxFine)),
