@@ -32,17 +32,27 @@ _HOMES = {
     "export_linear": "robirank.ltr.export",
     "fold_scaling": "robirank.ltr.export",
     "RankSVM": "robirank.ltr.ranksvm",
+    "RankNet": "robirank.ltr.ranknet",
+    "ListNet": "robirank.ltr.listnet",
+    "RandomForests": "robirank.ltr.random_forests",
+    "LambdaMART": "robirank.ltr.lambdamart",
+    "MART": "robirank.ltr.mart",
     "InfNormPush": "robirank.ltr.infnormpush",
     "IRPush": "robirank.ltr.irpush",
     "LSRank": "robirank.ltr.lsrank",
 }
 
 __all__ = [
+    "MART",
     "IRPush",
     "InfNormPush",
     "LSRank",
+    "LambdaMART",
     "LetorFormatError",
+    "ListNet",
     "ModelFileError",
+    "RandomForests",
+    "RankNet",
     "RankSVM",
     "RankingData",
     "RoBiRank",
@@ -75,7 +85,12 @@ if TYPE_CHECKING:
     from robirank.ltr.export import export_linear, fold_scaling
     from robirank.ltr.infnormpush import InfNormPush
     from robirank.ltr.irpush import IRPush
+    from robirank.ltr.lambdamart import LambdaMART
+    from robirank.ltr.listnet import ListNet
     from robirank.ltr.lsrank import LSRank
+    from robirank.ltr.mart import MART
+    from robirank.ltr.random_forests import RandomForests
+    from robirank.ltr.ranknet import RankNet
     from robirank.ltr.ranksvm import RankSVM
     from robirank.ltr.robirank import RoBiRank
     from robirank.ltr.robirank_cv import RoBiRankCV

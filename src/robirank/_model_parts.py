@@ -154,7 +154,7 @@ def pack_tensors(model: Any, layout: Layout) -> dict[str, NDArray[Any]]:
     return tensors
 
 
-_ARRAY_TYPES: dict[str, type] = {"F64": np.float64, "F32": np.float32}
+_ARRAY_TYPES: dict[str, type] = {"I32": np.int32, "F64": np.float64, "F32": np.float32}
 
 
 def _mismatch(shape: tuple[int, ...], tensor: Tensor, lengths: dict[str, int]) -> str:

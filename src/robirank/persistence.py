@@ -34,6 +34,23 @@ PathLike = str | os.PathLike[str]
 
 _LINEAR = {"coef_": Tensor(("features",)), "loss_curve_": Tensor(("steps",), is_list=True)}
 
+_FOREST = {
+    "tree_offsets_": Tensor(("offsets",), "I32"),
+    "split_feature_": Tensor(("nodes",), "I32"),
+    "threshold_": Tensor(("nodes",)),
+    "left_child_": Tensor(("nodes",), "I32"),
+    "leaf_value_": Tensor(("nodes",)),
+}
+_NET = {
+    "mean_": Tensor(("features",)),
+    "scale_": Tensor(("features",)),
+    "hidden_coef_": Tensor(("features", "units")),
+    "hidden_intercept_": Tensor(("units",)),
+    "output_coef_": Tensor(("units",)),
+}
+_ROUNDS = {"validation_scores_": Tensor(("rounds",), is_list=True)}
+_N_ROUNDS: dict[str, type] = {"n_iter_": int, "best_iter_": int}
+
 #: Every class that can be saved. A new estimator becomes savable by a line here.
 LAYOUTS: dict[str, Layout] = {
     "RoBiRank": Layout("robirank.ltr.robirank:RoBiRank", _LINEAR, {"n_iter_": int}),
@@ -49,6 +66,23 @@ LAYOUTS: dict[str, Layout] = {
     "IRPush": Layout("robirank.ltr.irpush:IRPush", _LINEAR, {"n_iter_": int, "gap_": float}),
     "InfNormPush": Layout(
         "robirank.ltr.infnormpush:InfNormPush", _LINEAR, {"n_iter_": int, "gap_": float}
+    ),
+    "MART": Layout("robirank.ltr.mart:MART", _FOREST | _ROUNDS, _N_ROUNDS, required=tuple(_FOREST)),
+    "LambdaMART": Layout(
+        "robirank.ltr.lambdamart:LambdaMART",
+        _FOREST | _ROUNDS,
+        _N_ROUNDS,
+        required=tuple(_FOREST),
+    ),
+    "RandomForests": Layout(
+        "robirank.ltr.random_forests:RandomForests", _FOREST, required=tuple(_FOREST)
+    ),
+    "ListNet": Layout("robirank.ltr.listnet:ListNet", _LINEAR, {"n_iter_": int}),
+    "RankNet": Layout(
+        "robirank.ltr.ranknet:RankNet",
+        _NET | _ROUNDS | {"loss_curve_": Tensor(("steps",), is_list=True)},
+        _N_ROUNDS,
+        required=tuple(_NET),
     ),
     "RobustClassifier": Layout(
         "robirank.classifier:RobustClassifier",

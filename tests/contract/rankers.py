@@ -1,6 +1,18 @@
 """The rankers that must keep the contract: one entry an estimator, cheap settings."""
 
-from robirank import InfNormPush, IRPush, LSRank, RankSVM, RoBiRank, RoBiRankCV
+from robirank import (
+    MART,
+    InfNormPush,
+    IRPush,
+    LambdaMART,
+    ListNet,
+    LSRank,
+    RandomForests,
+    RankNet,
+    RankSVM,
+    RoBiRank,
+    RoBiRankCV,
+)
 
 RANKERS = [
     RoBiRank(),
@@ -8,6 +20,11 @@ RANKERS = [
     RoBiRank(rho="type2", init="random", random_state=0),
     RoBiRankCV(alphas=[1.0, 0.01], cv=2, random_state=0),
     RankSVM(C=0.01),
+    MART(100, n_threads=1),
+    LambdaMART(50, n_threads=1),
+    RandomForests(20, random_state=0, n_threads=1),
+    ListNet(),
+    RankNet(learning_rate=1e-2, max_iter=10, random_state=0),
     LSRank(),
     LSRank(k=5, decay=0.25, alpha=0.1),
     IRPush(),
@@ -21,6 +38,11 @@ GRIDS = {
     "RoBiRank": {"tol": [1e-2, 1e-3]},
     "RoBiRankCV": {"tol": [1e-2, 1e-3]},
     "RankSVM": {"C": [1e-2, 1e-3]},
+    "MART": {"max_leaf_nodes": [5, 10]},
+    "LambdaMART": {"max_leaf_nodes": [5, 10]},
+    "RandomForests": {"max_leaf_nodes": [50, 100]},
+    "ListNet": {"alpha": [1e-2, 1e-3]},
+    "RankNet": {"alpha": [1e-2, 1e-3]},
     "LSRank": {"alpha": [1.0, 0.1]},
     "IRPush": {"alpha": [1.0, 0.1]},
     "InfNormPush": {"alpha": [1.0, 0.1]},

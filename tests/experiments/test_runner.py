@@ -74,6 +74,15 @@ def test_mean_of_several_cut_offs_can_choose(folder):
         Experiment(folder, select="ndcg@4-2").validate(scores, vali)
 
 
+def test_a_model_that_scores_all_alike_does_not_profit_from_the_order_of_the_file(folder):
+    experiment = Experiment(folder)
+    vali = experiment.load(0).vali
+    best_first = vali.take(np.lexsort((-vali.y, vali.qid)))
+    constant = np.zeros(len(vali))
+    assert experiment.validate(constant, best_first) < 0.6
+    assert experiment.validate(constant, best_first) == experiment.validate(constant, vali)
+
+
 def test_missing_validation_part_is_held_out_by_query():
     data = make_ranking(n_queries=20, n_docs=5, n_features=2, random_state=0)
     train, vali = hold_out(data, 0.25, seed=0)

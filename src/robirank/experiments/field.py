@@ -59,6 +59,26 @@ _ROBIRANK = "robirank.ltr.robirank:RoBiRank"
 _ALPHAS = _path("alpha", 0.5, -4.5, 11)
 _CS = _path("C", -6, 1, 8)
 
+_BOOSTED = (
+    {"learning_rate": 0.03, "max_leaf_nodes": 4},
+    {"learning_rate": 0.03, "max_leaf_nodes": 10},
+    {"learning_rate": 0.1, "max_leaf_nodes": 4},
+    {"learning_rate": 0.1, "max_leaf_nodes": 10},
+    {"learning_rate": 0.03, "max_leaf_nodes": 4, "min_samples_leaf": 50},
+    {"learning_rate": 0.03, "max_leaf_nodes": 10, "min_samples_leaf": 50},
+)
+_BAGGED = (
+    {"max_leaf_nodes": 30, "min_samples_leaf": 1},
+    {"max_leaf_nodes": 30, "min_samples_leaf": 10},
+    {"max_leaf_nodes": 100, "min_samples_leaf": 1},
+    {"max_leaf_nodes": 100, "min_samples_leaf": 10},
+    {"max_leaf_nodes": 100, "min_samples_leaf": 1, "max_features": 0.1},
+    {"max_leaf_nodes": 100, "min_samples_leaf": 10, "max_features": 0.1},
+)
+_NETS = tuple(
+    {"learning_rate": rate, "alpha": alpha} for rate in (1e-3, 1e-2) for alpha in (1e-3, 1e-2, 0.1)
+)
+
 _METHODS = (
     Method("RoBiRank", _ROBIRANK, _ALPHAS),
     Method("RankSVM", "robirank.ltr.ranksvm:RankSVM", _CS),
@@ -66,16 +86,16 @@ _METHODS = (
     Method("InfNormPush", "robirank.ltr.infnormpush:InfNormPush", _path("alpha", 3, -3, 7)),
     Method("IRPush", "robirank.ltr.irpush:IRPush", _path("alpha", 3, -3, 7)),
     Method("Identity", _ROBIRANK, _ALPHAS, {"rho": "identity"}),
-    Method("MART", "robirank.ltr.mart:MART", ({},), stops_early=True),
-    Method("RankNet", "robirank.ltr.ranknet:RankNet", ({},), stops_early=True),
+    Method("MART", "robirank.ltr.mart:MART", _BOOSTED, stops_early=True),
+    Method("RankNet", "robirank.ltr.ranknet:RankNet", _NETS, stops_early=True),
     Method("RankBoost", "robirank.ltr.rankboost:RankBoost", ({},), stops_early=True),
     Method("AdaRank", "robirank.ltr.adarank:AdaRank", ({},), stops_early=True),
     Method(
         "CoordAscent", "robirank.ltr.coordinate_ascent:CoordinateAscent", ({},), stops_early=True
     ),
-    Method("LambdaMART", "robirank.ltr.lambdamart:LambdaMART", ({},), stops_early=True),
-    Method("ListNet", "robirank.ltr.listnet:ListNet", _path("alpha", 0, -4, 5)),
-    Method("RandomForests", "robirank.ltr.random_forests:RandomForests", ({},)),
+    Method("LambdaMART", "robirank.ltr.lambdamart:LambdaMART", _BOOSTED, stops_early=True),
+    Method("ListNet", "robirank.ltr.listnet:ListNet", _path("alpha", 0, -4, 9), {"max_iter": 2000}),
+    Method("RandomForests", "robirank.ltr.random_forests:RandomForests", _BAGGED),
 )
 
 # Variants that only their own experiments run.

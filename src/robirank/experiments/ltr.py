@@ -13,7 +13,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,13 @@ from robirank.data.folds import Fold, load_dataset
 from robirank.data.ranking import RankingData
 from robirank.experiments.field import FIELD, Method
 from robirank.experiments.run_dir import RunDirectory
-from robirank.metrics import average_precision, evaluate_ranking, mean_ndcg, ndcg
+from robirank.metrics import (
+    CONVENTIONS,
+    average_precision,
+    evaluate_ranking,
+    mean_ndcg,
+    ndcg,
+)
 
 __all__ = ["Experiment", "hold_out", "run_unit", "search"]
 
@@ -67,7 +73,11 @@ class Experiment:
         return Fold(fold.name, train, vali, fold.test)
 
     def validate(self, scores: NDArray[Any], vali: RankingData) -> float:
-        """The measure by which settings are chosen."""
+        """The measure by which settings are chosen.
+
+        Ties are averaged, whatever the convention says: a model that scores everything alike must
+        not profit from the order of the file.
+        """
         span = re.fullmatch(r"ndcg@(\d+)-(\d+)", self.select)
         if span is None:
             names: tuple[str, ...] = (self.select,)
@@ -75,9 +85,8 @@ class Experiment:
             names = tuple(f"ndcg@{k}" for k in range(int(span[1]), int(span[2]) + 1))
         if not names:
             raise ValueError(f"select={self.select!r} must count upwards, such as ndcg@1-10")
-        found = evaluate_ranking(
-            vali.y, scores, vali.qid, measures=names, convention=self.convention
-        )
+        fair = replace(CONVENTIONS[self.convention], ties="average")
+        found = evaluate_ranking(vali.y, scores, vali.qid, measures=names, convention=fair)
         return float(np.mean(list(found.values())))
 
 

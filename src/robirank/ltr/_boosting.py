@@ -1,0 +1,150 @@
+"""Gradient boosted trees over ranked lists: what MART and LambdaMART share."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from robirank._progress import FitProgress
+from robirank._queries import Queries
+from robirank.ltr._forest import ForestRanker
+from robirank.ltr._held_out import BestSoFar, HeldOut
+from robirank.ltr._lightgbm import import_lightgbm, read_forest, settled_order, tree_params
+from robirank.ltr.base import check_count, check_labels, check_positive
+
+
+class BoostedRanker(ForestRanker):
+    """Trees grown one after the other, each to the gradient of a loss; subclasses name the loss."""
+
+    def __init__(
+        self,
+        n_estimators: int = 1000,
+        *,
+        learning_rate: float = 0.1,
+        max_leaf_nodes: int = 10,
+        min_samples_leaf: int = 1,
+        max_bins: int = 255,
+        patience: int = 100,
+        k: int | None = 10,
+        convention: str = "standard",
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+        self.max_bins = max_bins
+        self.patience = patience
+        self.k = k
+        self.convention = convention
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, validation: Any = None
+    ) -> Self:
+        """Grow the trees.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+            Features of the documents.
+        y : array-like of shape (n_rows,)
+            Relevance labels, 0 for irrelevant.
+        qid : array-like of shape (n_rows,), optional
+            The query of each row; without it all rows are one query.
+        validation : (X, y, qid) or RankingData, optional
+            Held-out queries. The trees up to the round with the best NDCG@k there are kept, and
+            growing ends ``patience`` rounds after it. Without, all trees are grown and kept.
+        """
+        lightgbm = import_lightgbm()
+        params = self._params()
+        X, y, queries = self._check_fit(X, y, qid)
+        check_labels(y)
+        held_out = None
+        if validation is not None:
+            held_out = HeldOut(
+                validation, self.n_features_in_, k=self.k, convention=self.convention
+            )
+        labels, loss = self._loss(y, queries)
+        params |= loss
+        rows = settled_order(X, y, queries)
+        train = lightgbm.Dataset(X[rows], labels[rows], group=queries.sizes, params=params)
+        booster = lightgbm.Booster(params, train)
+        if held_out is not None:
+            unused = np.zeros(len(held_out.y))
+            vali = lightgbm.Dataset(held_out.X, unused, reference=train, params=params)
+            booster.add_valid(vali, "validation")
+        self._boost(booster, held_out)
+        return self
+
+    def _loss(self, y: NDArray[Any], queries: Queries) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Return the labels to give to LightGBM, and its parameters that say what to minimise."""
+        raise NotImplementedError
+
+    def _params(self) -> dict[str, Any]:
+        check_count("n_estimators", self.n_estimators)
+        check_positive("learning_rate", self.learning_rate)
+        check_tree_size(self.max_leaf_nodes, self.min_samples_leaf, self.max_bins)
+        check_count("patience", self.patience)
+        if self.k is not None:
+            check_count("k", self.k)
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        return tree_params(
+            max_leaf_nodes=self.max_leaf_nodes,
+            max_bins=self.max_bins,
+            n_threads=self.n_threads,
+            seed=seed,
+        ) | {
+            "learning_rate": float(self.learning_rate),
+            # LightGBM guesses how many documents a leaf has from their second derivatives, and
+            # may guess 0. No leaf is empty anyway.
+            "min_data_in_leaf": int(self.min_samples_leaf) if self.min_samples_leaf > 1 else 0,
+        }
+
+    def _boost(self, booster: Any, held_out: HeldOut | None) -> None:
+        """Grow trees until they are enough, no split is left, or held-out queries gain no more."""
+        best = BestSoFar(self.patience)
+        self.n_iter_ = 0
+        title = type(self).__name__
+        with FitProgress(bool(self.verbose), total=self.n_estimators, title=title) as progress:
+            for _ in range(self.n_estimators):
+                booster.update()
+                if booster.num_trees() == self.n_iter_:
+                    break  # no split is left
+                self.n_iter_ += 1
+                if held_out is None:
+                    progress.update(self.n_iter_)
+                    continue
+                best.add(_held_out_ndcg(booster, held_out))
+                progress.update(self.n_iter_, ndcg=best.scores[-1])
+                if best.given_up:
+                    break
+        self.best_iter_ = self.n_iter_ if held_out is None else best.round
+        self.validation_scores_ = best.scores
+        self._keep(read_forest(booster, self.best_iter_))
+
+
+def check_tree_size(max_leaf_nodes: Any, min_samples_leaf: Any, max_bins: Any) -> None:
+    """Raise an error that names the parameter unless trees of that size can be grown."""
+    check_count("max_leaf_nodes", max_leaf_nodes)
+    check_count("min_samples_leaf", min_samples_leaf)
+    check_count("max_bins", max_bins)
+    if max_leaf_nodes < 2:
+        raise ValueError(f"max_leaf_nodes must be at least 2; got {max_leaf_nodes!r}")
+    if max_bins < 2:
+        raise ValueError(f"max_bins must be at least 2; got {max_bins!r}")
+
+
+def _held_out_ndcg(booster: Any, held_out: HeldOut) -> float:
+    def measure(scores: NDArray[np.float64], _: Any) -> tuple[str, float, bool]:
+        return "ndcg", held_out.ndcg(scores), True
+
+    ((_, _, value, _),) = booster.eval_valid(measure)
+    return float(value)

@@ -1,0 +1,105 @@
+"""Growing trees by LightGBM: the one place that knows it.
+
+LightGBM is imported when a tree ranker is fitted. What it grew is read into a `Forest`, so that
+predicting, saving and loading do without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robirank._queries import Queries
+from robirank._threads import thread_count
+from robirank.ltr._forest import Forest, dense_blocks, join_forests
+
+_BLOCK_ROWS = 4096
+
+
+def import_lightgbm() -> Any:
+    """Import LightGBM, or say how to get it."""
+    try:
+        import lightgbm
+    except ImportError as error:
+        raise ImportError(
+            "MART, LambdaMART and RandomForests are trained by LightGBM, which is not installed: "
+            "pip install 'robirank[trees]'"
+        ) from error
+    return lightgbm
+
+
+def tree_params(
+    *, max_leaf_nodes: int, max_bins: int, n_threads: int | None, seed: int
+) -> dict[str, Any]:
+    """Return the parameters of LightGBM that all tree rankers share."""
+    return {
+        "num_leaves": int(max_leaf_nodes),
+        "max_bin": int(max_bins),
+        "min_data_in_bin": 1,
+        "feature_pre_filter": False,
+        "use_missing": False,  # features are finite: a question is x ≤ threshold, nothing else
+        "metric": "none",
+        "seed": seed,
+        # One way to sum, in one order: the trees do not depend on the number of threads.
+        "deterministic": True,
+        "force_col_wise": True,
+        "num_threads": thread_count(n_threads),
+        "verbosity": -1,
+    }
+
+
+def settled_order(X: Any, y: NDArray[Any], queries: Queries) -> NDArray[np.int64]:
+    """Order rows query by query, and within a query by a hash of their features.
+
+    LightGBM breaks ties by the order of rows: all scores tie in the first round of LambdaMART, and
+    a list that comes sorted by label would look like a good ranking. With this order a fit does
+    not depend on the order of rows within queries, to the last bit.
+    """
+    rows = queries.rows()
+    return rows[np.lexsort((y[rows], _row_hashes(X)[rows], queries.codes()))]
+
+
+def _row_hashes(X: Any) -> NDArray[np.uint64]:
+    factors = np.random.default_rng(0).integers(2**63, size=X.shape[1], dtype=np.uint64) * 2 + 1
+    hashes = np.empty(X.shape[0], dtype=np.uint64)
+    for rows, block in dense_blocks(X, _BLOCK_ROWS):
+        bits = (block + 0.0).view(np.uint64)  # −0 becomes 0
+        # What tells short numbers apart stands in their upper half; products keep the lower one.
+        hashes[rows] = ((bits ^ (bits >> 32)) * factors).sum(axis=1, dtype=np.uint64)
+    return hashes
+
+
+def read_forest(booster: Any, n_trees: int | None = None) -> Forest:
+    """Read the first trees of a LightGBM booster (all by default)."""
+    text = booster.model_to_string(num_iteration=-1 if n_trees is None else n_trees)
+    _, *trees = text.partition("\nend of trees")[0].split("\nTree=")
+    return join_forests([_read_tree(tree) for tree in trees])
+
+
+def _read_tree(text: str) -> Forest:
+    """Read a tree from its lines ``name=numbers``.
+
+    LightGBM counts inner nodes 0, 1, … in the order of their making and leaves −1, −2, …. Here
+    the root is node 0 and the children of inner node i are nodes 2i + 1 and 2i + 2.
+    """
+    lines = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    values = np.array(lines["leaf_value"].split(), dtype=np.float64)
+    n_leaves, n_inner = len(values), len(values) - 1
+    n_nodes = n_leaves + n_inner
+    place = np.zeros(n_nodes, dtype=np.int32)  # of the inner nodes, then of the leaves
+    first_child = 2 * np.arange(n_inner, dtype=np.int32) + 1
+    for side, name in enumerate(("left_child", "right_child")):
+        child = np.array(lines[name].split() if n_inner else [], dtype=np.int64)
+        place[np.where(child >= 0, child, n_inner - 1 - child)] = first_child + side
+    inner, leaves = place[:n_inner], place[n_inner:]
+    feature = np.full(n_nodes, -1, dtype=np.int32)
+    threshold, leaf_value = np.zeros(n_nodes), np.zeros(n_nodes)
+    left = np.arange(n_nodes, dtype=np.int32)
+    leaf_value[leaves] = values
+    if n_inner:
+        feature[inner] = np.array(lines["split_feature"].split(), dtype=np.int32)
+        threshold[inner] = np.array(lines["threshold"].split(), dtype=np.float64)
+        left[inner] = first_child
+    return Forest(np.array([0, n_nodes], dtype=np.int32), feature, threshold, left, leaf_value)

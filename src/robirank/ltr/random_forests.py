@@ -1,0 +1,174 @@
+"""Random forests: regression trees on bags of queries, averaged."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from robirank._progress import FitProgress
+from robirank._queries import Queries
+from robirank.ltr._boosting import check_tree_size
+from robirank.ltr._forest import Forest, ForestRanker, join_forests
+from robirank.ltr._lightgbm import import_lightgbm, read_forest, settled_order, tree_params
+from robirank.ltr.base import check_count, check_labels
+
+__all__ = ["RandomForests"]
+
+
+class RandomForests(ForestRanker):
+    r"""Random forests: the mean of many deep regression trees, each grown on other queries.
+
+    For each tree a bag of queries is drawn with replacement, and the tree is grown, best leaf
+    first, to minimise the squared error of the labels,
+
+    .. math:: \sum_{x \in \text{bag}} \sum_y \big(W_{xy} - t(x, y)\big)^2
+
+    where each split looks at a fresh random choice of the features. The score is the mean over
+    trees. This is what RankLib calls random forests: bags of one MART tree each. Trees are grown
+    by LightGBM (``pip install 'robirank[trees]'``), and kept as plain arrays.
+
+    Graded labels are regressed on as they are. Queries are drawn, or left out, as a whole; within
+    a bag all documents count the same. Where there is a single query, documents are drawn.
+
+    Parameters
+    ----------
+    n_estimators : int, default=300
+        The number of bags, and of trees. The defaults are RankLib's.
+    max_samples : float, default=1.0
+        The number of queries drawn for a bag, relative to all queries; above 0, at
+        most 1.
+    max_features : float, default=0.3
+        The share of the features that a split looks at (two at least).
+    max_leaf_nodes : int, default=100
+        The most leaves of a tree.
+    min_samples_leaf : int, default=1
+        The fewest documents of a leaf, each as often as its query is in the bag.
+    max_bins : int, default=255
+        Features are cut into so many bins of about equally many documents, and bins are told
+        apart by thresholds. (RankLib has 256 thresholds at equal distances.)
+    random_state : int, RandomState or None, default=None
+        Decides the bags and the features.
+    n_threads : int or None, default=None
+        All cores by default; the result does not depend on it, to the last bit.
+    verbose : bool, default=False
+        Show a progress line.
+
+    Attributes
+    ----------
+    tree_offsets_, split_feature_, threshold_, left_child_, leaf_value_ : arrays
+        The trees; see `robirank.ltr._forest.Forest`.
+
+    References
+    ----------
+    Breiman: Random forests. Machine Learning 45(1), 2001.
+
+    Examples
+    --------
+    >>> from robirank import make_ranking
+    >>> from robirank.ltr.random_forests import RandomForests
+    >>> data = make_ranking(n_queries=50, random_state=0)
+    >>> model = RandomForests(20, random_state=0).fit(data.X, data.y, qid=data.qid)
+    >>> model.score(data.X, data.y, qid=data.qid) > 0.6
+    True
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 300,
+        *,
+        max_samples: float = 1.0,
+        max_features: float = 0.3,
+        max_leaf_nodes: int = 100,
+        min_samples_leaf: int = 1,
+        max_bins: int = 255,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_samples = max_samples
+        self.max_features = max_features
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+        self.max_bins = max_bins
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> Self:
+        """Draw the bags and grow the trees.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+            Features of the documents.
+        y : array-like of shape (n_rows,)
+            Relevance labels, 0 for irrelevant.
+        qid : array-like of shape (n_rows,), optional
+            The query of each row; without it all rows are one query.
+        """
+        lightgbm = import_lightgbm()
+        self._check_params()
+        X, y, queries = self._check_fit(X, y, qid)
+        check_labels(y)
+        rng = check_random_state(self.random_state)
+        params = self._params(rng)
+        rows = settled_order(X, y, queries)
+        train = lightgbm.Dataset(X[rows], y[rows], params=params).construct()
+        trees: list[Forest] = []
+        title = type(self).__name__
+        with FitProgress(bool(self.verbose), total=self.n_estimators, title=title) as progress:
+            for number in range(1, self.n_estimators + 1):
+                train.set_weight(draw_bag(queries, float(self.max_samples), rng))
+                params["feature_fraction_seed"] = rng.randint(2**31 - 1)
+                booster = lightgbm.Booster(params, train)
+                booster.update()
+                trees.append(read_forest(booster))
+                progress.update(number)
+        self._keep(join_forests(trees))
+        return self
+
+    def _combine(self, total: NDArray[np.float64], n_trees: int) -> NDArray[np.float64]:
+        """Take the mean over trees."""
+        return total / n_trees
+
+    def _check_params(self) -> None:
+        check_count("n_estimators", self.n_estimators)
+        check_share("max_samples", self.max_samples)
+        check_share("max_features", self.max_features)
+        check_tree_size(self.max_leaf_nodes, self.min_samples_leaf, self.max_bins)
+
+    def _params(self, rng: np.random.RandomState) -> dict[str, Any]:
+        return tree_params(
+            max_leaf_nodes=self.max_leaf_nodes,
+            max_bins=self.max_bins,
+            n_threads=self.n_threads,
+            seed=rng.randint(2**31 - 1),
+        ) | {
+            "objective": "regression",
+            "learning_rate": 1.0,
+            "feature_fraction_bynode": float(self.max_features),
+            # The second derivative of the squared error is the weight of a document, so this
+            # counts a leaf's documents as the bag does; half a document against rounding.
+            "min_sum_hessian_in_leaf": self.min_samples_leaf - 0.5,
+            "min_data_in_leaf": 0,
+        }
+
+
+def draw_bag(queries: Queries, share: float, rng: np.random.RandomState) -> NDArray[np.float64]:
+    """Draw queries with replacement; return how often the document at each place is in the bag."""
+    alone = len(queries) == 1
+    n = queries.n_rows if alone else len(queries)
+    drawn = rng.randint(n, size=max(1, round(share * n)))
+    times = np.bincount(drawn, minlength=n).astype(np.float64)
+    return times if alone else np.repeat(times, queries.sizes)
+
+
+def check_share(name: str, value: Any) -> None:
+    """Raise an error unless the parameter is a number above 0 and at most 1."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) <= 1:
+        raise ValueError(f"{name} must be a number above 0 and at most 1; got {value!r}")
