@@ -6,3 +6,5 @@
 void bind_listwise(nanobind::module_& m);
 void bind_letor(nanobind::module_& m);
 void bind_ranksvm(nanobind::module_& m);
+void bind_rankboost(nanobind::module_& m);
+void bind_ranking_measure(nanobind::module_& m);

@@ -6,4 +6,6 @@ NB_MODULE(_core, m) {
   bind_listwise(m);
   bind_letor(m);
   bind_ranksvm(m);
+  bind_rankboost(m);
+  bind_ranking_measure(m);
 }

@@ -32,6 +32,9 @@ _HOMES = {
     "export_linear": "robirank.ltr.export",
     "fold_scaling": "robirank.ltr.export",
     "RankSVM": "robirank.ltr.ranksvm",
+    "RankBoost": "robirank.ltr.rankboost",
+    "AdaRank": "robirank.ltr.adarank",
+    "CoordinateAscent": "robirank.ltr.coordinate_ascent",
     "RankNet": "robirank.ltr.ranknet",
     "ListNet": "robirank.ltr.listnet",
     "RandomForests": "robirank.ltr.random_forests",
@@ -44,6 +47,8 @@ _HOMES = {
 
 __all__ = [
     "MART",
+    "AdaRank",
+    "CoordinateAscent",
     "IRPush",
     "InfNormPush",
     "LSRank",
@@ -52,6 +57,7 @@ __all__ = [
     "ListNet",
     "ModelFileError",
     "RandomForests",
+    "RankBoost",
     "RankNet",
     "RankSVM",
     "RankingData",
@@ -82,6 +88,8 @@ if TYPE_CHECKING:
     from robirank.data.letor import LetorFormatError, load_letor, save_letor
     from robirank.data.ranking import RankingData, normalize_queries
     from robirank.listwise import listwise_loss
+    from robirank.ltr.adarank import AdaRank
+    from robirank.ltr.coordinate_ascent import CoordinateAscent
     from robirank.ltr.export import export_linear, fold_scaling
     from robirank.ltr.infnormpush import InfNormPush
     from robirank.ltr.irpush import IRPush
@@ -90,6 +98,7 @@ if TYPE_CHECKING:
     from robirank.ltr.lsrank import LSRank
     from robirank.ltr.mart import MART
     from robirank.ltr.random_forests import RandomForests
+    from robirank.ltr.rankboost import RankBoost
     from robirank.ltr.ranknet import RankNet
     from robirank.ltr.ranksvm import RankSVM
     from robirank.ltr.robirank import RoBiRank

@@ -94,3 +94,28 @@ class LetorParser64(LetorParser): ...  # at run time a class of its own; the sam
 def letor_features(
     values: NDArray[Any], columns: NDArray[np.int32], offsets: NDArray[np.int64]
 ) -> bytes: ...
+def rankboost_potential(
+    scores: NDArray[np.float64],
+    grade: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    n_threads: int,
+) -> tuple[float, NDArray[np.float64]]: ...
+def rankboost_weak_ranker(
+    codes: NDArray[np.uint8] | NDArray[np.uint32],
+    cuts: NDArray[np.int64],
+    potential: NDArray[np.float64],
+    loss: float,
+    n_threads: int,
+) -> tuple[int, int, float]: ...
+def measure_along(
+    base: NDArray[np.float64],
+    direction: NDArray[np.float64],
+    steps: NDArray[np.float64],
+    value: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    scale: NDArray[np.float64],
+    discount: NDArray[np.float64],
+    average: bool,
+    n_threads: int,
+) -> NDArray[np.float64]: ...

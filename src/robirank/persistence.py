@@ -48,6 +48,11 @@ _NET = {
     "hidden_intercept_": Tensor(("units",)),
     "output_coef_": Tensor(("units",)),
 }
+_STUMPS = {
+    "features_": Tensor(("rankers",), "I32"),
+    "thresholds_": Tensor(("rankers",)),
+    "weights_": Tensor(("rankers",)),
+}
 _ROUNDS = {"validation_scores_": Tensor(("rounds",), is_list=True)}
 _N_ROUNDS: dict[str, type] = {"n_iter_": int, "best_iter_": int}
 
@@ -83,6 +88,33 @@ LAYOUTS: dict[str, Layout] = {
         _NET | _ROUNDS | {"loss_curve_": Tensor(("steps",), is_list=True)},
         _N_ROUNDS,
         required=tuple(_NET),
+    ),
+    "RankBoost": Layout(
+        "robirank.ltr.rankboost:RankBoost",
+        _STUMPS | _ROUNDS | {"loss_curve_": Tensor(("steps",), is_list=True)},
+        _N_ROUNDS,
+        required=tuple(_STUMPS),
+    ),
+    "AdaRank": Layout(
+        "robirank.ltr.adarank:AdaRank",
+        {
+            "coef_": Tensor(("features",)),
+            "features_": Tensor(("rankers",), "I32"),
+            "weights_": Tensor(("rankers",)),
+            "measure_curve_": Tensor(("steps",), is_list=True),
+        }
+        | _ROUNDS,
+        _N_ROUNDS,
+    ),
+    "CoordinateAscent": Layout(
+        "robirank.ltr.coordinate_ascent:CoordinateAscent",
+        {
+            "coef_": Tensor(("features",)),
+            "objective_curve_": Tensor(("steps",), is_list=True),
+            "restart_objectives_": Tensor(("restarts",), is_list=True),
+        }
+        | _ROUNDS,
+        _N_ROUNDS,
     ),
     "RobustClassifier": Layout(
         "robirank.classifier:RobustClassifier",

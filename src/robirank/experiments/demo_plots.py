@@ -22,6 +22,8 @@ COLOURS = {
     "Type-II": "#009E73",
     "Pairwise logistic": "#A0568C",
 }
+
+
 def draw_all(result: DemoResult, folder: Path) -> dict[str, Path]:
     """Draw every figure into the folder; return what they show and where they are."""
     import matplotlib as mpl

@@ -78,6 +78,10 @@ _BAGGED = (
 _NETS = tuple(
     {"learning_rate": rate, "alpha": alpha} for rate in (1e-3, 1e-2) for alpha in (1e-3, 1e-2, 0.1)
 )
+_THRESHOLDS = tuple({"n_thresholds": n} for n in (10, 50, None))
+_ADARANK = tuple(
+    {"metric": metric, "max_consecutive": n} for metric in ("map", "ndcg") for n in (1, 5)
+)
 
 _METHODS = (
     Method("RoBiRank", _ROBIRANK, _ALPHAS),
@@ -88,10 +92,13 @@ _METHODS = (
     Method("Identity", _ROBIRANK, _ALPHAS, {"rho": "identity"}),
     Method("MART", "robirank.ltr.mart:MART", _BOOSTED, stops_early=True),
     Method("RankNet", "robirank.ltr.ranknet:RankNet", _NETS, stops_early=True),
-    Method("RankBoost", "robirank.ltr.rankboost:RankBoost", ({},), stops_early=True),
-    Method("AdaRank", "robirank.ltr.adarank:AdaRank", ({},), stops_early=True),
+    Method("RankBoost", "robirank.ltr.rankboost:RankBoost", _THRESHOLDS, stops_early=True),
+    Method("AdaRank", "robirank.ltr.adarank:AdaRank", _ADARANK, stops_early=True),
     Method(
-        "CoordAscent", "robirank.ltr.coordinate_ascent:CoordinateAscent", ({},), stops_early=True
+        "CoordAscent",
+        "robirank.ltr.coordinate_ascent:CoordinateAscent",
+        tuple({"slack": slack} for slack in (0.0, 0.03, 0.1, 0.3)),
+        stops_early=True,
     ),
     Method("LambdaMART", "robirank.ltr.lambdamart:LambdaMART", _BOOSTED, stops_early=True),
     Method("ListNet", "robirank.ltr.listnet:ListNet", _path("alpha", 0, -4, 9), {"max_iter": 2000}),

@@ -1,0 +1,181 @@
+// RankBoost's two sums over pairs of documents, in time that is linear in the documents: the weight
+// of a pair is exp(score of the worse − score of the better), which is a product.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "arrays.h"
+#include "bindings.h"
+
+namespace nb = nanobind;
+using namespace robirank;
+
+namespace {
+
+// Of two weak rankers that are this close, the first is taken: rounding must not choose.
+constexpr double kTie = 1e-12;
+
+// What a thread needs to go through a list.
+struct Pairs {
+  std::vector<double> lift;           // exp(s) of each document
+  std::vector<double> better, worse;  // Σ exp(−s) of the grades above, Σ exp(s) of those below
+
+  // Σ over pairs of exp(s_j − s_i), and for each document the part of it where it is the better
+  // one less the part where it is the worse one.
+  double potential(const double* s, const int32_t* grade, int64_t n, double* out) {
+    const auto [low, high] = std::minmax_element(s, s + n);
+    const double middle = 0.5 * (*low + *high);  // differences stay, and exponents stay small
+    const int32_t grades = *std::max_element(grade, grade + n) + 1;
+    lift.resize(n);
+    better.assign(grades, 0.0);
+    worse.assign(grades, 0.0);
+    for (int64_t i = 0; i < n; ++i) {
+      lift[i] = std::exp(s[i] - middle);
+      better[grade[i]] += 1.0 / lift[i];
+      worse[grade[i]] += lift[i];
+    }
+    double below = 0.0, loss = 0.0;
+    for (int32_t g = 0; g < grades; ++g) {
+      const double own = worse[g];
+      worse[g] = below;
+      loss += better[g] * below;
+      below += own;
+    }
+    double above = 0.0;
+    for (int32_t g = grades; g-- > 0;) {
+      const double own = better[g];
+      better[g] = above;
+      above += own;
+    }
+    for (int64_t i = 0; i < n; ++i) out[i] = worse[grade[i]] / lift[i] - lift[i] * better[grade[i]];
+    return loss;
+  }
+};
+
+// Σ over lists of weight · Σ_{better i, worse j} exp(s_j − s_i), and the potential of each
+// document, which is the negative gradient. `grade` counts the labels of a list from 0.
+nb::tuple rankboost_potential(Vector<double> scores, Vector<int32_t> grade, Vector<int64_t> offsets,
+                              Vector<double> weight, int n_threads) {
+  const int64_t n_rows = scores.shape(0), n_lists = static_cast<int64_t>(offsets.shape(0)) - 1;
+  if (grade.shape(0) != scores.shape(0) || n_lists < 0 ||
+      static_cast<int64_t>(weight.shape(0)) != n_lists || offsets.data()[0] != 0 ||
+      offsets.data()[n_lists] != n_rows)
+    throw std::invalid_argument("grade, offsets and weight must fit the scores");
+  for (int64_t q = 0; q < n_lists; ++q)
+    if (offsets.data()[q] > offsets.data()[q + 1])
+      throw std::invalid_argument("offsets must not fall");
+  for (int64_t i = 0; i < n_rows; ++i)
+    if (grade.data()[i] < 0 || grade.data()[i] >= n_rows)
+      throw std::invalid_argument("grade is out of range");
+  auto potential = allocate<double>(n_rows), losses = allocate<double>(n_lists);
+  double loss = 0.0;
+  {
+    nb::gil_scoped_release released;
+    [[maybe_unused]] const int threads = thread_count(n_threads, n_lists, 20.0 * n_rows);
+#pragma omp parallel num_threads(threads)
+    {
+      Pairs pairs;
+#pragma omp for schedule(dynamic, 8)
+      for (int64_t q = 0; q < n_lists; ++q) {
+        const int64_t begin = offsets.data()[q], n = offsets.data()[q + 1] - begin;
+        losses[q] = 0.0;
+        if (n < 1) continue;
+        double* out = potential.get() + begin;
+        losses[q] =
+            weight.data()[q] * pairs.potential(scores.data() + begin, grade.data() + begin, n, out);
+        for (int64_t i = 0; i < n; ++i) out[i] *= weight.data()[q];
+      }
+    }
+    for (int64_t q = 0; q < n_lists; ++q) loss += losses[q];
+  }
+  return nb::make_tuple(loss, hand_over(std::move(potential), n_rows));
+}
+
+struct Cut {
+  int64_t cut;
+  double r;
+};
+
+// The cut of one feature with the largest |Σ_{code > cut} potential|; `width` > any code and cut.
+template <class Code>
+Cut best_cut(const Code* codes, const double* potential, int64_t n, int64_t cuts, int64_t width,
+             double tie, std::vector<double>& sums) {
+  // Four tables in turn: neighbours often share a cell, and would wait for one another.
+  sums.assign(4 * width, 0.0);
+  double* table = sums.data();
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4)
+    for (int64_t t = 0; t < 4; ++t) table[t * width + codes[i + t]] += potential[i + t];
+  for (; i < n; ++i) table[codes[i]] += potential[i];
+
+  Cut best{-1, 0.0};
+  double r = 0.0;
+  for (int64_t cut = cuts; cut-- > 0;) {
+    const int64_t cell = cut + 1;
+    r += table[cell] + table[width + cell] + table[2 * width + cell] + table[3 * width + cell];
+    if (std::abs(r) > std::abs(best.r) + tie) best = {cut, r};
+  }
+  return best;
+}
+
+template <class Code>
+int64_t largest(const Matrix<Code>& codes) {
+  const Code* end = codes.data() + codes.size();
+  return codes.size() ? static_cast<int64_t>(*std::max_element(codes.data(), end)) : 0;
+}
+
+// The weak ranker "code of a feature > cut" with the largest |r|, r = Σ potential over the
+// documents that it lifts: (feature, cut, r); feature −1 if there is none with r ≠ 0.
+template <class Code>
+nb::tuple rankboost_weak_ranker(Matrix<Code> codes, Vector<int64_t> cuts, Vector<double> potential,
+                                double loss, int n_threads) {
+  const int64_t n_features = codes.shape(0), n_rows = codes.shape(1);
+  if (static_cast<int64_t>(cuts.shape(0)) != n_features ||
+      static_cast<int64_t>(potential.shape(0)) != n_rows)
+    throw std::invalid_argument("cuts and potential must fit the codes");
+  // A table for every value of a small code type needs no look at the codes before they are used.
+  constexpr int64_t kAllCodes = sizeof(Code) == 1 ? 256 : 0;
+  int64_t most = 0;
+  for (int64_t f = 0; f < n_features; ++f) most = std::max(most, cuts.data()[f]);
+  if (kAllCodes ? most >= kAllCodes : largest(codes) > most)
+    throw std::invalid_argument("codes must not exceed the number of cuts");
+  const int64_t width = kAllCodes ? kAllCodes : most + 1;
+  std::vector<Cut> found(n_features);
+  int64_t feature = -1;
+  {
+    nb::gil_scoped_release released;
+    const double tie = kTie * loss;
+    [[maybe_unused]] const int threads =
+        thread_count(n_threads, n_features, 1.0 * n_features * n_rows);
+#pragma omp parallel num_threads(threads)
+    {
+      std::vector<double> sums;
+#pragma omp for schedule(dynamic, 1)
+      for (int64_t f = 0; f < n_features; ++f)
+        found[f] = best_cut(codes.data() + f * n_rows, potential.data(), n_rows, cuts.data()[f],
+                            width, tie, sums);
+    }
+    double best = 0.0;
+    for (int64_t f = 0; f < n_features; ++f)
+      if (std::abs(found[f].r) > best + tie) {
+        best = std::abs(found[f].r);
+        feature = f;
+      }
+  }
+  if (feature < 0) return nb::make_tuple(int64_t{-1}, int64_t{-1}, 0.0);
+  return nb::make_tuple(feature, found[feature].cut, found[feature].r);
+}
+
+}  // namespace
+
+void bind_rankboost(nb::module_& m) {
+  m.def("rankboost_potential", &rankboost_potential, nb::arg("scores"), nb::arg("grade"),
+        nb::arg("offsets"), nb::arg("weight"), nb::arg("n_threads"));
+  m.def("rankboost_weak_ranker", &rankboost_weak_ranker<uint8_t>, nb::arg("codes"), nb::arg("cuts"),
+        nb::arg("potential"), nb::arg("loss"), nb::arg("n_threads"));
+  m.def("rankboost_weak_ranker", &rankboost_weak_ranker<uint32_t>, nb::arg("codes"),
+        nb::arg("cuts"), nb::arg("potential"), nb::arg("loss"), nb::arg("n_threads"));
+}
