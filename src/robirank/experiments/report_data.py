@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from robirank.experiments._run_format import natural, some
-from robirank.experiments.report_words import facts, findings, how_it_was_made
+from robirank.experiments.report_words import facts, findings, how_it_was_made, lead_measure
 from robirank.experiments.run_dir import RunDirectory
 
 FloatArray = NDArray[np.float64]
@@ -50,6 +50,7 @@ def report_data(run: RunDirectory) -> dict[str, Any]:
             settings, run.significance() or {}, len(values.queries), len(values.folds)
         ),
         "select": settings["select"],
+        "lead": lead_measure(settings),
         "kMax": run.k_max,
         "emphasis": run.methods.index(emphasis),
         "methods": methods,

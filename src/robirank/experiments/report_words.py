@@ -45,11 +45,31 @@ def measure_name(measure: str) -> str:
 
     Examples
     --------
-    >>> measure_name("ndcg@10"), measure_name("mean_ndcg")
-    ('NDCG@10', 'MeanNDCG')
+    >>> measure_name("ndcg@10"), measure_name("mean_ndcg"), measure_name("ndcg@1-10")
+    ('NDCG@10', 'MeanNDCG', 'mean of NDCG@1 to @10')
     """
     name, at, k = measure.partition("@")
+    first, to, last = k.partition("-")
+    if to:
+        return f"mean of {_MEASURE_NAMES.get(name, name)}@{first} to @{last}"
     return _MEASURE_NAMES.get(name, name) + at + k
+
+
+def lead_measure(settings: Mapping[str, Any]) -> str:
+    """The measure that the page speaks of first: what chose the settings, where that is shown.
+
+    Examples
+    --------
+    >>> lead_measure({"select": "ndcg@5", "k_max": 20})
+    'ndcg@5'
+    >>> lead_measure({"select": "ndcg@1-10", "k_max": 20})
+    'ndcg@10'
+    """
+    name, _, k = str(settings["select"]).partition("@")
+    shown = name == "ndcg" and k.isdigit() and 1 <= int(k) <= settings["k_max"]
+    if shown or settings["select"] in ("mean_ndcg", "map"):
+        return str(settings["select"])
+    return f"ndcg@{min(10, settings['k_max'])}"
 
 
 def facts(settings: Mapping[str, Any], n_queries: int) -> list[dict[str, str]]:
@@ -82,7 +102,7 @@ def findings(
     n_missing: int,
 ) -> list[str]:
     """Say in a few sentences what came out."""
-    select = settings["select"]
+    select = lead_measure(settings)
     ranking = sorted(
         (name for name in means if select in means[name]), key=lambda name: -means[name][select]
     )

@@ -280,7 +280,7 @@ sections.curves = (root) => {
   }
 
   function best(count) {
-    const value = (i) => data.means[i][data.select] ?? -1;
+    const value = (i) => data.means[i][data.lead] ?? -1;
     const ranked = data.methods.map((_, i) => i).sort((a, b) => value(b) - value(a)).slice(0, count);
     return (i) => i === data.emphasis || ranked.includes(i);
   }

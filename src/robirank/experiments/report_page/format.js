@@ -56,6 +56,8 @@ const MEASURE_NAMES = { ndcg: "NDCG", mean_ndcg: "MeanNDCG", map: "MAP" };
 
 function measureName(measure) {
   const [name, k] = measure.split("@");
+  const [first, last] = (k ?? "").split("-");
+  if (last) return `mean of ${MEASURE_NAMES[name] ?? name}@${first} to @${last}`;
   return (MEASURE_NAMES[name] ?? name) + (k ? `@${k}` : "");
 }
 

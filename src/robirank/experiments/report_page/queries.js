@@ -6,7 +6,7 @@ sections.queries = (root) => {
     byRole(root, "summary").append(html("p", { class: "lede" }, "It takes two methods with results to compare them."));
     return;
   }
-  const select = data.measures.includes(data.select) ? data.select : data.measures[0];
+  const select = data.measures.includes(data.lead) ? data.lead : data.measures[0];
   const view = { a: usable.includes(data.emphasis) ? data.emphasis : usable[0], b: null, measure: select, at: null };
   view.b = rival();
   let pairs = [];

@@ -6,7 +6,7 @@ sections.table = (root) => {
   const measures = [...new Set(against.map((c) => c.measure))];
   const view = {
     sort: null, descending: true,
-    measure: measures.includes(data.select) ? data.select : measures[0],
+    measure: measures.includes(data.lead) ? data.lead : measures[0],
   };
   const cutoffs = [1, 3, 5, 10].filter((k) => k <= data.kMax);
   const shown = [...cutoffs.map((k) => `ndcg@${k}`), "mean_ndcg", "map"];
@@ -169,7 +169,7 @@ sections.table = (root) => {
     ? ` Differences stand with their 95 % intervals; an adjusted p below .05 is bold.` : "";
   const time = data.fits.length ? " Fit time is that of all searches and final fits together. Open a row to see what was chosen on each fold." : "";
   byRole(root, "lede").textContent = `The best mean of a column is bold.${certainty}${time}`;
-  view.sort = shown.includes(data.select) ? data.select : shown[0];
+  view.sort = shown.includes(data.lead) ? data.lead : shown[0];
   const holder = byRole(root, "table");
   fill(holder, { tabindex: 0, role: "region", "aria-labelledby": "table-title" }, [
     html("table", { class: "stick", "aria-labelledby": "table-title" }, html("thead", {}, head), body)]);
