@@ -113,6 +113,16 @@ def test_whole_run(folder, tmp_path):
     assert {f.name for f in (tmp_path / "run" / "figures").iterdir()} == {"ndcg.png", "ndcg.svg"}
 
 
+def test_starts_have_a_mean_and_a_spread(folder, tmp_path):
+    methods = ["zeros", "random start 0", "random start 1"]
+    run = run_experiment(Experiment(folder), tmp_path, methods, console=QUIET)
+    results = run.results().filter((pl.col("measure") == "ndcg") & (pl.col("k") == 1))
+    each = [results.filter(pl.col("method") == f"random start {i}")["value"].mean() for i in (0, 1)]
+    line = next(x for x in (tmp_path / "table.md").read_text().splitlines() if "mean ± sd" in x)
+    assert f"| {np.mean(each):.4f} ± {np.std(each, ddof=1):.4f} |" in line
+    assert (tmp_path / "figures" / "starts.png").stat().st_size > 1000
+
+
 def test_finished_units_are_not_repeated_and_new_methods_join(folder, tmp_path):
     run_experiment(Experiment(folder), tmp_path, ["RoBiRank"], console=QUIET)
     before = {f.name: f.stat().st_mtime_ns for f in (tmp_path / "units").iterdir()}

@@ -97,6 +97,7 @@ def table(run: RunDirectory, results: pl.DataFrame) -> str:
         "|---|" + "---|" * (len(COLUMNS) + 1),
     ]
     lines += [_row(run, method, means) for method in run.methods]
+    lines += _spread_of_starts(run.methods, means)
     baseline = baseline_of(run.methods)
     if significance:
         lines += ["", *_comparison_lines(significance, baseline)]
@@ -136,6 +137,20 @@ def _row(run: RunDirectory, method: str, means: Mapping[str, Mapping[str, float]
         cells.append(f"**{value:.4f}**" if value == best else f"{value:.4f}")
     seconds = np.mean([f["seconds"]["search"] for f in fits])
     return f"| {method} | " + " | ".join(cells) + f" | {seconds:.1f} |"
+
+
+def _spread_of_starts(
+    methods: Sequence[str], means: Mapping[str, Mapping[str, float]]
+) -> list[str]:
+    """Mean and standard deviation over random starts, where the run has some."""
+    starts = [m for m in methods if m.startswith("random start")]
+    if len(starts) < 2 or not all(m in means["NDCG@1"] for m in starts):
+        return []
+    cells = []
+    for label, _, _ in COLUMNS:
+        values = np.array([means[label][m] for m in starts])
+        cells.append(f"{values.mean():.4f} ± {values.std(ddof=1):.4f}")
+    return [f"| *{len(starts)} random starts, mean ± sd* | " + " | ".join(cells) + " | |"]
 
 
 def _comparison_lines(significance: Mapping[str, Any], baseline: str) -> list[str]:
