@@ -7,6 +7,8 @@ BIN    := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
+# Targets share one environment, so they are made one after the other.
+.NOTPARALLEL:
 .PHONY: demo test lint types docs check format bench clean help
 
 help:  ## Show this list
@@ -47,7 +49,8 @@ $(BIN)/python:
 	  { echo "robirank needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@command -v $${CXX:-c++} >/dev/null || { echo "robirank needs a C++17 compiler (g++ or clang++)" >&2; exit 1; }
 	@echo "== creating $(VENV)"
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "could not make a virtual environment; on Debian: apt-get install python3-venv python3-dev" >&2; exit 1; }
 
 # One stamp for each set of extras; a larger set makes the smaller ones up to date too.
 $(VENV)/.demo: $(NATIVE) | $(BIN)/python

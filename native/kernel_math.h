@@ -70,6 +70,7 @@ RhoAt rho_at(Rho rho, double t) {
     const double inv = 1.0 / (1.0 + t);
     return {log1p(t) * kInvLn2, kInvLn2 * inv, -kInvLn2 * inv * inv};
   }
+  if (!(t < 1e300)) return {1.0, 0.0, 0.0};
   const double above_one = log1p(0.5 * t) * kInvLn2;  // log2(t + 2) − 1
   const double log = 1.0 + above_one, inv = 1.0 / ((t + 2.0) * log);
   return {above_one / log, kInvLn2 * inv / log, -kInvLn2 * inv * inv * (1.0 + 2.0 * kInvLn2 / log)};

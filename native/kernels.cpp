@@ -62,7 +62,10 @@ double list_loss(const List<T>& list, Rho rho, Method method, Hessian want, cons
                  const Scratch& scratch) {
   const Range<T> range =
       list.items > 0 ? score_range(list.scores, list.items) : Range<T>{T(0), T(0)};
-  if (!range.finite()) return static_cast<double>(range.low - range.low);  // NaN
+  if (!range.finite()) {
+    clear(answer, list.items, list.n_relevant);
+    return static_cast<double>(range.low - range.low);  // NaN
+  }
   if (list.items < 2 || list.n_relevant == 0) {
     clear(answer, list.items, list.n_relevant);
     return 0.0;

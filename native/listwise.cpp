@@ -267,14 +267,18 @@ nb::tuple linear(Matrix<T> X, std::optional<Vector<int64_t>> rows, Vector<int64_
 }  // namespace
 
 void bind_listwise(nb::module_& m) {
-  m.def("listwise", &listwise<float>);
-  m.def("listwise", &listwise<double>);
-  m.def("linear", &linear<float>, nb::arg("X"), nb::arg("rows").none(), nb::arg("offsets"),
-        nb::arg("starts"), nb::arg("relevant"), nb::arg("weight"), nb::arg("w"), nb::arg("rho"),
-        nb::arg("method"), nb::arg("n_threads"));
-  m.def("linear", &linear<double>, nb::arg("X"), nb::arg("rows").none(), nb::arg("offsets"),
-        nb::arg("starts"), nb::arg("relevant"), nb::arg("weight"), nb::arg("w"), nb::arg("rho"),
-        nb::arg("method"), nb::arg("n_threads"));
+  m.def("listwise", &listwise<float>, nb::arg("scores").noconvert(), nb::arg("offsets"),
+        nb::arg("starts"), nb::arg("relevant"), nb::arg("weight"), nb::arg("rho"),
+        nb::arg("method"), nb::arg("hessian"), nb::arg("gradient"), nb::arg("n_threads"));
+  m.def("listwise", &listwise<double>, nb::arg("scores").noconvert(), nb::arg("offsets"),
+        nb::arg("starts"), nb::arg("relevant"), nb::arg("weight"), nb::arg("rho"),
+        nb::arg("method"), nb::arg("hessian"), nb::arg("gradient"), nb::arg("n_threads"));
+  m.def("linear", &linear<float>, nb::arg("X").noconvert(), nb::arg("rows").none(),
+        nb::arg("offsets"), nb::arg("starts"), nb::arg("relevant"), nb::arg("weight"), nb::arg("w"),
+        nb::arg("rho"), nb::arg("method"), nb::arg("n_threads"));
+  m.def("linear", &linear<double>, nb::arg("X").noconvert(), nb::arg("rows").none(),
+        nb::arg("offsets"), nb::arg("starts"), nb::arg("relevant"), nb::arg("weight"), nb::arg("w"),
+        nb::arg("rho"), nb::arg("method"), nb::arg("n_threads"));
   m.def("instruction_sets", [] {
     std::vector<std::string> names;
     for (const Kernels* kernels : supported_kernels()) names.emplace_back(kernels->name);

@@ -127,6 +127,11 @@ nb::tuple ranksvm(Vector<double> scores, Vector<int32_t> rank, Vector<int64_t> o
         // Only differences count; small numbers keep the sums' digits.
         const double* s = scores.data() + begin;
         const double mean = std::accumulate(s, s + n, 0.0) / n;
+        if (!(mean - mean == 0.0)) {  // not finite, and not to be sorted
+          std::fill(gradient.get() + begin, gradient.get() + begin + n, 0.0);
+          losses[q] = mean - mean;
+          continue;
+        }
         centred.resize(n);
         for (int64_t i = 0; i < n; ++i) centred[i] = s[i] - mean;
         double* out = gradient.get() + begin;

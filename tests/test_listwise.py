@@ -1,5 +1,9 @@
 """The native listwise kernel against the plain reference and against finite differences."""
 
+import os
+import signal
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -303,9 +307,30 @@ def test_scores_that_are_not_finite_are_refused(instruction_set, bad, method):
 def test_labels_without_a_gain_are_refused():
     with pytest.raises(ValueError, match="label -1 has gain"):
         relevance_weights(np.array([0.0, -1.0]), "exp")
+    with pytest.raises(ValueError, match="label nan has gain nan"):
+        relevance_weights(np.array([1.0, np.nan]), "exp")
     with pytest.raises(ValueError, match="label 5000 has gain inf"):
         relevance_weights(np.array([5000.0]), "exp")
     assert_array_equal(relevance_weights(np.array([0.0, 4.0]), np.sqrt), [0.0, 2.0])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_forked_child_does_not_wait_for_its_parents_threads():
+    scores, y, qid = batch(np.random.default_rng(0), 3000)
+    expected = listwise_loss(scores, y, qid, n_threads=2).loss
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if listwise_loss(scores, y, qid).loss == expected else 1)
+    deadline = time.monotonic() + 60
+    done, status = 0, -1
+    while not done and time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        time.sleep(0.01)
+    if not done:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert done
+    assert status == 0
 
 
 def test_native_code_refuses_arrays_that_do_not_fit_together():

@@ -50,10 +50,10 @@ def relevance_weights(y: NDArray[Any], gain: Gain) -> NDArray[np.float64]:
         with np.errstate(over="ignore"):  # reported below, with the label
             v = np.exp2(labels) - 1.0 if gain == "exp" else labels.copy()
     if not np.isfinite(v).all() or (v < 0).any():
-        worst = labels[~np.isfinite(v) | (v < 0)][0]
+        bad = ~np.isfinite(v) | (v < 0)
         raise ValueError(
-            f"labels must be non-negative numbers whose gain is finite and >= 0; label {worst:g} "
-            f"has gain {np.asarray(v)[labels == worst][0]:g}"
+            "labels must be non-negative numbers whose gain is finite and >= 0; "
+            f"label {labels[bad][0]:g} has gain {v[bad][0]:g}"
         )
     return v
 

@@ -12,9 +12,11 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import has_fit_parameter
 
 from contract.rankers import GRIDS, RANKERS, expected_failures
 from robirank import load_model, make_ranking, save_model
+from robirank.metrics import ndcg
 
 each_ranker = pytest.mark.parametrize("ranker", RANKERS, ids=repr)
 
@@ -31,12 +33,12 @@ def test_scikit_learn_contract(estimator, check):
 
 @each_ranker
 def test_learns_the_planted_ranking(ranker, data):
+    everything = make_ranking(n_queries=120, n_docs=15, n_features=6, noise=0.2, random_state=0)
+    numbers = everything.queries.unsort(everything.queries.codes())
+    data, fresh = everything.take(numbers < 60), everything.take(numbers >= 60)
     model = clone(ranker).fit(data.X, data.y, qid=data.qid)
-    fresh = make_ranking(n_queries=60, n_docs=15, n_features=6, noise=0.2, random_state=0)
     assert model.score(fresh.X, fresh.y, qid=fresh.qid) > 0.75
     untrained = np.random.default_rng(0).standard_normal(len(fresh))
-    from robirank.metrics import ndcg
-
     assert ndcg(fresh.y, untrained, fresh.qid, k=10) < 0.6
 
 
@@ -50,6 +52,20 @@ def test_order_and_names_of_queries_do_not_matter(ranker, data):
     shuffle = np.concatenate([first, [i for i in shuffle if i not in set(first)]])
     other = clone(ranker).fit(data.X[shuffle], data.y[shuffle], qid=names[shuffle])
     assert_allclose(other.predict(data.X), model.predict(data.X), rtol=1e-3, atol=1e-3)
+
+
+@each_ranker
+def test_kept_round_is_the_one_that_scored_best_on_validation(ranker, data):
+    if not has_fit_parameter(ranker, "validation") or "k" not in ranker.get_params():
+        pytest.skip(f"{type(ranker).__name__} does not stop early")
+    # Short decimals in float32, as LETOR's files have them: many values lie on a threshold.
+    X = data.X.round(1).astype(np.float32)
+    vali = (X[::-1].copy(), data.y[::-1], data.qid[::-1])
+    model = clone(ranker).fit(X, data.y, qid=data.qid, validation=vali)
+    if not hasattr(model, "validation_scores_"):
+        pytest.skip(f"{type(ranker).__name__} keeps no curve")
+    kept = ndcg(vali[1], model.predict(vali[0]), vali[2], k=model.k)
+    assert kept == pytest.approx(max(model.validation_scores_), abs=1e-6)
 
 
 @each_ranker

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +16,10 @@ from rich.console import Console
 
 from robirank import RoBiRank, load_dataset, make_ranking, save_letor
 from robirank.experiments.field import FIELD, IDENTITY_FIELD, PAPER_FIELD, RANKLIB, START_FIELD
-from robirank.experiments.ltr import Experiment, hold_out, run_unit
+from robirank.experiments.ltr import Experiment, failed_fit, hold_out, run_unit
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.runner import run_experiment
+from robirank.experiments.tables import write_tables
 from robirank.metrics import ndcg
 
 QUIET = Console(quiet=True)
@@ -150,6 +152,51 @@ def test_a_method_that_fails_is_reported_and_sinks_nothing(folder, tmp_path):
     assert status["Fold2"][0] == "failed"
     assert "no relevant document" in status["Fold2"][1]
     assert "failed on 1 of 2 folds" in (tmp_path / "run" / "table.md").read_text()
+
+
+def test_a_failed_baseline_is_not_named_in_the_comparison(folder, tmp_path):
+    methods = ["RoBiRank", "RankSVM", "Identity"]
+    run = run_experiment(Experiment(folder), tmp_path, methods, console=QUIET)
+    run.append_fit(failed_fit("RoBiRank", "Fold2", "it fell over", Experiment(folder)))
+    run.finish()
+    write_tables(run)
+    text = (tmp_path / "table.md").read_text()
+    assert "failed on 1 of 2 folds: it fell over" in text
+    assert "## Differences to RankSVM" in text
+    assert "Differences to RoBiRank" not in text
+    assert text.count("**") >= 2 * 6  # the best of the methods that have a mean
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"select": "foo@3"}, "foo"),
+        ({"select": "ndcg@5-1"}, "count upwards"),
+        ({"convention": "foo"}, "convention must be one of"),
+    ],
+)
+def test_wrong_settings_are_noticed_before_the_work(folder, tmp_path, settings, message):
+    with pytest.raises(ValueError, match=message):
+        run_experiment(
+            Experiment(folder, **settings), tmp_path / "run", ["RoBiRank"], console=QUIET
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_changed_data_does_not_mix_with_an_old_run(folder, tmp_path):
+    copy = tmp_path / "Toy"
+    shutil.copytree(folder, copy)
+    run_experiment(Experiment(copy), tmp_path / "run", ["RoBiRank"], console=QUIET)
+    with (copy / "Fold1" / "train.txt").open("a") as file:
+        file.write("1 qid:9999 1:0.5\n")
+    with pytest.raises(ValueError, match="data"):
+        run_experiment(Experiment(copy), tmp_path / "run", ["RankSVM"], console=QUIET)
+
+
+def test_brackets_in_names_are_only_brackets(folder, tmp_path):
+    output = tmp_path / "run [/a]"
+    run = run_experiment(Experiment(folder), output, ["RoBiRank"])
+    assert run.results().height > 0
 
 
 def test_killed_run_goes_on_where_it_stopped(folder, tmp_path):

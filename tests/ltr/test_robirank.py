@@ -117,6 +117,12 @@ def test_stopping_early_warns_and_converging_does_not(data):
         RoBiRank().fit(data.X, data.y, qid=data.qid)
 
 
+def test_features_out_of_scale_are_reported(data):
+    huge = data.X.astype(np.float64) * 1e13
+    with pytest.warns(ConvergenceWarning, match="scale the features"):
+        RoBiRank().fit(huge, data.y, qid=data.qid)
+
+
 def test_interrupted_fit_can_go_on(data, monkeypatch):
     model = RoBiRank(0.1, warm_start=True)
     calls = iter(range(100))
@@ -207,6 +213,7 @@ def test_progress_is_shown_only_on_request(data, capfd):
         ({"init": "ones"}, "init must be one of"),
         ({"init": np.ones(3)}, "init must have one weight for each of the 5 features"),
         ({"init": RoBiRank()}, "must be fitted"),
+        ({"init": np.full(5, np.nan)}, "init must be finite"),
         ({"max_iter": 0}, "max_iter must be a positive integer"),
         ({"tol": 0.0}, "tol must be a positive number"),
         ({"n_threads": -2}, "n_threads must be a positive integer"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.model_selection import GroupKFold, KFold
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold
 
 from robirank import RoBiRank, RoBiRankCV, make_ranking
 from robirank.metrics import ndcg
@@ -53,6 +53,21 @@ def test_choice_by_folds_of_queries(parts):
     assert model.alpha_ == ALPHAS[int(np.argmax(model.scores_.mean(axis=1)))]
     final = RoBiRank(model.alpha_, tol=1e-7).fit(train.X, train.y, qid=train.qid)
     assert_allclose(model.coef_, final.coef_, atol=1e-2)
+
+
+def test_splitter_decides_what_is_trained_on(parts, monkeypatch):
+    train = parts[0]
+    seen = []
+    original = RoBiRank._fit_queries
+
+    def spy(self, X, y, queries, *weights):
+        seen.append(len(queries))
+        return original(self, X, y, queries, *weights)
+
+    monkeypatch.setattr(RoBiRank, "_fit_queries", spy)
+    splitter = GroupShuffleSplit(2, train_size=6, test_size=9, random_state=0)
+    RoBiRankCV([1.0], cv=splitter).fit(train.X, train.y, qid=train.qid)
+    assert seen == [6, 6, train.n_queries]
 
 
 def test_noise_asks_for_a_penalty():

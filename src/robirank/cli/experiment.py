@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from robirank.cli.console import note, print_json
+from robirank.cli.console import UNEXPECTED, note, print_json
 
 app = typer.Typer(no_args_is_help=True, help="The paper's experiments on your data.")
 
@@ -59,6 +59,10 @@ def _run(
         print_json({"run": str(run.path), "report": str(page), "fits": run.fits()})
     else:
         Console(width=140).print(Markdown((run.path / "table.md").read_text("utf-8")))
+    failed = sum(fit["status"] == "failed" for fit in run.fits())
+    if failed:
+        note(f"{failed} fits failed; the same command tries them again")
+        raise typer.Exit(UNEXPECTED)
 
 
 @app.command()
@@ -76,7 +80,7 @@ def ltr(
     """Compare the whole field, settings chosen on the validation part."""
     from robirank.experiments.field import PAPER_FIELD
 
-    names = tuple(m.strip() for m in methods.split(",")) if methods else PAPER_FIELD
+    names = PAPER_FIELD if methods is None else tuple(m.strip() for m in methods.split(","))
     _run("ltr", data, output, names, convention, select, normalize, seed, jobs, as_json)
 
 

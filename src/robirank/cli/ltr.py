@@ -333,11 +333,11 @@ def _training_report(
 
 
 def _load(path: Path) -> tuple[Any, dict[str, Any]]:
-    from robirank.ltr.base import LinearRanker
+    from robirank.ltr.base import Ranker
     from robirank.persistence import load_extra, load_model
 
     model = load_model(path)
-    if not isinstance(model, LinearRanker):
+    if not isinstance(model, Ranker):
         raise ValueError(f"{path} holds a {type(model).__name__}, which does not rank")
     return model, load_extra(path)
 
@@ -391,6 +391,8 @@ def _check_folder(path: Path) -> None:
     """Fail before the work, not after it."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise IsADirectoryError(f"cannot write {path}: it is a folder")
 
 
 def _cell(value: Any) -> str:

@@ -33,6 +33,8 @@ class Method:
         Parameters that all settings share.
     stops_early : bool
         Whether ``fit`` takes the validation part to know when to stop.
+    stream : int
+        Tells variants apart that differ only in their random numbers.
     """
 
     name: str
@@ -40,13 +42,18 @@ class Method:
     grid: tuple[dict[str, Any], ...]
     fixed: Mapping[str, Any] = field(default_factory=dict)
     stops_early: bool = False
+    stream: int = 0
 
     def make(self, params: Mapping[str, Any], seed: int) -> Any:
         """An estimator with the given setting; one thread, because units run side by side."""
         module, name = self.home.split(":")
         cls = getattr(import_module(module), name)
         known = signature(cls).parameters
-        always = {k: v for k, v in (("random_state", seed), ("n_threads", 1)) if k in known}
+        always = {
+            k: v
+            for k, v in (("random_state", 1000 * self.stream + seed), ("n_threads", 1))
+            if k in known
+        }
         return cls(**{**always, **self.fixed, **params})
 
 
@@ -110,7 +117,7 @@ _STARTS = (
     Method("zeros", _ROBIRANK, _ALPHAS),
     Method("RankSVM start", "robirank.experiments.starts:FromRankSVM", _ALPHAS),
     *(
-        Method(f"random start {i}", _ROBIRANK, _ALPHAS, {"init": "random", "random_state": i})
+        Method(f"random start {i}", _ROBIRANK, _ALPHAS, {"init": "random"}, stream=i + 1)
         for i in range(10)
     ),
 )

@@ -32,7 +32,7 @@ def write_figures(run: RunDirectory, results: pl.DataFrame, methods: Sequence[st
     }
     with mpl.rc_context(STYLE):
         for name, group in groups.items():
-            if len(group) < 2 and name != "ndcg":
+            if not group or (len(group) < 2 and name != "ndcg"):
                 continue
             figure = draw_curves(run, results, _without_starts(group))
             _save(figure, folder, name)

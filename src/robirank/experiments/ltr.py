@@ -12,6 +12,7 @@ import re
 import time
 import traceback
 import warnings
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -71,6 +72,14 @@ class Experiment:
             return fold
         train, vali = hold_out(fold.train, 0.25, self.seed)
         return Fold(fold.name, train, vali, fold.test)
+
+    def check(self) -> None:
+        """Raise an error, before any work is done, if a setting is wrong."""
+        if self.convention not in CONVENTIONS:
+            known = ", ".join(CONVENTIONS)
+            raise ValueError(f"convention must be one of {known}; got {self.convention!r}")
+        toy = RankingData(np.zeros((2, 1)), np.array([1.0, 0.0]), np.zeros(2))
+        self.validate(np.array([1.0, 0.0]), toy)
 
     def validate(self, scores: NDArray[Any], vali: RankingData) -> float:
         """The measure by which settings are chosen.
@@ -218,6 +227,10 @@ def describe_data(experiment: Experiment) -> dict[str, Any]:
         "features": features,
         "labels": labels,
         "normalized_here": experiment.normalize,
+        "files": {
+            str(path.relative_to(experiment.data)): zlib.crc32(path.read_bytes())
+            for path in sorted(experiment.data.rglob("*.txt*"))
+        },
         "validation": "as given"
         if folds[0].vali is not None
         else "a quarter of the training queries, held out at random",

@@ -277,6 +277,6 @@ def _write_parquet(file: Path, frame: pl.DataFrame) -> None:
 
 def _read_parquet(file: Path) -> pl.DataFrame:
     try:
-        return pl.read_parquet(file)
+        return pl.read_parquet(file, glob=False)  # the folder's name may have brackets
     except pl.exceptions.PolarsError as error:
         raise ValueError(f"{file} is not a Parquet file: {error}") from None

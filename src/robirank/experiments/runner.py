@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from robirank import __version__
@@ -48,7 +49,7 @@ def run_experiment(
     """Run methods over all folds of a data set and write a run directory.
 
     Units that an earlier run with the same settings has finished are not repeated; units that
-    failed are tried again.
+    failed, and methods that it was asked for but did not get to, are done now.
 
     Parameters
     ----------
@@ -70,11 +71,12 @@ def run_experiment(
     unknown = [m for m in methods if m not in FIELD]
     if unknown or not methods:
         raise ValueError(f"methods must be some of {', '.join(FIELD)}; got {list(methods)}")
+    experiment.check()
     console = console or Console(stderr=True)
     run = RunDirectory.create(output, _settings(experiment, methods, title, command))
     folds = load_dataset(experiment.data).names
-    todo = units_to_do(run, methods, folds)
-    _announce(console, run, todo, len(methods) * len(folds))
+    todo = units_to_do(run, run.methods, folds)
+    _announce(console, run, todo, len(run.methods) * len(folds))
     jobs = thread_count(n_jobs)
     with _progress(console, len(todo)) as (bar, task):
         _work_off(run, todo, experiment, jobs, bar, task)
@@ -115,7 +117,8 @@ def _versions() -> dict[str, str]:
 def _announce(console: Console, run: RunDirectory, todo: Sequence[Any], total: int) -> None:
     done = total - len(todo)
     before = f", {done} done before" if done else ""
-    console.print(f"{run.settings['title']}: {len(todo)} fits to do{before}; run in {run.path}")
+    text = f"{run.settings['title']}: {len(todo)} fits to do{before}; run in {run.path}"
+    console.print(text, highlight=False, markup=False)
 
 
 @contextmanager
@@ -161,7 +164,7 @@ def _work_off(
             bar.advance(task)
         left = _seconds_left(waiting, running, typical) / jobs
         now = ", ".join(f"{m} on {fold}" for m, _, fold in running)
-        bar.update(task, left=f"about {_duration(left)} left", now=now)
+        bar.update(task, left=f"about {_duration(left)} left", now=escape(now))
 
 
 def _report(run: RunDirectory, event: Done, experiment: Experiment, console: Console) -> None:
@@ -174,11 +177,13 @@ def _report(run: RunDirectory, event: Done, experiment: Experiment, console: Con
     took = f"{event.seconds:6.1f} s"
     if fit["status"] == "failed":
         reason = fit["error"].splitlines()[0]
-        console.print(f"  [red]✗[/red] {fold}  {method:16s} {took}  {reason}", highlight=False)
+        text = f"  ✗ {fold}  {method:16s} {took}  {reason}"
+        console.print(text, highlight=False, markup=False, style="red")
         return
     setting = ", ".join(f"{k}={v}" for k, v in fit["params"].items())
     value = f"{experiment.select} {fit['validation']['value']:.4f} on validation"
-    console.print(f"  ✓ {fold}  {method:16s} {took}  {value}  {setting}", highlight=False)
+    text = f"  ✓ {fold}  {method:16s} {took}  {value}  {setting}"
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def _seconds_left(

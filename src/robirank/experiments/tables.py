@@ -85,7 +85,12 @@ def _significance(results: pl.DataFrame, methods: Sequence[str], seed: int) -> d
 def table(run: RunDirectory, results: pl.DataFrame) -> str:
     """The whole table in Markdown."""
     settings = run.settings
-    values = {label: query_values(results, measure, k) for label, measure, k in COLUMNS}
+    # A method that failed on a fold has other queries than the rest: it has no mean to compare.
+    complete = complete_methods(run)
+    values = {
+        label: {m: v for m, v in query_values(results, measure, k).items() if m in complete}
+        for label, measure, k in COLUMNS
+    }
     means = {label: {m: float(v.mean()) for m, v in by.items()} for label, by in values.items()}
     significance = run.significance()
     lines = [
@@ -98,11 +103,11 @@ def table(run: RunDirectory, results: pl.DataFrame) -> str:
     ]
     lines += [_row(run, method, means) for method in run.methods]
     lines += _spread_of_starts(run.methods, means)
-    baseline = baseline_of(run.methods)
-    if significance:
-        lines += ["", *_comparison_lines(significance, baseline)]
+    if significance and complete:
+        lines += ["", *_comparison_lines(significance, baseline_of(complete))]
     lines += ["", "## Chosen settings", "", *_setting_lines(run)]
-    if baseline in values["NDCG@10"]:
+    if complete:
+        baseline = baseline_of(complete)
         low, high = bootstrap_interval(values["NDCG@10"][baseline])
         lines += ["", f"95 % interval of {baseline}'s NDCG@10: {low:.4f} to {high:.4f}."]
     return "\n".join(lines) + "\n"

@@ -127,6 +127,11 @@ class LinearRanker(Ranker):
         self.coef_ = start
         self.n_iter_ = 0
         self.loss_curve_ = [objective(start)[0]]
+        if not np.isfinite(self.loss_curve_[0]):
+            raise ValueError(
+                f"the objective is {self.loss_curve_[0]} at the start; check that the starting "
+                "weights are finite and scale the features"
+            )
 
         def after_iteration(intermediate_result: Any) -> None:
             self.coef_ = np.array(intermediate_result.x)
@@ -151,9 +156,15 @@ class LinearRanker(Ranker):
             )
         self.coef_ = np.array(result.x)
         self.n_iter_ = int(result.nit)
-        if result.status == 1:
+        stuck = not result.success and float(np.abs(result.jac).max()) > 100 * self.tol
+        if result.status == 1 or stuck:
+            reason = (
+                f"after max_iter={self.max_iter} iterations"
+                if result.status == 1
+                else ("because its line search failed")
+            )
             warnings.warn(
-                f"L-BFGS stopped after max_iter={self.max_iter} iterations before it converged; "
+                f"L-BFGS stopped {reason} before it converged; "
                 "raise max_iter, regularise more or scale the features",
                 ConvergenceWarning,
                 stacklevel=4,

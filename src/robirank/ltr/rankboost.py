@@ -234,8 +234,12 @@ class WeakRanker(NamedTuple):
     weight: float
 
     def score(self, X: NDArray[Any]) -> Floats:
-        """Score rows."""
-        return np.where(X[:, self.feature] > self.threshold, self.weight, 0.0)
+        """Score rows.
+
+        The threshold stays a double: a Python float would be rounded to the features' float32, and
+        values next to it would change sides.
+        """
+        return np.where(X[:, self.feature] > np.float64(self.threshold), self.weight, 0.0)
 
 
 def _rounds(

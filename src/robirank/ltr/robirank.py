@@ -194,6 +194,8 @@ class RoBiRank(LinearRanker):
                 f"{source} must have one weight for each of the {n_features} features; "
                 f"got shape {np.shape(start)}"
             )
+        if not np.isfinite(start).all():
+            raise ValueError(f"{source} must be finite; it contains NaN or infinity")
         return np.array(start, dtype=np.float64)
 
     def _objective(self, w: NDArray[np.float64], X: Any, lists: Lists) -> tuple[float, Any]:

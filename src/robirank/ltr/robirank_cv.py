@@ -199,18 +199,13 @@ class RoBiRankCV(LinearRanker):
 
     def _folds(self, X: Any, y: Any, queries: Queries) -> list[tuple[Queries, Queries]]:
         """What each fold trains on and holds out: whole queries, or documents of a single one."""
-        parts = self._held_out(X, y, queries)
+        parts = self._parts(X, y, queries)
         if len(queries) == 1:
-            everything = np.arange(queries.n_rows)
-            return [
-                (_one_query(queries, np.setdiff1d(everything, p)), _one_query(queries, p))
-                for p in parts
-            ]
-        everything = np.arange(len(queries))
-        return [(queries.take(np.setdiff1d(everything, p)), queries.take(p)) for p in parts]
+            return [(_one_query(queries, a), _one_query(queries, b)) for a, b in parts]
+        return [(queries.take(a), queries.take(b)) for a, b in parts]
 
-    def _held_out(self, X: Any, y: Any, queries: Queries) -> list[NDArray[np.int64]]:
-        """The numbers of the queries that each fold holds out, or rows if there is one query."""
+    def _parts(self, X: Any, y: Any, queries: Queries) -> list[tuple[Any, Any]]:
+        """Numbers of queries to train on and to hold out; of rows, if there is one query."""
         single = len(queries) == 1
         n, what = (queries.n_rows, "documents") if single else (len(queries), "queries")
         if isinstance(self.cv, int | np.integer):
@@ -220,15 +215,22 @@ class RoBiRankCV(LinearRanker):
                     f"got {self.cv}. Pass validation=(X, y, qid) to choose on a set of your own"
                 )
             shuffled = check_random_state(self.random_state).permutation(n)
-            return [np.sort(part) for part in np.array_split(shuffled, self.cv)]
+            held_out = [np.sort(part) for part in np.array_split(shuffled, self.cv)]
+            return [(np.setdiff1d(np.arange(n), part), part) for part in held_out]
         groups = queries.unsort(queries.codes())
-        folds = []
-        for _, test_rows in check_cv(self.cv).split(X, y, groups):
-            held_out = np.sort(test_rows) if single else np.unique(groups[test_rows])
-            if not single and queries.sizes[held_out].sum() != len(test_rows):
-                raise ValueError(f"cv={self.cv!r} splits a query; use one such as GroupKFold")
-            folds.append(held_out)
-        return folds
+        splits = list(check_cv(self.cv).split(X, y, groups))
+        if single:
+            return [(np.sort(train), np.sort(test)) for train, test in splits]
+        return [
+            (self._whole(queries, groups, a), self._whole(queries, groups, b)) for a, b in splits
+        ]
+
+    def _whole(self, queries: Queries, groups: Any, rows: Any) -> NDArray[np.int64]:
+        """The queries that the rows make up."""
+        numbers = np.unique(groups[rows])
+        if queries.sizes[numbers].sum() != len(rows):
+            raise ValueError(f"cv={self.cv!r} splits a query; use one such as GroupKFold")
+        return numbers
 
 
 def _one_query(queries: Queries, places: NDArray[np.int64]) -> Queries:
