@@ -1,7 +1,8 @@
-"""Held-out queries that tell an iterative fit when to stop."""
+"""Held-out queries that choose a setting, or tell an iterative fit when to stop."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ class HeldOut:
     n_features : int
         How many features the training data have.
     k, convention
-        The measure is mean NDCG@k in that convention of `robirank.metrics`.
+        The measure is mean NDCG@k in that convention of `robirank.metrics`; of several cut-offs,
+        their mean.
 
     Examples
     --------
@@ -31,9 +33,12 @@ class HeldOut:
     1.0
     """
 
-    def __init__(self, validation: Any, n_features: int, *, k: int | None, convention: str) -> None:
-        if k is not None:
-            check_count("k", k)
+    def __init__(
+        self, validation: Any, n_features: int, *, k: int | Sequence[int] | None, convention: str
+    ) -> None:
+        for cut in k if isinstance(k, Sequence) else [k]:
+            if cut is not None:
+                check_count("k", cut)
         try:
             X, y, qid = validation
         except (TypeError, ValueError):
@@ -57,12 +62,13 @@ class HeldOut:
                 f"got shape {self.y.shape}"
             )
         if not (self.y > 0).any():
-            raise ValueError("validation has no relevant document, so it cannot tell when to stop")
+            raise ValueError("validation has no relevant document, so it cannot tell what is best")
         self.qid, self.k, self.convention = qid, k, convention
 
     def ndcg(self, scores: Any) -> float:
         """Mean NDCG@k of scores, one a row."""
-        return float(ndcg(self.y, scores, self.qid, k=self.k, convention=self.convention))
+        by_cut = ndcg(self.y, scores, self.qid, k=self.k, convention=self.convention)
+        return float(np.mean(by_cut))
 
 
 class BestSoFar:

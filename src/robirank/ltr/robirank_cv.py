@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
@@ -14,6 +13,7 @@ from sklearn.utils import check_random_state
 from robirank._queries import Queries
 from robirank.listwise import Gain, Metric, QueryWeight
 from robirank.losses import RhoName
+from robirank.ltr._held_out import HeldOut
 from robirank.ltr.base import LinearRanker
 from robirank.ltr.robirank import Init, RoBiRank
 from robirank.metrics import ndcg
@@ -124,9 +124,9 @@ class RoBiRankCV(LinearRanker):
         X, y, queries = self._check_fit(X, y, qid)
         weights = (sample_weight, query_weight)
         if validation is not None:
-            held_out = self._check_validation(validation)
+            held_out = self._held_out(validation)
             models = self._path(X, y, queries, weights, self.alphas_)
-            by_fold = [[self._ndcg(m.coef_, *held_out) for m in models]]
+            by_fold = [[held_out.ndcg(held_out.X @ m.coef_) for m in models]]
         else:
             folds = self._folds(X, y, queries)
             by_fold = [self._fold_scores(X, y, fold, weights) for fold in folds]
@@ -147,20 +147,6 @@ class RoBiRankCV(LinearRanker):
                 f"alphas must be a non-empty sequence of numbers >= 0; got {self.alphas!r}"
             )
         return np.unique(alphas)[::-1]
-
-    def _check_validation(self, validation: Any) -> tuple[Any, Any, Any]:
-        X: Any
-        try:
-            X, y, qid = validation
-            X = X if sp.issparse(X) else np.asarray(X)
-        except (TypeError, ValueError):
-            raise ValueError("validation must be (X, y, qid) or RankingData") from None
-        if X.ndim != 2 or X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"validation must have the {self.n_features_in_} features of the training data; "
-                f"got shape {X.shape}"
-            )
-        return X, np.asarray(y), qid
 
     def _path(
         self, X: Any, y: Any, queries: Queries, weights: tuple[Any, Any], alphas: NDArray[Any]
@@ -184,9 +170,8 @@ class RoBiRankCV(LinearRanker):
             start = model.coef_
         return models
 
-    def _ndcg(self, coef: NDArray[np.float64], X: Any, y: Any, qid: Any) -> float:
-        by_cut = ndcg(y, np.asarray(X @ coef), qid, k=self.k, convention=self.convention)
-        return float(np.mean(by_cut))
+    def _held_out(self, validation: Any) -> HeldOut:
+        return HeldOut(validation, self.n_features_in_, k=self.k, convention=self.convention)
 
     def _fold_scores(
         self, X: Any, y: Any, fold: tuple[Queries, Queries], weights: tuple[Any, Any]
@@ -194,8 +179,10 @@ class RoBiRankCV(LinearRanker):
         """NDCG on the held-out queries of the models fitted to the others."""
         train, held_out = fold
         rows, codes = held_out.rows(), held_out.codes()
+        measure: Any = {"k": self.k, "convention": self.convention}
         models = self._path(X, y, train, weights, self.alphas_)
-        return [self._ndcg(m.coef_, X[rows], y[rows], codes) for m in models]
+        scores = [np.asarray(X[rows] @ m.coef_) for m in models]
+        return [float(np.mean(ndcg(y[rows], s, codes, **measure))) for s in scores]
 
     def _folds(self, X: Any, y: Any, queries: Queries) -> list[tuple[Queries, Queries]]:
         """What each fold trains on and holds out: whole queries, or documents of a single one."""
