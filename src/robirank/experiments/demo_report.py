@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
+import sys
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -114,11 +116,20 @@ def next_steps(result: DemoResult) -> list[str]:
     """Commands to go on with, on the files that the demonstration has written."""
     files = result.files
     model, mine = files["model"], files["model"].with_name("mine.safetensors")
+    command = _command()
     return [
-        f"robirank ltr evaluate {model} {files['data, test']}",
-        f"robirank ltr train {files['data, train']} --vali {files['data, vali']} --model {mine}",
-        f"robirank ltr export {model} --format solr",
+        f"{command} ltr evaluate {model} {files['data, test']}",
+        f"{command} ltr train {files['data, train']} --vali {files['data, vali']} --model {mine}",
+        f"{command} ltr export {model} --format solr",
+        f"{command} experiment ltr {model.parent} --output {model.parent / 'field'}",
     ]
+
+
+def _command() -> str:
+    """How to call robirank from here: by the path it was called by where it is not on PATH."""
+    called = sys.argv[0]
+    by_path = called.endswith("robirank") and shutil.which("robirank") is None
+    return called if by_path else "robirank"
 
 
 def _signed(value: float) -> str:
