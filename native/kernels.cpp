@@ -27,6 +27,7 @@ namespace {
 #include "kernel_direct.h"
 #include "kernel_grid.h"
 #include "kernel_rows.h"
+#include "kernel_steps.h"
 
 template <class T>
 Grid<T> plan_grid(const List<T>& list, const Range<T>& range) {
@@ -97,7 +98,8 @@ const Kernels kernels = {ROBIRANK_NAME(ROBIRANK_ISA),
                          dot<float>,
                          dot<double>,
                          add<float>,
-                         add<double>};
+                         add<double>,
+                         adam};
 
 }  // namespace ROBIRANK_ISA
 }  // namespace robirank

@@ -48,6 +48,12 @@ constexpr int kGridRows = 15;
 constexpr int kShortList = 4096;       // items whose working arrays stay in the cache
 constexpr int kKept = 8 * kShortList;  // values of h that a short list keeps
 
+// The settings of one step of Adam: decays of the two averages, the rate with the first average's
+// bias taken out, and the factor that takes out the second's.
+struct AdamStep {
+  float b1, b2, rate, correction;
+};
+
 struct Kernels {
   const char* name;
   // Loss of one list; fills the answer.
@@ -64,7 +70,12 @@ struct Kernels {
                   double* sum);
   void (*add_f64)(const double* X, const int64_t* rows, int64_t n, int64_t d, const double* g,
                   double* sum);
+  void (*adam)(float* rows, float* first, float* second, const float* gradient, const float* decay,
+               int64_t n, int64_t d, const AdamStep& step);
 };
+
+// The ones in use; listwise.cpp chooses them.
+const Kernels& chosen_kernels();
 
 namespace baseline {
 extern const Kernels kernels;

@@ -119,3 +119,27 @@ def measure_along(
     average: bool,
     n_threads: int,
 ) -> NDArray[np.float64]: ...
+
+# --- exact.cpp ---
+
+def listwise_block(
+    scores: NDArray[np.float32],
+    starts: NDArray[np.int64],
+    relevant: NDArray[np.int32],
+    weight: NDArray[np.float64],
+    rho: int,
+    losses: NDArray[np.float64],
+    t: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
+def adam(
+    rows: NDArray[np.float32],
+    first: NDArray[np.float32],
+    second: NDArray[np.float32],
+    gradient: NDArray[np.float32],
+    decay: NDArray[np.float32],
+    rate: float,
+    b1: float,
+    b2: float,
+    correction: float,
+) -> None: ...

@@ -1,0 +1,1 @@
+"""Rankers over ids: latent collaborative retrieval."""
