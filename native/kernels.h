@@ -66,6 +66,9 @@ struct Kernels {
                   double* sum);
 };
 
+// The ones in use; listwise.cpp chooses.
+const Kernels& chosen_kernels();
+
 namespace baseline {
 extern const Kernels kernels;
 }

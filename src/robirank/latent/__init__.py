@@ -1,0 +1,1 @@
+"""Rankers over ids: users and items as points whose inner product is the score."""
