@@ -28,7 +28,7 @@ constexpr int kItems = kLanes * kVectors;
 static_assert(kUsers <= kTileUsers && kItems <= kTileItems, "a tile must fit its hits");
 
 typedef float Floats __attribute__((vector_size(kLanes * sizeof(float))));
-typedef float Unaligned __attribute__((vector_size(kLanes * sizeof(float)), aligned(4)));
+typedef float Unaligned __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
 
 inline Floats load(const float* from) { return *reinterpret_cast<const Unaligned*>(from); }
 inline void store(float* to, Floats value) { *reinterpret_cast<Unaligned*>(to) = value; }
@@ -73,7 +73,7 @@ bool tile(const float* users, const float* items, int64_t d, const float* thresh
   return true;
 }
 
-typedef float Quad __attribute__((vector_size(4 * sizeof(float)), aligned(4)));
+typedef float Quad __attribute__((vector_size(4 * sizeof(float)), aligned(4), may_alias));
 
 // out[k * width + r] = x[r][k] * factor[r] for a square of four rows and four factors.
 inline void pack_square(const float* const* x, const float* factor, int64_t k, int width,
