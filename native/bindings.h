@@ -9,3 +9,4 @@ void bind_ranksvm(nanobind::module_& m);
 void bind_rankboost(nanobind::module_& m);
 void bind_ranking_measure(nanobind::module_& m);
 void bind_exact(nanobind::module_& m);
+void bind_topk(nanobind::module_& m);

@@ -51,6 +51,12 @@ void use_instruction_set(const std::string& name) {
   throw std::invalid_argument("this machine cannot run instruction set '" + name + "'");
 }
 
+}  // namespace
+
+const Kernels& robirank::chosen_kernels() { return *chosen; }
+
+namespace {
+
 double one_list(const List<float>& list, Rho rho, Method method, Hessian hessian,
                 const Answer<float>& answer, const Scratch& scratch) {
   return chosen->list_f32(list, rho, method, hessian, answer, scratch);

@@ -43,6 +43,8 @@ _HOMES = {
     "InfNormPush": "robirank.ltr.infnormpush",
     "IRPush": "robirank.ltr.irpush",
     "LSRank": "robirank.ltr.lsrank",
+    "evaluate": "robirank.latent.evaluate",
+    "export_index": "robirank.latent.export",
 }
 
 __all__ = [
@@ -65,6 +67,8 @@ __all__ = [
     "RoBiRankCV",
     "RobustClassifier",
     "__version__",
+    "evaluate",
+    "export_index",
     "export_linear",
     "fold_scaling",
     "listwise_loss",
@@ -87,6 +91,8 @@ if TYPE_CHECKING:
     from robirank.data.generators import make_ranking
     from robirank.data.letor import LetorFormatError, load_letor, save_letor
     from robirank.data.ranking import RankingData, normalize_queries
+    from robirank.latent.evaluate import evaluate
+    from robirank.latent.export import export_index
     from robirank.listwise import listwise_loss
     from robirank.ltr.adarank import AdaRank
     from robirank.ltr.coordinate_ascent import CoordinateAscent

@@ -143,3 +143,14 @@ def adam(
     b2: float,
     correction: float,
 ) -> None: ...
+def topk(
+    users: NDArray[np.float32],
+    user_rows: NDArray[np.int32],
+    items: NDArray[np.float32],
+    item_rows: NDArray[np.int32] | None,
+    item_scale: NDArray[np.float32] | None,
+    starts: NDArray[np.int64] | None,
+    excluded: NDArray[np.int32] | None,
+    wanted: int,
+    n_threads: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...

@@ -1,1 +1,1 @@
-"""Rankers over ids: latent collaborative retrieval."""
+"""Rankers over ids: users and items as points whose inner product is the score."""

@@ -15,6 +15,7 @@ the bits do not depend on the number of threads.
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -209,4 +210,4 @@ def records_of(
 def _item_ranges(n_items: int) -> list[slice]:
     count = int(np.clip(n_items // _RANGE_ITEMS, 1, _RANGES))
     edges = np.linspace(0, n_items, count + 1).astype(int)
-    return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(a, b) for a, b in pairwise(edges)]
