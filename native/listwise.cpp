@@ -253,8 +253,6 @@ nb::tuple linear(Matrix<T> X, std::optional<Vector<int64_t>> rows, Vector<int64_
 
 }  // namespace
 
-const Kernels& robirank::chosen_kernels() { return *chosen; }
-
 void bind_listwise(nb::module_& m) {
   m.def("listwise", &listwise<float>, nb::arg("scores").noconvert(), nb::arg("offsets"),
         nb::arg("starts"), nb::arg("relevant"), nb::arg("weight"), nb::arg("rho"),
