@@ -10,3 +10,4 @@ void bind_rankboost(nanobind::module_& m);
 void bind_ranking_measure(nanobind::module_& m);
 void bind_exact(nanobind::module_& m);
 void bind_topk(nanobind::module_& m);
+void bind_points(nanobind::module_& m);

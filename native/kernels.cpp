@@ -1,4 +1,4 @@
-// The listwise kernel and the two passes over X, compiled once for each
+// The listwise kernel, its inner sums alone and the two passes over X, compiled once for each
 // instruction set.
 //
 // For the scores s of one list and its relevant items y with weights w_y,
@@ -27,6 +27,7 @@ namespace {
 //
 #include "kernel_direct.h"
 #include "kernel_grid.h"
+#include "kernel_points.h"
 #include "kernel_rows.h"
 #include "kernel_steps.h"
 
@@ -97,7 +98,10 @@ const Kernels kernels = {ROBIRANK_NAME(ROBIRANK_ISA),
                          dot<double>,
                          add<float>,
                          add<double>,
-                         adam};
+                         adam,
+                         open_row,
+                         add_to_row,
+                         close_row};
 
 }  // namespace ROBIRANK_ISA
 }  // namespace robirank

@@ -54,6 +54,15 @@ struct AdamStep {
   float b1, b2, rate, correction;
 };
 
+// What is kept of the items of a row whose points are known (see kernel_points.h).
+struct PointRow {
+  float begin, end;  // what the cells cover; without cells, every block is summed directly
+  int cells;
+  int first, last;              // the cells that hold items
+  double* moments;              // 4 · cells
+  double below, above, excess;  // closed forms of the items outside
+};
+
 struct Kernels {
   const char* name;
   // Loss of one list; fills the answer.
@@ -72,6 +81,14 @@ struct Kernels {
                   double* sum);
   void (*adam)(float* rows, float* first, float* second, const float* gradient, const float* decay,
                int64_t n, int64_t d, const AdamStep& step);
+  // Sums over a row of items for its points: t[i] = Σ_j log2(1 + 2^(s_j − points[i])). The caller
+  // sets row.moments after opening, and zeroes them, t and scratch.counts. Adding leaves the counts
+  // zero, and closing adds to t.
+  PointRow (*open_row)(const float* points, int64_t k);
+  void (*add_to_row)(const float* s, int64_t n, const float* points, int64_t k, Method method,
+                     PointRow* row, double* t, const Scratch& scratch);
+  void (*close_row)(const PointRow& row, const float* points, int64_t k, double* t,
+                    const Scratch& scratch);
 };
 
 // The ones in use; listwise.cpp chooses them.

@@ -10,4 +10,5 @@ NB_MODULE(_core, m) {
   bind_ranking_measure(m);
   bind_exact(m);
   bind_topk(m);
+  bind_points(m);
 }

@@ -154,3 +154,16 @@ def topk(
     wanted: int,
     n_threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
+class PointSums:
+    def __init__(self, offsets: NDArray[np.int64], points: NDArray[np.float32]) -> None: ...
+    def add(self, scores: NDArray[np.float32], n_threads: int, method: int = 0) -> None: ...
+    def sums(self, n_threads: int) -> NDArray[np.float64]: ...
+
+def point_sums(
+    scores: NDArray[np.float32],
+    offsets: NDArray[np.int64],
+    points: NDArray[np.float32],
+    t: NDArray[np.float64],
+    n_threads: int,
+    method: int = 0,
+) -> None: ...
