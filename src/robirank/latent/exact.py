@@ -14,8 +14,7 @@ the bits do not depend on the number of threads.
 
 from __future__ import annotations
 
-import time
-from itertools import pairwise
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,21 +23,18 @@ from numpy.typing import NDArray
 from robirank import _core
 from robirank._workers import Workers
 from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, row_weights
+from robirank.latent.products import Floats, Products, add_up, users_that_fit
 from robirank.latent.records import Records
 from robirank.listwise import RHO_CODES
 
-BLOCK_BYTES = 256 << 20  # of scores held at a time
 _STEPS = 60  # an epoch should have about this many
 _MOST_USERS = 512  # in a step
-_RANGES = 64  # of items at most
-_RANGE_ITEMS = 2048  # in a range at least
 _B1, _B2 = 0.9, 0.99
 
 
 def block_users(n_users: int, n_items: int) -> int:
     """How many users a step takes: about 60 steps an epoch, at most 512 users and 256 MB."""
-    fitting = max(1, BLOCK_BYTES // (4 * n_items))
-    return int(np.clip(n_users // _STEPS, 8, min(_MOST_USERS, max(8, fitting))))
+    return int(np.clip(n_users // _STEPS, 8, min(_MOST_USERS, users_that_fit(n_items))))
 
 
 class ExactSolver:
@@ -54,7 +50,9 @@ class ExactSolver:
     reg : float
         λ of the penalty (see `robirank.latent.penalty`).
     learning_rate : float
-        Of Adam on V; U gets ``user_rate`` times as much through Adagrad.
+        Of Adam on V.
+    user_rate : float
+        Of Adagrad on U.
     epochs : int
         The rate falls to zero over so many, by half a cosine.
     seed : int
@@ -65,8 +63,8 @@ class ExactSolver:
     def __init__(
         self,
         records: Records,
-        U: NDArray[np.float32],
-        V: NDArray[np.float32],
+        U: Floats,
+        V: Floats,
         *,
         rho: str,
         reg: float,
@@ -77,58 +75,54 @@ class ExactSolver:
         workers: Workers,
     ) -> None:
         self._records, self.U, self.V = records, U, V
-        self._rho, self._reg, self._seed, self._epochs = RHO_CODES[rho], reg, seed, epochs
+        self._rho, self._seed, self.epochs = RHO_CODES[rho], seed, epochs
         self._rate, self._user_rate = learning_rate, user_rate
         self._workers = workers
+        self.products = Products(V, workers)
         self._user_decay = reg * row_weights(records.user_counts(), USER_EXPONENT)
         self._item_decay = reg * row_weights(records.item_counts(), ITEM_EXPONENT)
         self._users = np.flatnonzero(records.user_counts() > 0)
         self._block = block_users(len(self._users), records.n_items)
-        self._ranges = _item_ranges(records.n_items)
         self.epoch_number = 0
         self._step_number = 0
         self._user_sum = np.zeros(len(U), np.float32)
         self._first, self._second = np.zeros_like(V), np.zeros_like(V)
         self._scores = np.empty((self._block, records.n_items), np.float32)
-        self.product_seconds = 0.0  # in matrix products, all threads together
 
-    def epoch(self) -> dict[str, float]:
-        """One pass over the users; returns the mean loss of a record, without the penalty."""
+    def epoch(self, should_stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
+        """One pass over the users; returns the mean loss of a record, without the penalty.
+
+        It ends early, between two steps, where ``should_stop()`` is true.
+        """
         order = np.random.default_rng([self._seed, self.epoch_number]).permutation(self._users)
         starts = range(0, len(order), self._block)
-        loss = 0.0
+        loss, seen = 0.0, 0
         for i, start in enumerate(starts):
-            progress = (self.epoch_number + i / len(starts)) / self._epochs
+            progress = (self.epoch_number + i / len(starts)) / self.epochs
             users = np.sort(order[start : start + self._block])
             loss += self._step(users, 0.5 * (1.0 + np.cos(np.pi * min(progress, 1.0))))
+            seen += int((self._records.indptr[users + 1] - self._records.indptr[users]).sum())
+            if not np.isfinite(loss) or should_stop():
+                break
         self.epoch_number += 1
-        return {"loss": loss / max(1, self._records.n_records)}
+        return {"loss": loss / max(1, seen)}
 
     def _step(self, users: NDArray[np.int64], fade: float) -> float:
         U = self.U[users]
         scores = self._scores[: len(users)]
-        self._workers.map(lambda r: self._score(U, r, scores), self._ranges)
+        self.products.scores(U, scores)
         loss = self._differentiate(users, scores)
         self._step_number += 1
         share = len(users) / max(1, len(self._users))
         slopes = self._workers.map(
-            lambda r: self._update_items(U, r, scores, fade, share), self._ranges
+            lambda items: self._update_items(U, items, scores, fade, share), self.products.ranges
         )
-        self._update_users(users, U, sum(slopes[1:], slopes[0]), fade)
+        self._update_users(users, U, add_up(slopes), fade)
         return loss
 
-    def _product(self, a: NDArray[Any], b: NDArray[Any], out: NDArray[Any] | None = None) -> Any:
-        start = time.perf_counter()
-        result = np.matmul(a, b, out=out)
-        self.product_seconds += time.perf_counter() - start
-        return result
-
-    def _score(self, U: NDArray[np.float32], items: slice, scores: NDArray[np.float32]) -> None:
-        self._product(U, self.V[items].T, scores[:, items])
-
-    def _differentiate(self, users: NDArray[np.int64], scores: NDArray[np.float32]) -> float:
+    def _differentiate(self, users: NDArray[np.int64], scores: Floats) -> float:
         """Turn scores into the gradient by them, in place."""
-        where, starts = records_of(self._records, users)
+        where, starts = self._records.of_users(users)
         losses, t = np.empty(len(users)), np.empty(len(where))
         _core.listwise_block(
             scores,
@@ -144,20 +138,20 @@ class ExactSolver:
 
     def _update_items(
         self,
-        U: NDArray[np.float32],
+        U: Floats,
         items: slice,
-        gradient: NDArray[np.float32],
+        gradient: Floats,
         fade: float,
         share: float,
-    ) -> NDArray[np.float32]:
+    ) -> Floats:
         """One step of Adam on a range of items; returns the range's part of d loss / d U."""
-        slope = self._product(gradient[:, items], self.V[items])
+        slope = self.products.product(gradient[:, items], self.V[items])
         n = self._step_number
         _core.adam(
             self.V[items],
             self._first[items],
             self._second[items],
-            self._product(gradient[:, items].T, U),
+            self.products.product(gradient[:, items].T, U),
             self._item_decay[items] * np.float32(share),
             self._rate * fade / (1.0 - _B1**n),
             _B1,
@@ -169,14 +163,18 @@ class ExactSolver:
     def _update_users(
         self,
         users: NDArray[np.int64],
-        U: NDArray[np.float32],
-        slope: NDArray[np.float32],
+        U: Floats,
+        slope: Floats,
         fade: float,
     ) -> None:
         slope += self._user_decay[users, None] * U
         self._user_sum[users] += np.einsum("ij,ij->i", slope, slope) / U.shape[1]
         length = np.sqrt(self._user_sum[users]) + np.float32(1e-8)
         self.U[users] = U - np.float32(self._user_rate * fade) * slope / length[:, None]
+
+    def factors(self) -> tuple[Floats, Floats]:
+        """U and V."""
+        return self.U, self.V
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that a later start needs to go on with the same bits."""
@@ -195,19 +193,3 @@ class ExactSolver:
         self._user_sum[:] = state["user_sum"]
         self._first[:], self._second[:] = state["first"], state["second"]
         self.epoch_number, self._step_number = (int(n) for n in state["counters"])
-
-
-def records_of(
-    records: Records, users: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The places of the records of some users, and where each user's begin among them."""
-    begin = records.indptr[users]
-    counts = records.indptr[users + 1] - begin
-    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return np.repeat(begin - starts[:-1], counts) + np.arange(starts[-1]), starts
-
-
-def _item_ranges(n_items: int) -> list[slice]:
-    count = int(np.clip(n_items // _RANGE_ITEMS, 1, _RANGES))
-    edges = np.linspace(0, n_items, count + 1).astype(int)
-    return [slice(a, b) for a, b in pairwise(edges)]

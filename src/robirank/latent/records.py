@@ -50,6 +50,13 @@ class Records:
         """How many records each item has."""
         return np.bincount(self.items, minlength=self.n_items)
 
+    def of_users(self, users: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places of the records of some users, and where each user's begin among them."""
+        begin = self.indptr[users]
+        counts = self.indptr[users + 1] - begin
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return np.repeat(begin - starts[:-1], counts) + np.arange(starts[-1]), starts
+
     def weights_of(self, where: Any) -> NDArray[np.float64]:
         """The weights of some records."""
         if self.weight is None:
@@ -79,8 +86,9 @@ def as_records(user_items: Any, weighting: Weighting = "binary") -> Records:
 def _as_csr(user_items: Any) -> Any:
     from scipy import sparse
 
-    matrix = getattr(user_items, "matrix", user_items)
-    if not sparse.issparse(matrix):
+    matrix: Any = getattr(user_items, "matrix", user_items)
+    known: bool = sparse.issparse(matrix)
+    if not known:
         raise TypeError(
             "user_items must be a sparse users × items matrix (scipy.sparse.csr_matrix) or "
             f"Interactions; got {type(user_items).__name__}"

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
-from robirank.ltr.base import LinearRanker, check_count, check_labels, check_positive
+from robirank.ltr.base import LinearRanker, check_labels
 
 __all__ = ["ListNet"]
 
