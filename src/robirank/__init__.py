@@ -43,6 +43,9 @@ _HOMES = {
     "InfNormPush": "robirank.ltr.infnormpush",
     "IRPush": "robirank.ltr.irpush",
     "LSRank": "robirank.ltr.lsrank",
+    "LatentRoBiRank": "robirank.latent.model",
+    "DivergenceError": "robirank.latent.training",
+    "EpochReport": "robirank.latent.training",
     "evaluate": "robirank.latent.evaluate",
     "export_index": "robirank.latent.export",
 }
@@ -51,10 +54,13 @@ __all__ = [
     "MART",
     "AdaRank",
     "CoordinateAscent",
+    "DivergenceError",
+    "EpochReport",
     "IRPush",
     "InfNormPush",
     "LSRank",
     "LambdaMART",
+    "LatentRoBiRank",
     "LetorFormatError",
     "ListNet",
     "ModelFileError",
@@ -93,6 +99,8 @@ if TYPE_CHECKING:
     from robirank.data.ranking import RankingData, normalize_queries
     from robirank.latent.evaluate import evaluate
     from robirank.latent.export import export_index
+    from robirank.latent.model import LatentRoBiRank
+    from robirank.latent.training import DivergenceError, EpochReport
     from robirank.listwise import listwise_loss
     from robirank.ltr.adarank import AdaRank
     from robirank.ltr.coordinate_ascent import CoordinateAscent

@@ -115,7 +115,7 @@ class _History:
     changes: list[Doubles] = field(default_factory=list)
 
     def direction(self, slope: Doubles, rows: NDArray[np.int64]) -> Doubles:
-        """−H g by the two loops of L-BFGS, all users at once; a pair without curvature is left out."""
+        """−H g by the two loops of L-BFGS, for all users; a pair without curvature is left out."""
         q = slope.copy()
         pairs = [(s[rows], y[rows]) for s, y in zip(self.steps, self.changes, strict=True)]
         curvature = [np.einsum("ij,ij->i", s, y) for s, y in pairs]

@@ -57,6 +57,18 @@ class Records:
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return np.repeat(begin - starts[:-1], counts) + np.arange(starts[-1]), starts
 
+    def part(self, first_user: int, n_items: int) -> Records:
+        """The records of the users from one on, among the first items only."""
+        begin = int(self.indptr[first_user])
+        kept = self.items[begin:] < n_items
+        ends = np.concatenate([[0], np.cumsum(kept)])[self.indptr[first_user:] - begin]
+        return Records(
+            ends.astype(np.int64),
+            self.items[begin:][kept],
+            None if self.weight is None else self.weight[begin:][kept],
+            n_items,
+        )
+
     def weights_of(self, where: Any) -> NDArray[np.float64]:
         """The weights of some records."""
         if self.weight is None:

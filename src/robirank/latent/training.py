@@ -27,7 +27,7 @@ from robirank.latent.products import Floats
 
 __all__ = ["DivergenceError", "EpochReport", "Solver", "Training"]
 
-_GROWN = 3.0  # a loss so many times the first epoch's means divergence
+_GROWN = 1.5  # a loss so many times the first epoch's means divergence
 
 
 class DivergenceError(RuntimeError):
