@@ -73,7 +73,6 @@ class Best {
       std::nth_element(own, own + wanted_ - 1, own + room_, before);
       threshold_[user] = own[wanted_ - 1].score;
       count_[user] = wanted_;
-      if (!(entry.score > threshold_[user])) return;
     }
     own[count_[user]++] = entry;
   }
