@@ -1,8 +1,9 @@
 // The N best items of each user, exactly, without a matrix of scores.
 //
-// Users go in blocks, one a thread; items pass by in panels that stay in the cache. Each user keeps
-// the best so far in a buffer of about 2N; when it is full it is cut back to N, and the worst of
-// those is the threshold that the following scores are compared with.
+// Users go in blocks, one a thread; items pass by, a few at a time, and meet each user of the block
+// while they are in the first cache. Each user keeps the best so far in a buffer of about 2N; when
+// it is full it is cut back to N, and the worst of those is the threshold that the following scores
+// are compared with.
 #include <nanobind/stl/optional.h>
 
 #include <algorithm>
@@ -73,7 +74,6 @@ class Best {
       std::nth_element(own, own + wanted_ - 1, own + room_, before);
       threshold_[user] = own[wanted_ - 1].score;
       count_[user] = wanted_;
-      if (!(entry.score > threshold_[user])) return;
     }
     own[count_[user]++] = entry;
   }
@@ -113,14 +113,14 @@ struct Question {
   }
 };
 
-// Bytes of packed factors that stay in the second cache beside each other.
-constexpr int64_t kItemBytes = 1 << 17, kUserBytes = 1 << 17, kBufferBytes = 1 << 24;
+// A block's factors stay in the second cache while the items pass by; its buffers are bounded.
+constexpr int64_t kUserBytes = 1 << 17, kBufferBytes = 1 << 24;
 
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 // How the work is cut up; the answer does not depend on it.
 struct Plan {
-  int64_t block_users, n_blocks, panel_items, split_items, n_splits;
+  int64_t block_users, n_blocks, split_items, n_splits;
 
   Plan(const Question& ask, const TopkKernel& kernel, int threads) {
     const int64_t row = std::max<int64_t>(ask.d, 1) * static_cast<int64_t>(sizeof(float));
@@ -131,10 +131,8 @@ struct Plan {
         1, (ask.n_users + rounds * threads - 1) / std::max<int64_t>(1, rounds * threads));
     block_users = round_up(block_users, kernel.users);
     n_blocks = (ask.n_users + block_users - 1) / block_users;
-    panel_items = round_up(std::max<int64_t>(1, kItemBytes / row), kernel.items);
     n_splits = n_blocks > 0 ? std::max<int64_t>(1, threads / n_blocks) : 1;
-    split_items =
-        round_up(std::max<int64_t>(1, (ask.n_items + n_splits - 1) / n_splits), panel_items);
+    split_items = round_up((ask.n_items + n_splits - 1) / n_splits, kernel.items);
   }
 };
 
@@ -144,21 +142,17 @@ class Block {
   Block(const Question& ask, const TopkKernel& kernel, const Plan& plan)
       : ask_(ask),
         kernel_(kernel),
-        plan_(plan),
         users_(allocate<float>(plan.block_users * ask.d)),
-        items_(allocate<float>(plan.panel_items * ask.d)) {}
+        items_(allocate<float>(kernel.items * ask.d)) {}
 
   void run(int64_t first, int64_t n, int64_t begin, int64_t end, int32_t* ids, float* scores) {
     Best best(n, round_up(n, kernel_.users), ask_.wanted, end - begin);
     kernel_.pack(ask_.users, ask_.user_rows + first, nullptr, n, ask_.d, kernel_.users,
                  users_.get());
-    for (int64_t at = begin; at < end; at += plan_.panel_items) {
-      const int64_t count = std::min(plan_.panel_items, end - at);
+    for (int64_t at = begin; at < end; at += kernel_.items) {
+      const int64_t count = std::min<int64_t>(kernel_.items, end - at);
       pack_items(at, count);
-      for (int64_t j = 0; j < count; j += kernel_.items)
-        for (int64_t i = 0; i < n; i += kernel_.users)
-          score(first, i, n, at + j, std::min<int64_t>(kernel_.items, count - j),
-                items_.get() + j * ask_.d, best);
+      for (int64_t i = 0; i < n; i += kernel_.users) score(first, i, n, at, count, best);
     }
     for (int64_t i = 0; i < n; ++i) best.finish(i, ids + i * ask_.wanted, scores + i * ask_.wanted);
   }
@@ -174,10 +168,10 @@ class Block {
                    items_.get());
   }
 
-  void score(int64_t first, int64_t user, int64_t n, int64_t at, int64_t count, const float* items,
-             Best& best) {
+  void score(int64_t first, int64_t user, int64_t n, int64_t at, int64_t count, Best& best) {
     const auto scores = n - user == 1 ? kernel_.row : kernel_.tile;
-    if (!scores(users_.get() + user * ask_.d, items, ask_.d, best.threshold(user), &hits_)) return;
+    if (!scores(users_.get() + user * ask_.d, items_.get(), ask_.d, best.threshold(user), &hits_))
+      return;
     const uint64_t real = count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
     for (int64_t i = user; i < std::min(n, user + kernel_.users); ++i)
       for (uint64_t left = hits_.mask[i - user] & real; left; left &= left - 1) {
@@ -189,7 +183,6 @@ class Block {
 
   const Question& ask_;
   const TopkKernel& kernel_;
-  const Plan& plan_;
   std::unique_ptr<float[]> users_, items_;
   TileHits hits_;
 };

@@ -84,6 +84,10 @@ inline void pack_square(const float* const* x, const float* factor, int64_t k, i
     *reinterpret_cast<Quad*>(out + c * width) = Quad{row[0][c], row[1][c], row[2][c], row[3][c]};
 }
 
+// With few users, reading the items is all there is to do. Asking for them this many floats ahead,
+// into the second cache only, takes less time than leaving it to the machine (measured).
+constexpr int64_t kAhead = 6144;
+
 // Every width is a multiple of four.
 void pack(const float* X, const int32_t* rows, const float* scale, int64_t n, int64_t d, int width,
           float* out) {
@@ -99,7 +103,7 @@ void pack(const float* X, const int32_t* rows, const float* scale, int64_t n, in
       }
       int64_t k = 0;
       for (int64_t ahead = 0; !rows && ahead < 4 * d; ahead += 16)
-        __builtin_prefetch(x[0] + 16 * d + ahead);
+        __builtin_prefetch(x[0] + kAhead + ahead, 0, 2);
       for (; k + 4 <= d; k += 4) pack_square(x, factor, k, width, out + k * width + i);
       for (; k < d; ++k)
         for (int r = 0; r < 4; ++r) out[k * width + i + r] = x[r][k] * factor[r];

@@ -61,11 +61,16 @@ _FACTORS = {
 _N_ROUNDS: dict[str, type] = {"n_iter_": int, "best_iter_": int}
 
 
-def _latent(home: str, numbers: Mapping[str, type]) -> Layout:
+def _latent(
+    home: str,
+    numbers: Mapping[str, type] | None = None,
+    tensors: Mapping[str, Tensor] | None = None,
+) -> Layout:
+    """The layout of a model of factors, with what else it has learned."""
     return Layout(
         home,
-        _FACTORS,
-        numbers,
+        _FACTORS | dict(tensors or {}),
+        numbers or {},
         required=tuple(_FACTORS),
         features=False,
         ids={"user_ids_": "users", "item_ids_": "items"},
@@ -139,8 +144,8 @@ LAYOUTS: dict[str, Layout] = {
         {"classes_": 2},
         required=("coef_", "intercept_", "classes_"),
     ),
-    "LatentRoBiRank": _latent("robirank.latent.model:LatentRoBiRank", {}),
-    "WARP": _latent("robirank.latent.warp:WARP", {}),
+    "LatentRoBiRank": _latent("robirank.latent.model:LatentRoBiRank"),
+    "WARP": _latent("robirank.latent.warp:WARP"),
 }
 
 

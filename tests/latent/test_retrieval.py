@@ -73,6 +73,33 @@ def test_agrees_with_a_full_sort(name, data):
     assert_array_equal(got[1], best)
 
 
+@pytest.mark.parametrize("some", [False, True])
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_several_blocks_of_users_and_of_items(n_threads, some):
+    """Here neither all users nor all items fit the room that the kernel takes at a time."""
+    rng = np.random.default_rng(3)
+    n, m, d = 1100, 1300, 70
+    queries, factors = whole_numbers(rng, n, d), whole_numbers(rng, m, d)
+    scale = rng.choice(np.float32([0.5, 1, 2]), m)
+    likes = [np.flatnonzero(rng.random(m) < 0.1) for _ in range(n)]
+    rows = np.arange(1, m, 2, dtype=np.int32) if some else None
+    asked = rng.permutation(n).astype(np.int32)
+    got = top_rows(
+        queries,
+        asked,
+        factors,
+        20,
+        rows=rows,
+        scale=scale,
+        liked=as_liked(likes, m),
+        n_threads=n_threads,
+    )
+    scores = queries[asked] @ (factors * scale[:, None]).T
+    ids, best = by_sorting(scores, 20, rows, likes)
+    assert_array_equal(got[0], ids)
+    assert_array_equal(got[1], best)
+
+
 @pytest.mark.parametrize("order", ["rising", "falling", "equal"])
 def test_any_order_of_scores(instruction_set, order):
     m = 5000

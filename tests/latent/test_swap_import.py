@@ -75,7 +75,7 @@ def theirs(tmp_path_factory):
 
 @pytest.fixture
 def savable(monkeypatch):
-    layout = persistence._latent("latent.tiny:Tiny", {})
+    layout = persistence._latent("latent.tiny:Tiny")
     monkeypatch.setitem(persistence.LAYOUTS, "Tiny", layout)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import index
 from typing import Any
 
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 MEASURES = ("precision", "recall", "ndcg", "map", "hit_rate")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation(Mapping[str, float]):
     """Means over users, by name: ``result["recall@20"]``.
 
@@ -37,7 +37,7 @@ class Evaluation(Mapping[str, float]):
     """
 
     means: dict[str, float]
-    errors: dict[str, float] = field(repr=False)
+    errors: dict[str, float]
     n_users: int
     k: tuple[int, ...]
 
@@ -61,7 +61,7 @@ class Evaluation(Mapping[str, float]):
             lines.append(f"{measure:>14s}" + "".join(f"{cell:>18s}" for cell in cells))
         return "\n".join(lines)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.table()
 
 
