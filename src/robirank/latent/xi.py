@@ -7,42 +7,27 @@ once, however many records the user has (docs/method/latent.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from robirank import _core, losses
-from robirank._threads import thread_count
+from robirank._workers import Workers
+from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, penalty, row_weights
+from robirank.latent.records import Records
 
-__all__ = ["RecordArrays", "bound", "inner_sums", "objective", "xi_step"]
+__all__ = ["bound", "inner_sums", "objective", "xi_step"]
 
 Factors = NDArray[np.float32]
 Floats = NDArray[np.float64]
+_Result = TypeVar("_Result")
 
 _USERS = 256  # of a block: with fewer, BLAS spends its time on packing V
 _PAD = 48  # floats between rows: at a stride of a power of two all rows share a few cache lines
+_BLOCK_BYTES = 1 << 24
 _RECORDS = 1 << 14  # whose two rows of factors are gathered at a time
-
-
-class RecordArrays(Protocol):
-    """Records as arrays: user x has ``items[indptr[x]:indptr[x + 1]]``, and perhaps weights."""
-
-    @property
-    def indptr(self) -> NDArray[np.int64]:
-        """Where the records of each user begin, and the end."""
-
-    @property
-    def items(self) -> NDArray[np.int32]:
-        """The item of each record."""
-
-    @property
-    def weight(self) -> NDArray[np.float32] | None:
-        """The weight of each record; None means 1."""
 
 
 def inner_sums(
@@ -52,7 +37,7 @@ def inner_sums(
     items: NDArray[np.int32],
     *,
     n_threads: int | None = None,
-    block_bytes: int = 1 << 24,
+    block_bytes: int = _BLOCK_BYTES,
 ) -> Floats:
     r"""The inner sum of every record, over all items.
 
@@ -91,8 +76,11 @@ def inner_sums(
     [2.0]
     """
     t = np.empty(len(items))
-    for own, sums in _sums_of_blocks(U, V, indptr, items, n_threads, block_bytes):
+
+    def keep(own: slice, sums: Floats) -> None:
         t[own] = sums
+
+    _for_each_block(keep, U, V, indptr, items, n_threads, block_bytes)
     return t
 
 
@@ -136,38 +124,35 @@ def bound(t: ArrayLike, xi: ArrayLike, weight: ArrayLike | None = None) -> float
     step = np.asarray(xi, dtype=np.float64)
     if not (step > 0).all():
         raise ValueError(f"xi must be positive; the smallest is {step.min()}")
-    return _weighted_sum(losses.xi_bound(t, step), weight)
+    terms = losses.xi_bound(t, step)
+    return float(terms.sum() if weight is None else np.dot(terms, np.asarray(weight, np.float64)))
 
 
 def objective(
     U: Factors,
     V: Factors,
-    records: RecordArrays,
+    records: Records,
     *,
     rho: losses.RhoName = "log",
     reg: float = 0.0,
-    per_record: bool = False,
     n_threads: int | None = None,
 ) -> float:
     r"""The true loss of the factors: every item is in every inner sum.
 
     .. math::
         \sum_{(x,y) \in \Omega} w_{xy} \, \rho(t_{xy})
-        + \frac{\lambda}{2} \big( \|U\|_F^2 + \|V\|_F^2 \big)
+        + \frac{\lambda}{2} \Big( \sum_x a_x \|U_x\|^2 + \sum_y a_y \|V_y\|^2 \Big)
 
     Parameters
     ----------
     U, V : float32 arrays of shape (n_users, d) and (n_items, d)
         Factors of users and items.
-    records : object with ``indptr``, ``items`` and ``weight``
-        The records Ω and their weights (None: all are 1).
+    records : Records
+        The pairs Ω and their weights.
     rho : {"log", "identity", "type2"}
         RoBiRank, the basic model, or the bound that is tight to DCG.
     reg : float
-        λ.
-    per_record : bool
-        Count a row's norm once for each of its records,
-        :math:`\frac{\lambda}{2} \sum_{(x,y) \in \Omega} \|U_x\|^2 + \|V_y\|^2`, in place of once.
+        λ; the weights a of the rows are those of `robirank.latent.penalty`.
     n_threads : int, optional
         All cores by default; the result does not depend on it.
 
@@ -177,66 +162,50 @@ def objective(
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> one = SimpleNamespace(indptr=np.array([0, 1]), items=np.array([1], np.int32), weight=None)
+    >>> one = Records(np.array([0, 1]), np.array([1], np.int32), None, 4)
     >>> U, V = np.zeros((1, 2), np.float32), np.ones((4, 2), np.float32)
     >>> round(objective(U, V, one), 6)    # log2(1 + 3)
     2.0
-    >>> round(objective(U, V, one, reg=1.0), 6)    # and ½ · 8
-    6.0
+    >>> round(objective(U, V, one, reg=1.0), 6)    # and ½ · ‖V_1‖² = 1
+    3.0
     """
     if rho not in losses.RHOS:
         raise ValueError(f"rho must be one of {[*losses.RHOS]}; got {rho!r}")
     if not 0.0 <= reg < np.inf:
         raise ValueError(f"reg must be a finite number >= 0; got {reg!r}")
-    if records.weight is not None and np.shape(records.weight) != np.shape(records.items):
-        raise ValueError(
-            f"weight must have one value for each of the {len(records.items)} records; "
-            f"got shape {np.shape(records.weight)}"
-        )
     transform = losses.RHOS[rho].value
-    loss = 0.0
-    blocks = _sums_of_blocks(U, V, records.indptr, records.items, n_threads, 1 << 24)
-    for own, sums in blocks:
-        weight = None if records.weight is None else records.weight[own]
-        loss += _weighted_sum(transform(sums), weight)
-    return loss + 0.5 * reg * _squared_norms(U, V, records, per_record) if reg else loss
+
+    def loss_of(own: slice, sums: Floats) -> float:
+        return float(transform(sums) @ records.weights_of(own))
+
+    parts = _for_each_block(loss_of, U, V, records.indptr, records.items, n_threads, _BLOCK_BYTES)
+    of_users = row_weights(records.user_counts(), USER_EXPONENT)
+    of_items = row_weights(records.item_counts(), ITEM_EXPONENT)
+    return sum(parts) + penalty(U, V, of_users, of_items, reg)
 
 
-def _squared_norms(U: Factors, V: Factors, records: RecordArrays, per_record: bool) -> float:
-    of_users, of_items = _row_products(U, U), _row_products(V, V)
-    if not per_record:
-        return float(of_users.sum() + of_items.sum())
-    on_items = np.bincount(records.items, minlength=len(V))
-    return float(of_users @ np.diff(records.indptr) + of_items @ on_items)
-
-
-def _weighted_sum(values: Floats, weight: ArrayLike | None) -> float:
-    if weight is None:
-        return float(values.sum())
-    return float(np.dot(values, np.asarray(weight, dtype=np.float64)))
-
-
-def _sums_of_blocks(
+def _for_each_block(
+    use: Callable[[slice, Floats], _Result],
     U: Factors,
     V: Factors,
     indptr: NDArray[np.int64],
     items: NDArray[np.int32],
     n_threads: int | None,
     block_bytes: int,
-) -> Iterator[tuple[slice, Floats]]:
-    """The inner sums of one block of users after the other, and which records they belong to."""
+) -> list[_Result]:
+    """Hand the inner sums of each block of users to `use`, with the records they belong to."""
     indptr, items = _checked(U, V, indptr, items)
     width = _block_width(block_bytes, len(V))
     active = np.flatnonzero(np.diff(indptr))
-    blocks = (active[i : i + _USERS] for i in range(0, len(active), _USERS))
-    sums_of = partial(_block_sums, U, V, indptr, items, width)
-    # Blocks do not depend on the number of threads, and BLAS runs on one: the same bits always.
-    with (
-        threadpool_limits(1, user_api="blas"),
-        ThreadPoolExecutor(thread_count(n_threads)) as threads,
-    ):
-        yield from threads.map(sums_of, blocks)
+
+    def work(begin: int) -> _Result:
+        users = active[begin : begin + _USERS]
+        own = slice(int(indptr[users[0]]), int(indptr[users[-1] + 1]))
+        offsets = np.append(indptr[users], own.stop) - own.start
+        return use(own, _block_sums(U[users], V, offsets, items[own], width))
+
+    with Workers(n_threads) as workers:
+        return workers.map(work, range(0, len(active), _USERS))
 
 
 def _block_width(block_bytes: int, n_items: int) -> int:
@@ -249,24 +218,15 @@ def _block_width(block_bytes: int, n_items: int) -> int:
 
 
 def _block_sums(
-    U: Factors,
-    V: Factors,
-    indptr: NDArray[np.int64],
-    items: NDArray[np.int32],
-    width: int,
-    users: NDArray[np.int64],
-) -> tuple[slice, Floats]:
-    own = slice(int(indptr[users[0]]), int(indptr[users[-1] + 1]))
-    offsets = np.append(indptr[users], own.stop) - own.start
-    rows = U[users]
-    points = _record_scores(rows, V, offsets, items[own])
-    sums = _core.PointSums(offsets, points)
-    memory = np.empty((len(users), width + _PAD), dtype=np.float32)
+    rows: Factors, V: Factors, offsets: NDArray[np.int64], items: NDArray[np.int32], width: int
+) -> Floats:
+    sums = _core.PointSums(offsets, _record_scores(rows, V, offsets, items))
+    memory = np.empty((len(rows), width + _PAD), dtype=np.float32)
     for begin in range(0, len(V), width):
         block = V[begin : begin + width]
         sums.add(np.matmul(rows, block.T, out=memory[:, : len(block)]), 1)
     # The item itself added log2(1 + 2^0) = 1. NaN stays NaN.
-    return own, np.maximum(sums.sums(1) - 1.0, 0.0)
+    return np.maximum(sums.sums(1) - 1.0, 0.0)
 
 
 def _record_scores(
@@ -277,12 +237,8 @@ def _record_scores(
     scores = np.empty(len(items), dtype=np.float32)
     for begin in range(0, len(items), _RECORDS):
         own = slice(begin, begin + _RECORDS)
-        scores[own] = _row_products(rows[row_of[own]], V[items[own]])
+        scores[own] = np.einsum("ij,ij->i", rows[row_of[own]], V[items[own]])
     return scores
-
-
-def _row_products(A: Factors, B: Factors) -> Floats:
-    return np.asarray(np.einsum("ij,ij->i", A, B, dtype=np.float64))
 
 
 def _checked(
