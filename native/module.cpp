@@ -8,4 +8,6 @@ NB_MODULE(_core, m) {
   bind_ranksvm(m);
   bind_rankboost(m);
   bind_ranking_measure(m);
+  bind_interactions(m);
+  bind_mixture(m);
 }
