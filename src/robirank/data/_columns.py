@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,11 @@ def as_column(values: Any, name: str) -> pl.Series | list[Any]:
         missing = np.asarray(values.isna())
         array = np.asarray(values) if not missing.any() else values.to_numpy(dtype=object)
         return _from_numpy(_without(array, missing), name)
-    if not isinstance(values, np.ndarray):
-        values = list(values)
-        if any(isinstance(v, list | dict | set | np.ndarray) for v in values[:1]):
-            raise TypeError(f"{name} must hold hashable ids; got {type(values[0]).__name__}")
-        return _from_objects(values)
-    return _from_numpy(values, name)
+    if isinstance(values, np.ndarray):
+        return _from_numpy(values, name)
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} must be an array or a list of ids; got {values!r}")
+    return _from_objects(list(values))
 
 
 def is_missing(column: pl.Series | list[Any]) -> NDArray[np.bool_]:

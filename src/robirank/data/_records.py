@@ -77,16 +77,15 @@ class Collector:
         self._check_lengths(ids | numbers)
         n = len(ids["user"])
         rows = np.ones(n, dtype=bool) if blank is None else ~np.asarray(blank)
+        self._n_rows += int(np.count_nonzero(rows))
         rows = self._rows_to_keep(bad, rows)
         if "count" in numbers:
             self._check_counts(numbers["count"], rows)
         if not rows.all():
             ids = {name: _kept(column, rows) for name, column in ids.items()}
             numbers = {name: column[rows] for name, column in numbers.items()}
-        codes = {"user": self._user.encode(ids["user"]), "item": self._item.encode(ids["item"])}
-        self._keep(codes | numbers)
+        self._keep(ids, numbers)
         self._next_row += n
-        self._n_rows += n
 
     def finish(self) -> Records:
         """Put the blocks together, or say what was wrong with them."""
@@ -132,17 +131,27 @@ class Collector:
                 f"{self._row} {self._next_row + wrong[0]} has {counts[wrong[0]]:g}"
             )
 
-    def _keep(self, columns: dict[str, NDArray[Any]]) -> None:
-        known = (columns["user"] >= 0) & (columns["item"] >= 0)
+    def _keep(
+        self, ids: dict[str, pl.Series | list[Any]], columns: dict[str, NDArray[Any]]
+    ) -> None:
+        # Given sides first: a row that is left out there must not bring new ids to the other.
+        for side in sorted((self._user, self._item), key=lambda side: not side.given):
+            codes = side.encode(ids[side.name])
+            columns[side.name] = codes
+            known = codes >= 0
+            if not known.all():
+                ids = {name: _kept(column, known) for name, column in ids.items()}
+                columns = {name: column[known] for name, column in columns.items()}
         for name, column in columns.items():
-            kept = column if known.all() else column[known]
-            kept = kept.astype(np.float32) if name == "count" else kept
+            kept = column.astype(np.float32) if name == "count" else column
             self._blocks.setdefault(name, []).append(kept)
 
     def _what_is_missing(self) -> str:
         parts = [
             f"{n} of {self._n_rows} rows have no {name} (the first is {self._row} {first})"
-            for name, (n, first) in self._missing.items()
+            for name in ("user", "item", "count", "time")
+            for n, first in [self._missing.get(name, (0, 0))]
+            if n
         ]
         return ", ".join(parts)
 
@@ -154,42 +163,43 @@ class _Side:
         if given is not None and not isinstance(given, Ids):
             given = Ids(given)
         self.ids = Ids.range(0) if given is None else given
-        self._name = name
-        self._given = given is not None
+        self.name = name
+        self.given = given is not None
         self._text = text
         self._n_unseen = 0
         self._first_unseen: Any = None
 
     def encode(self, column: pl.Series | list[Any]) -> Codes:
-        if self._text and isinstance(column, pl.Series):
-            column = self._typed(column)
-        if not self._given:
-            codes, self.ids = self.ids.encode(column)
+        typed = self._typed(column) if self._text and isinstance(column, pl.Series) else column
+        if not self.given:
+            codes, self.ids = self.ids.encode(typed)
             return codes
-        codes = self.ids.index(column)
+        codes = self.ids.index(typed)
         unseen = np.flatnonzero(codes < 0)
         if len(unseen):
-            self._first_unseen = column[int(unseen[0])] if not self._n_unseen else None
+            if not self._n_unseen:
+                self._first_unseen = column[int(unseen[0])]
             self._n_unseen += len(unseen)
         return codes
 
     def _typed(self, column: pl.Series) -> pl.Series:
-        if self.ids.kind == "str" or (self._given and self.ids.kind == "object"):
+        """Text as integers, if it is all plain integers or if the given ids are integers."""
+        if self.ids.kind != "int":
             return column
-        if not self._given and not column.str.contains(_PLAIN_INTEGER).all():
-            self.ids = self.ids.as_text()
-            return column
-        try:
-            return column.cast(pl.Int64, strict=not self._given)
-        except pl.exceptions.InvalidOperationError:  # more digits than 64 bits hold
-            self.ids = self.ids.as_text()
-            return column
+        plain = column.str.contains(_PLAIN_INTEGER)
+        numbers = column.cast(pl.Int64, strict=False)  # null where 64 bits do not hold it
+        if self.given:
+            return numbers.set(~plain, None)
+        if plain.all() and numbers.null_count() == 0:
+            return numbers
+        self.ids = self.ids.as_text()
+        return column
 
     def refuse_unseen(self, n_rows: int) -> None:
         if self._n_unseen:
             raise ValueError(
-                f"{self._n_unseen} of {n_rows} rows have {_an(self._name)} that is not in "
-                f"{self._name}s (the first is {self._first_unseen!r}); "
+                f"{self._n_unseen} of {n_rows} rows have {_an(self.name)} that is not in "
+                f"{self.name}s (the first is {self._first_unseen!r}); "
                 "unseen='drop' leaves such rows out"
             )
 
@@ -215,6 +225,8 @@ def as_counts(values: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
 
 def as_times(values: Any, *, text: bool = False) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Times as int64 or float64, and which are missing; dates become microseconds since 1970."""
+    if not isinstance(values, pl.Series) and np.asarray(values).dtype == object:
+        values = _mixed_times(values)
     series = values if isinstance(values, pl.Series) else None
     if series is not None and series.dtype == pl.String and text:
         series = _parsed_times(series)
@@ -230,6 +242,15 @@ def as_times(values: Any, *, text: bool = False) -> tuple[NDArray[Any], NDArray[
         return array.astype(np.int64), np.zeros(array.shape, dtype=bool)
     array = _floats(array, "time")
     return array, ~np.isfinite(array)
+
+
+def _mixed_times(values: Any) -> pl.Series:
+    """Python's dates, and numbers among which some are missing."""
+    column = as_column(values, "time")
+    try:
+        return pl.Series(column)
+    except (TypeError, pl.exceptions.PolarsError) as error:
+        raise ValueError(f"time must hold numbers or dates; {error}") from None
 
 
 def _parsed_times(values: pl.Series) -> pl.Series:

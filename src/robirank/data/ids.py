@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import numpy as np
 import polars as pl
@@ -68,7 +68,7 @@ class Ids:
     def _set(self, values: _Values) -> None:
         if len(values) > _MOST:
             raise ValueError(f"there can be at most {_MOST:,} ids; got {len(values):,}")
-        self._values = range(len(values)) if _counts_up(values) else values
+        self._values = range(len(values)) if len(values) == 0 or _counts_up(values) else values
         self._table: dict[Hashable, int] | None = None
 
     @property
@@ -92,9 +92,10 @@ class Ids:
         if len(self) != len(other) or self.kind != other.kind:
             return False
         mine, theirs = self._values, other._values
-        if isinstance(mine, pl.Series) or isinstance(theirs, pl.Series):
-            return bool((_series(mine) == _series(theirs)).all())
-        return mine == theirs
+        if isinstance(mine, pl.Series) and isinstance(theirs, pl.Series):
+            return bool((mine == theirs).all())
+        # A Series of 0, 1, 2, … would be a range.
+        return type(mine) is type(theirs) and bool(mine == theirs)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -175,7 +176,9 @@ class Ids:
 
     def as_text(self) -> Ids:
         """The same ids, integers written out as text."""
-        return Ids._of(_series(self._values).cast(pl.String)) if self.kind == "int" else self
+        if self.kind != "int":
+            return self
+        return Ids._of(cast(pl.Series, _unrolled(self._values)).cast(pl.String))
 
     def take(self, codes: NDArray[Any]) -> Ids:
         """Make ids of those with the given codes, which must be distinct."""
@@ -248,10 +251,10 @@ class Ids:
     def portable(self) -> pl.Series | _Range:
         """The values, where a file can hold them."""
         if isinstance(self._values, list):
-            other = next(v for v in self._values if type(v) not in (int, str))
+            kinds = sorted({type(value).__name__ for value in self._values})
             raise TypeError(
-                "ids can be saved if all are integers or all are text; "
-                f"got {other!r} of type {type(other).__name__}"
+                "ids can be saved if all are 64-bit integers or all are text; "
+                f"these are of type {', '.join(kinds)}"
             )
         return self._values
 
@@ -261,10 +264,10 @@ _Values = pl.Series | list[Any] | _Range
 _PARTS = ("range", "ints", "bytes", "offsets")
 
 
-def _series(values: Any) -> pl.Series:
+def _unrolled(values: _Values) -> pl.Series | list[Any]:
     if isinstance(values, range):
         return pl.Series(np.arange(len(values), dtype=np.int64))
-    return values if isinstance(values, pl.Series) else pl.Series(values, dtype=pl.Object)
+    return values
 
 
 def _is_text(values: _Values) -> bool:
@@ -275,27 +278,30 @@ def _counts_up(values: _Values) -> bool:
     if not isinstance(values, pl.Series) or values.dtype != pl.Int64:
         return isinstance(values, range)
     array = values.to_numpy()
-    if len(array) and (array[0] != 0 or array[-1] != len(array) - 1):
-        return False
-    return bool((array == np.arange(len(array))).all())
+    ends_fit = array[0] == 0 and array[-1] == len(array) - 1  # without looking at all of them
+    return bool(ends_fit and (array == np.arange(len(array))).all())
 
 
 def _distinct(column: pl.Series | list[Any]) -> pl.Series | list[Any]:
     if isinstance(column, list):
-        return list(dict.fromkeys(column))
+        try:
+            return list(dict.fromkeys(column))
+        except TypeError as error:
+            raise TypeError(f"ids must be hashable; {error}") from None
     return column.unique(maintain_order=True)
 
 
 def _taken(values: _Values, codes: NDArray[Any]) -> pl.Series | list[Any]:
+    values = _unrolled(values)
     if isinstance(values, list):
         return [values[code] for code in codes.tolist()]
-    return _series(values).gather(codes)
+    return values.gather(codes)
 
 
 def _concatenated(first: _Values, second: pl.Series | list[Any]) -> pl.Series | list[Any]:
     if len(first) == 0:
         return second
-    one = _series(first) if not isinstance(first, list) else first
+    one = _unrolled(first)
     if isinstance(one, pl.Series) and isinstance(second, pl.Series) and one.dtype == second.dtype:
         return pl.concat([one, second.alias(one.name)], rechunk=True)
     return [*one, *second]
@@ -305,7 +311,7 @@ def _find(column: _Values, values: _Values, codes: Codes | None) -> Codes:
     """The code of each entry of a column; the place among the values where no codes are given."""
     if len(column) == 0 or len(values) == 0:
         return np.full(len(column), -1, dtype=np.int32)
-    left, right = _comparable(column), _comparable(values)
+    left, right = _unrolled(column), _unrolled(values)
     if codes is None:
         codes = np.arange(len(values), dtype=np.int32)
     if isinstance(left, list) or isinstance(right, list):
@@ -316,10 +322,6 @@ def _find(column: _Values, values: _Values, codes: Codes | None) -> Codes:
     known = pl.DataFrame({"id": right, "code": codes})
     found = pl.DataFrame({"id": left}).join(known, on="id", how="left", maintain_order="left")
     return found["code"].fill_null(-1).to_numpy(writable=True)
-
-
-def _comparable(values: _Values) -> pl.Series | list[Any]:
-    return _series(values) if isinstance(values, range) else values
 
 
 def _in_range(column: pl.Series, n: int) -> Codes:

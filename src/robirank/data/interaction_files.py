@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 from collections.abc import Iterator
@@ -26,7 +27,6 @@ Column = str | int
 _BLOCK_BYTES = 1 << 25
 _BLOCK_ROWS = 1 << 20
 _SEPARATORS = ("\t", ",", ";", "|", " ")
-_BLANK_LINE = re.compile(rb"(?:^|\n)\r?\n")
 
 
 def load_interactions(
@@ -170,9 +170,10 @@ def _first_lines(path: PathLike) -> tuple[str, str]:
         raise ValueError(f"{os.fspath(path)} is empty; expected one interaction a line")
     lines = bytes(block).split(b"\n", 2)
     try:
-        return lines[0].decode().rstrip("\r"), lines[1].decode().rstrip("\r")
+        first = lines[0].decode().rstrip("\r")
     except UnicodeDecodeError as error:
         raise ValueError(f"{os.fspath(path)} is not a text file in UTF-8: {error}") from None
+    return first, lines[1].decode(errors="replace").rstrip("\r")
 
 
 def _separator(path: PathLike, line: str) -> str:
@@ -190,14 +191,9 @@ def _separator(path: PathLike, line: str) -> str:
 
 
 def _fields(line: str, sep: str) -> list[str]:
-    frame = pl.read_csv(
-        line.encode() + b"\n",
-        separator=sep,
-        quote_char=None if sep == "\t" else '"',
-        has_header=False,
-        infer_schema=False,
-    )
-    return [field or "" for field in frame.row(0)]
+    if sep == "\t":
+        return line.split(sep)
+    return next(csv.reader([line], delimiter=sep), [])
 
 
 def _suspect_header(path: PathLike, first: list[str], second: list[str]) -> None:
@@ -238,16 +234,17 @@ def _places(
 
 
 def _text_blocks(path: PathLike, layout: _Layout) -> Iterator[pl.DataFrame]:
-    n_lines = 0
+    n_before = 0
     with Path(path).open("rb") as file:
         try:
             for block in line_blocks(file, _BLOCK_BYTES):
                 lines = bytes(block)
-                if n_lines == 0 and layout.header:
+                if n_before == 0 and layout.header:
                     lines = lines[lines.index(b"\n") + 1 :]
+                    n_before = 1
                 if lines:
-                    yield _parsed(lines, layout, n_lines + layout.header)
-                n_lines += lines.count(b"\n")
+                    yield _parsed(lines, layout, n_before)
+                n_before += lines.count(b"\n")
         except DamagedGzipError as error:
             raise ValueError(str(error)) from None
 
@@ -259,19 +256,21 @@ def _parsed(lines: bytes, layout: _Layout, n_before: int) -> pl.DataFrame:
         frame = layout.parse(lines)
     except pl.exceptions.PolarsError as error:
         raise ValueError(_first_wrong_line(lines, layout, n_before) or str(error)) from None
-    if _BLANK_LINE.search(lines):  # they say nothing, and so are no lines with missing ids
+    if _has_blank_lines(lines):  # they say nothing, and so are no lines with missing ids
         frame = frame.with_columns(pl.all_horizontal(pl.all().is_null()).alias("blank"))
     return frame
+
+
+def _has_blank_lines(lines: bytes) -> bool:
+    return lines.startswith((b"\n", b"\r\n")) or b"\n\n" in lines or b"\n\r\n" in lines
 
 
 def _first_wrong_line(lines: bytes, layout: _Layout, n_before: int) -> str | None:
     for number, line in enumerate(lines.split(b"\n"), n_before + 1):
         try:
-            n_fields = len(_fields(line.decode(), layout.sep)) if line else 0
+            n_fields = len(_fields(line.decode(), layout.sep))
         except UnicodeDecodeError:
             return f"line {number} is not text in UTF-8"
-        except pl.exceptions.PolarsError:
-            return f"line {number} cannot be read: {line.decode()!r:.80}"
         if n_fields > layout.n_fields:
             return f"line {number} has {n_fields} fields; the first line has {layout.n_fields}"
     return None

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from robirank import _core
 from robirank._threads import thread_count
 from robirank.data._columns import as_column
-from robirank.data._records import Collector, Records
+from robirank.data._records import Collector, Records, as_times
 from robirank.data.ids import Codes, Ids
 
 __all__ = ["Interactions"]
@@ -81,11 +81,18 @@ class Interactions:
         if self.counts is not None:
             counts = np.ascontiguousarray(self.counts, dtype=np.float32)
             _check_length("counts", counts, self.indices)
-            if not ((counts > 0) & (counts < np.inf)).all():
-                raise ValueError("counts must be positive finite numbers")
+            wrong = np.flatnonzero(~((counts > 0) & (counts < np.inf)))
+            if len(wrong):
+                raise ValueError(
+                    f"counts must be positive finite numbers; got {counts[wrong[0]]:g}"
+                )
             self._set("counts", None if (counts == 1).all() else counts)
         if self.timestamps is not None:
-            _check_length("timestamps", self.timestamps, self.indices)
+            times, missing = as_times(self.timestamps)
+            _check_length("timestamps", times, self.indices)
+            if missing.any():
+                raise ValueError(f"timestamps must not be missing; {missing.sum()} are")
+            self._set("timestamps", np.ascontiguousarray(times))
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -267,7 +274,7 @@ class Interactions:
         Parameters
         ----------
         frame : DataFrame or dict of arrays
-            polars, pandas, or anything with ``__arrow_c_stream__`` or ``__dataframe__``.
+            polars, pandas, or anything else with ``__arrow_c_stream__``.
         user, item : str
             The columns with the ids.
         count : str, optional
@@ -326,7 +333,8 @@ class Interactions:
         Parameters
         ----------
         matrix : sparse matrix or array, any format
-            Stored zeros are no interactions; duplicate entries add up.
+            Stored zeros are no interactions; duplicate entries add up. A float32 CSR matrix
+            shares its memory.
         users, items : Ids or array, optional
             An outside id for each row and each column; 0, 1, 2, … by default.
 
@@ -412,12 +420,9 @@ def _count_in_rows(chosen: NDArray[np.bool_], indptr: NDArray[np.int64]) -> NDAr
 def _columns(frame: Any, names: dict[str, str]) -> dict[str, Any]:
     if isinstance(frame, pl.LazyFrame):
         frame = frame.select(pl.col(name) for name in set(names.values())).collect()
-    known = hasattr(frame, "columns") or isinstance(frame, dict)
-    if not known and hasattr(frame, "__arrow_c_stream__"):
+    elif hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "iloc"):
         frame = pl.DataFrame(frame)
-    elif not known and hasattr(frame, "__dataframe__"):
-        frame = pl.from_dataframe(frame)
-    elif not known:
+    elif not isinstance(frame, dict) and not hasattr(frame, "iloc"):  # which pandas has
         raise TypeError(
             f"frame must be a DataFrame or a dict of arrays; got {type(frame).__name__}"
         )

@@ -113,8 +113,9 @@ def make_interactions(
 
     Notes
     -----
-    An item is drawn in constant time (the alias method), whatever their number. The shape of the Million Song
-    data (1,129,318 × 386,133 with 49,824,519 interactions) takes 9 s and 0.5 GB on two cores.
+    An item is drawn in constant time (the alias method), whatever their number. The shape of the
+    Million Song data (1,129,318 × 386,133 with 49,824,519 interactions) takes 9 s and 0.5 GB on two
+    cores.
 
     Examples
     --------

@@ -21,7 +21,7 @@ from robirank.data.interactions import Interactions
 __all__ = ["split_leave_one_out", "split_new_users", "split_ratio", "split_time"]
 
 Mask = NDArray[np.bool_]
-Moment = float | datetime.datetime | np.datetime64 | str
+Moment = float | datetime.date | np.datetime64 | str
 
 
 def split_ratio(
@@ -108,9 +108,9 @@ def split_time(
     ----------
     data : Interactions
         With timestamps.
-    at : number, datetime or str, optional
-        The moment; an interaction at this very moment is in the test. A datetime, or its ISO
-        text, is for data whose times were dates; one without a time zone is UTC.
+    at : number, date or str, optional
+        The moment; an interaction at this very moment is in the test. A date, or its ISO text,
+        is for data whose times were dates; one without a time zone is UTC.
     fraction : float, optional
         In place of a moment: the share of the interactions, the latest, to take for the test.
         Those at the moment of the cut all go to the test, so it may be somewhat more.
@@ -221,6 +221,8 @@ def _moment(at: Any) -> float | int:
             at = datetime.datetime.fromisoformat(at)
         except ValueError:
             raise ValueError(f"at must be a number or a date in ISO form; got {at!r}") from None
+    if isinstance(at, datetime.date) and not isinstance(at, datetime.datetime):
+        at = datetime.datetime(at.year, at.month, at.day)
     if isinstance(at, np.datetime64):
         return int(at.astype("datetime64[us]").astype(np.int64))
     if isinstance(at, datetime.datetime):
