@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robirank.data import interactions as module
+from robirank.data import _frames as module
 from robirank.data._records import as_times
 from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions, offsets

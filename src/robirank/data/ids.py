@@ -319,9 +319,13 @@ def _find(column: _Values, values: _Values, codes: Codes | None) -> Codes:
         return np.fromiter((table.get(v, -1) for v in left), dtype=np.int32, count=len(left))
     if left.dtype != right.dtype:
         return np.full(len(column), -1, dtype=np.int32)
+    # An inner join makes its table of the shorter side, which a left join would not.
     known = pl.DataFrame({"id": right, "code": codes})
-    found = pl.DataFrame({"id": left}).join(known, on="id", how="left", maintain_order="left")
-    return found["code"].fill_null(-1).to_numpy(writable=True)
+    asked = pl.DataFrame({"id": left, "place": np.arange(len(left))})
+    found = asked.join(known, on="id", how="inner")
+    out = np.full(len(left), -1, dtype=np.int32)
+    out[found["place"].to_numpy()] = found["code"].to_numpy()
+    return out
 
 
 def _in_range(column: pl.Series, n: int) -> Codes:

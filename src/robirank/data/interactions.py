@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
 from typing import Any, Literal, cast
 
 import numpy as np
-import polars as pl
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
 from robirank._threads import thread_count
-from robirank.data._columns import as_column
+from robirank.data._frames import blocks, pick_columns
 from robirank.data._records import Collector, Records, as_times
 from robirank.data.ids import Codes, Ids
 
 __all__ = ["Interactions"]
 
 Choice = Literal["error", "drop"]
-
-_BLOCK_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # comparing arrays has no single answer
@@ -301,9 +297,9 @@ class Interactions:
         Interactions(2 users × 2 items, 1 interactions, density 25%)
         """
         names = {"user": user, "item": item, "count": count, "time": time}
-        columns = _columns(frame, {k: v for k, v in names.items() if v is not None})
+        columns = pick_columns(frame, {k: v for k, v in names.items() if v is not None})
         collector = Collector(users, items, unseen=unseen, on_missing=on_missing)
-        for block in _blocks(columns):
+        for block in blocks(columns):
             collector.add(**block)
         return from_records(collector.finish())
 
@@ -415,33 +411,6 @@ def _count_in_rows(chosen: NDArray[np.bool_], indptr: NDArray[np.int64]) -> NDAr
     if len(filled):
         counts[filled] = np.add.reduceat(chosen, indptr[filled], dtype=np.int64)
     return counts
-
-
-def _columns(frame: Any, names: dict[str, str]) -> dict[str, Any]:
-    if isinstance(frame, pl.LazyFrame):
-        frame = frame.select(pl.col(name) for name in set(names.values())).collect()
-    elif hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "iloc"):
-        frame = pl.DataFrame(frame)
-    elif not isinstance(frame, dict) and not hasattr(frame, "iloc"):  # which pandas has
-        raise TypeError(
-            f"frame must be a DataFrame or a dict of arrays; got {type(frame).__name__}"
-        )
-    present = [*(frame if isinstance(frame, dict) else frame.columns)]
-    for argument, name in names.items():
-        if name not in present:
-            raise ValueError(f"{argument}={name!r} is not a column of the frame; it has {present}")
-    return {argument: frame[name] for argument, name in names.items()}
-
-
-def _blocks(columns: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Cut columns into blocks of rows, ids in a form that slices cheaply."""
-    for name in ("user", "item"):
-        columns[name] = as_column(columns[name], name)
-    lengths = {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"the columns must have the same length; got {lengths}")
-    for begin in range(0, lengths["user"], _BLOCK_ROWS):
-        yield {name: column[begin : begin + _BLOCK_ROWS] for name, column in columns.items()}
 
 
 def _ids_for(name: str, ids: Any, n: int) -> Ids:
