@@ -256,8 +256,9 @@ def _parsed(lines: bytes, layout: _Layout, n_before: int) -> pl.DataFrame:
         frame = layout.parse(lines)
     except pl.exceptions.PolarsError as error:
         raise ValueError(_first_wrong_line(lines, layout, n_before) or str(error)) from None
-    if _has_blank_lines(lines):  # they say nothing, and so are no lines with missing ids
-        frame = frame.with_columns(pl.all_horizontal(pl.all().is_null()).alias("blank"))
+    blank = frame.select(pl.all_horizontal(pl.all().is_null()).alias("blank")).to_series()
+    if blank.any() and _has_blank_lines(lines):  # they say nothing, so nothing is missing there
+        frame = frame.with_columns(blank)
     return frame
 
 
