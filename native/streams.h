@@ -8,7 +8,7 @@ namespace robirank {
 // SplitMix64 (Steele, Lea and Flood, 2014).
 class Stream {
  public:
-  Stream(uint64_t seed, uint64_t number) : state_(mix(seed + kStep * (mix(number) | 1))) {}
+  Stream(uint64_t seed, uint64_t number) : state_(mix(seed + kStep * (number + 1))) {}
 
   uint64_t bits() { return mix(state_ += kStep); }
 

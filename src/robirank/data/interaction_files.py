@@ -50,7 +50,7 @@ def load_interactions(
     Parameters
     ----------
     path : str or path
-        Parquet if the name ends with ``.parquet``, otherwise text, plain or gzip.
+        Parquet if the name ends with ``.parquet`` or ``.pq``, otherwise text, plain or gzip.
     user, item : str or int, optional
         The columns with the ids. By default the columns ``user`` and ``item`` of a file whose
         header has both, and the first two columns of any other file.
@@ -89,7 +89,7 @@ def load_interactions(
     for name, column in wanted.items():
         if isinstance(column, bool) or not isinstance(column, str | int | None):
             raise TypeError(f"{name} must be the name or the position of a column; got {column!r}")
-    if Path(path).suffix == ".parquet":
+    if Path(path).suffix in (".parquet", ".pq"):
         text, first_row, row = False, 0, "row"
         blocks = _parquet_blocks(path, wanted)
     else:
@@ -256,8 +256,9 @@ def _parsed(lines: bytes, layout: _Layout, n_before: int) -> pl.DataFrame:
         frame = layout.parse(lines)
     except pl.exceptions.PolarsError as error:
         raise ValueError(_first_wrong_line(lines, layout, n_before) or str(error)) from None
-    if _has_blank_lines(lines):  # they say nothing, and so are no lines with missing ids
-        frame = frame.with_columns(pl.all_horizontal(pl.all().is_null()).alias("blank"))
+    blank = frame.select(pl.all_horizontal(pl.all().is_null()).alias("blank")).to_series()
+    if blank.any() and _has_blank_lines(lines):  # they say nothing, so nothing is missing there
+        frame = frame.with_columns(blank)
     return frame
 
 
@@ -363,6 +364,6 @@ def _gathered(path: PathLike, lazy: pl.LazyFrame, side: str) -> Ids:
     code = f"{side}_code"
     pairs = lazy.select(side, code).drop_nulls().unique(code).sort(code).collect(engine="streaming")
     ids = Ids(pairs[side])
-    if len(ids) != len(pairs) or (pairs[code] != np.arange(len(pairs))).any():
+    if len(ids) != len(pairs) or (pairs[code].to_numpy() != np.arange(len(pairs))).any():
         raise ValueError(f"{os.fspath(path)} is damaged: {code} must number the ids from 0 on")
     return ids
