@@ -8,3 +8,4 @@ void bind_letor(nanobind::module_& m);
 void bind_ranksvm(nanobind::module_& m);
 void bind_rankboost(nanobind::module_& m);
 void bind_ranking_measure(nanobind::module_& m);
+void bind_sgd(nanobind::module_& m);

@@ -66,6 +66,9 @@ struct Kernels {
                   double* sum);
 };
 
+// The name of the instruction set that the hot loops use.
+const char* instruction_set_in_use();
+
 namespace baseline {
 extern const Kernels kernels;
 }

@@ -266,6 +266,8 @@ nb::tuple linear(Matrix<T> X, std::optional<Vector<int64_t>> rows, Vector<int64_
 
 }  // namespace
 
+const char* robirank::instruction_set_in_use() { return chosen->name; }
+
 void bind_listwise(nb::module_& m) {
   m.def("listwise", &listwise<float>, nb::arg("scores").noconvert(), nb::arg("offsets"),
         nb::arg("starts"), nb::arg("relevant"), nb::arg("weight"), nb::arg("rho"),

@@ -8,4 +8,5 @@ NB_MODULE(_core, m) {
   bind_ranksvm(m);
   bind_rankboost(m);
   bind_ranking_measure(m);
+  bind_sgd(m);
 }

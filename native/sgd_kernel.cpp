@@ -1,0 +1,236 @@
+// Sampled updates of the factors, compiled once for each instruction set.
+//
+// One record (x, y) of RoBiRank with its slope a = w ρ'(t_xy) looks at K items y' drawn from the
+// cell. With s = <U_x, V_y>, s' = <U_x, V_y'>, h = 1 / (1 + 2^(s − s')) and c = a h scale / E(draws
+// of y'), which makes the sum over the draws an unbiased estimate of the sum over all items,
+//
+//   gradient of V_y' = c U_x,   of V_y = reg V_y − Σ c U_x,   of U_x = reg U_x + Σ c (V_y' − V_y).
+//
+// Every row has one Adagrad sum (of mean squares), so the step of V_y' needs no pass of its own.
+// Nothing here may emit a symbol that other files share (see sgd_kernel.h).
+
+#include "sgd_kernel.h"
+
+#include <math.h>
+#include <string.h>
+
+namespace robirank {
+namespace ROBIRANK_ISA {
+namespace {
+
+#include "sgd_vector.h"
+//
+#include "sgd_rows.h"
+
+constexpr float kTiny = 1e-10f;  // keeps 0 / 0 out of the first step
+
+// 2^x, relative error < 3e-7; far out it stays finite.
+inline float exp2_fast(float x) {
+  constexpr float kRound = 12582912.0f;  // 1.5 · 2^23: adding it rounds to an integer
+  x = x > 126.0f ? 126.0f : x;
+  x = x < -126.0f ? -126.0f : x;
+  const float shifted = x + kRound;
+  const float f = x - (shifted - kRound);
+  float p = 1.5403530e-4f;
+  p = p * f + 1.3333558e-3f;
+  p = p * f + 9.6181291e-3f;
+  p = p * f + 5.5504109e-2f;
+  p = p * f + 2.4022651e-1f;
+  p = p * f + 6.9314718e-1f;
+  p = p * f + 1.0f;
+  uint32_t bits, exponent;
+  memcpy(&bits, &p, sizeof bits);
+  memcpy(&exponent, &shifted, sizeof exponent);
+  bits += exponent << 23;
+  memcpy(&p, &bits, sizeof p);
+  return p;
+}
+
+inline uint32_t mix(uint32_t x) {
+  x ^= x >> 16;
+  x *= 0x7feb352du;
+  x ^= x >> 15;
+  x *= 0x846ca68bu;
+  return x ^ (x >> 16);
+}
+
+// Draw i of a record is a pure function of the key, the record and i: a number below `bound`.
+void draw(uint64_t key, int64_t record, int n, uint32_t bound, uint32_t* out) {
+  const uint32_t high = static_cast<uint32_t>(key >> 32);
+  const uint32_t first = mix(static_cast<uint32_t>(key) + static_cast<uint32_t>(record)) + high;
+#pragma omp simd
+  for (int i = 0; i < n; ++i) {
+    const uint32_t bits = mix(first + 0x9e3779b9u * static_cast<uint32_t>(i));
+    out[i] = static_cast<uint32_t>((static_cast<uint64_t>(bits) * bound) >> 32);
+  }
+}
+
+inline bool finite(float x) { return x - x == 0.0f; }
+
+// Where the draws of one record lie, and what they say.
+struct Draws {
+  alignas(64) uint32_t item[kMaxNegatives + kLanes];
+  alignas(64) float score[kMaxNegatives + kLanes];
+  alignas(64) float pull[kMaxNegatives + kLanes];   // c
+  alignas(64) float square[kMaxNegatives + kLanes];  // what Adagrad's sum gains
+  alignas(64) float step[kMaxNegatives + kLanes];
+};
+
+// Fills up to a whole number of vectors with y itself, which weighs nothing.
+inline int draw_items(const Cell& cell, const Rule& rule, int64_t record, uint32_t y, Draws& d) {
+  draw(cell.key, record, rule.negatives, static_cast<uint32_t>(cell.items), d.item);
+  for (int k = rule.uniform; k < rule.negatives; ++k) d.item[k] = cell.table[d.item[k]];
+  const int padded = (rule.negatives + kLanes - 1) / kLanes * kLanes;
+  for (int k = rule.negatives; k < padded; ++k) d.item[k] = y;
+  return padded;
+}
+
+// The pulls and steps of all draws; returns the sum of the pulls.
+inline float weigh(const Cell& cell, const Rule& rule, uint32_t y, float slope, float s,
+                   float norm, int n, Draws& d) {
+  const float weight = slope * rule.scale;
+  const float rate = rule.literal ? 0.0f : rule.rate_v;
+  float total = 0.0f;
+#pragma omp simd reduction(+ : total)
+  for (int k = 0; k < n; ++k) {
+    const uint32_t j = d.item[k];
+    const float h = 1.0f / (1.0f + exp2_fast(s - d.score[k]));
+    const float c = j == y ? 0.0f : weight * cell.inverse[j] * h;
+    const float square = c * c * norm;
+    d.pull[k] = c;
+    d.square[k] = square;
+    d.step[k] = rate * c / sqrtf(cell.acc_v[j] + square + kTiny);
+    total += c;
+  }
+  return total;
+}
+
+template <int D>
+CellReport robirank_cell(const Cell& cell, const Rule& rule) {
+  const Rows<D> rows(cell.width);
+  Draws d;
+  CellReport report = {0, 0, 0.0};
+  for (int64_t i = 0; i < cell.records; ++i) {
+    if (i + 2 < cell.records) prefetch_row(cell.U + cell.user[i + 2] * cell.width, cell.width);
+    const uint32_t y = cell.item[i];
+    const int64_t x = cell.user[i];
+    float* u_row = cell.U + x * cell.width;
+    float* y_row = cell.V + y * cell.width;
+    const int n = draw_items(cell, rule, i, y, d);
+
+    vec u[Rows<D>::kVectors], g[Rows<D>::kVectors];
+    rows.load(u_row, u);
+    const float s = rows.dot(u, y_row);
+    const float norm = rows.dot(u, u_row) * rule.per_factor;
+    for (int k = 0; k < n; k += kLanes) rows.dots(u, cell.V, d.item + k, d.score + k);
+    const float total = weigh(cell, rule, y, cell.slope[i], s, norm, n, d);
+    if (!finite(total + s + norm)) {
+      ++report.not_finite;
+      continue;
+    }
+    if (d.item[0] != y)
+      report.loss += static_cast<double>(cell.slope[i] * rule.scale) * cell.items *
+                     log2f(1.0f + exp2_fast(d.score[0] - s));
+
+    rows.start(u, y_row, rule.reg, -total, g);
+    for (int k = 0; k < n; ++k) {
+      float* row = cell.V + d.item[k] * cell.width;
+      rows.exchange(row, d.pull[k], d.step[k], u, g);
+    }
+    if (!rule.literal)
+      for (int k = 0; k < n; ++k) cell.acc_v[d.item[k]] += d.square[k];
+    rows.descend(y_row, u, rule.reg, -total, rule.rate_v, rule.per_factor, cell.acc_v + y);
+    rows.descend(u_row, g, 0.0f, 1.0f, rule.rate_u, rule.per_factor, cell.acc_u + x);
+    report.draws += rule.negatives;
+  }
+  return report;
+}
+
+// --------------------------------------------------------------------------------- WARP
+
+// Is the item another one of the same user's? His records of the cell stand together.
+inline bool is_positive(const Cell& cell, int64_t begin, int64_t end, uint32_t item) {
+  for (int64_t r = begin; r < end; ++r)
+    if (cell.item[r] == item) return true;
+  return false;
+}
+
+template <int D>
+CellReport warp_cell(const Cell& cell, const WarpRule& rule) {
+  const Rows<D> rows(cell.width);
+  uint32_t trial[kMaxNegatives];
+  CellReport report = {0, 0, 0.0};
+  int64_t begin = 0, end = 0;  // the records of the present user
+  for (int64_t i = 0; i < cell.records; ++i) {
+    if (i + 2 < cell.records) prefetch_row(cell.U + cell.user[i + 2] * cell.width, cell.width);
+    const int64_t x = cell.user[i];
+    if (i == end) {
+      begin = i;
+      while (end < cell.records && cell.user[end] == x) ++end;
+    }
+    const uint32_t y = cell.item[i];
+    float* u_row = cell.U + x * cell.width;
+    float* y_row = cell.V + y * cell.width;
+    draw(cell.key, i, rule.max_trials, static_cast<uint32_t>(cell.items), trial);
+
+    vec u[Rows<D>::kVectors], g[Rows<D>::kVectors];
+    rows.load(u_row, u);
+    const float s = rows.dot(u, y_row);
+    if (!finite(s)) {
+      ++report.not_finite;
+      continue;
+    }
+    for (int k = 0; k < rule.max_trials; ++k) {
+      if (is_positive(cell, begin, end, trial[k])) continue;
+      float* row = cell.V + trial[k] * cell.width;
+      const float violation = rule.margin + rows.dot(u, row) - s;
+      ++report.draws;
+      if (!(violation > 0.0f)) continue;
+      const float c = cell.slope[i] * rule.weight_after[k + 1];
+      report.loss += static_cast<double>(c) * violation;
+      rows.start(u, y_row, rule.reg, -c, g);
+      rows.exchange(row, c, 0.0f, u, g);
+      rows.descend(row, u, 0.0f, c, rule.rate_v, rule.per_factor, cell.acc_v + trial[k]);
+      rows.descend(y_row, u, rule.reg, -c, rule.rate_v, rule.per_factor, cell.acc_v + y);
+      rows.descend(u_row, g, 0.0f, 1.0f, rule.rate_u, rule.per_factor, cell.acc_u + x);
+      break;
+    }
+  }
+  return report;
+}
+
+// The widths people use get code of their own, with U_x in registers.
+CellReport robirank(const Cell& cell, const Rule& rule) {
+  switch (cell.width) {
+    case 16: return robirank_cell<16>(cell, rule);
+    case 32: return robirank_cell<32>(cell, rule);
+    case 64: return robirank_cell<64>(cell, rule);
+    case 128: return robirank_cell<128>(cell, rule);
+    default: return robirank_cell<0>(cell, rule);
+  }
+}
+
+CellReport warp(const Cell& cell, const WarpRule& rule) {
+  switch (cell.width) {
+    case 32: return warp_cell<32>(cell, rule);
+    case 64: return warp_cell<64>(cell, rule);
+    case 128: return warp_cell<128>(cell, rule);
+    default: return warp_cell<0>(cell, rule);
+  }
+}
+
+float dot(const float* a, const float* b, int64_t width) {
+  vec sum = {};
+  for (int64_t j = 0; j < width; j += kLanes) sum += load(a + j) * load(b + j);
+  return add_lanes(sum);
+}
+
+}  // namespace
+
+#define ROBIRANK_NAME_(x) #x
+#define ROBIRANK_NAME(x) ROBIRANK_NAME_(x)
+extern const SgdKernels sgd_kernels;
+const SgdKernels sgd_kernels = {ROBIRANK_NAME(ROBIRANK_ISA), robirank, warp, draw, dot};
+
+}  // namespace ROBIRANK_ISA
+}  // namespace robirank

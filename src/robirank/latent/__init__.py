@@ -1,0 +1,1 @@
+"""Rankers over ids: one model class, its solvers, WARP, retrieval, fold-in."""
