@@ -71,8 +71,9 @@ inline bool finite(float x) { return x - x == 0.0f; }
 struct Draws {
   alignas(64) uint32_t item[kMaxNegatives + kLanes];
   alignas(64) float score[kMaxNegatives + kLanes];
-  alignas(64) float pull[kMaxNegatives + kLanes];   // c
-  alignas(64) float square[kMaxNegatives + kLanes];  // what Adagrad's sum gains
+  alignas(64) float weight[kMaxNegatives + kLanes];  // 1 / expected number of draws; 0 for y itself
+  alignas(64) float acc[kMaxNegatives + kLanes];     // Adagrad's sum, then what it gains
+  alignas(64) float pull[kMaxNegatives + kLanes];    // c
   alignas(64) float step[kMaxNegatives + kLanes];
 };
 
@@ -82,24 +83,25 @@ inline int draw_items(const Cell& cell, const Rule& rule, int64_t record, uint32
   for (int k = rule.uniform; k < rule.negatives; ++k) d.item[k] = cell.table[d.item[k]];
   const int padded = (rule.negatives + kLanes - 1) / kLanes * kLanes;
   for (int k = rule.negatives; k < padded; ++k) d.item[k] = y;
+  for (int k = 0; k < padded; ++k) {
+    const uint32_t j = d.item[k];
+    d.weight[k] = j == y ? 0.0f : cell.inverse[j];
+    d.acc[k] = cell.acc_v[j];
+  }
   return padded;
 }
 
 // The pulls and steps of all draws; returns the sum of the pulls.
-inline float weigh(const Cell& cell, const Rule& rule, uint32_t y, float slope, float s,
-                   float norm, int n, Draws& d) {
-  const float weight = slope * rule.scale;
-  const float rate = rule.literal ? 0.0f : rule.rate_v;
+inline float weigh(float weight, float s, float norm, float rate, int n, Draws& d) {
   float total = 0.0f;
 #pragma omp simd reduction(+ : total)
   for (int k = 0; k < n; ++k) {
-    const uint32_t j = d.item[k];
     const float h = 1.0f / (1.0f + exp2_fast(s - d.score[k]));
-    const float c = j == y ? 0.0f : weight * cell.inverse[j] * h;
-    const float square = c * c * norm;
+    const float c = weight * d.weight[k] * h;
+    const float gain = c * c * norm;
     d.pull[k] = c;
-    d.square[k] = square;
-    d.step[k] = rate * c / sqrtf(cell.acc_v[j] + square + kTiny);
+    d.step[k] = rate * c / sqrtf(d.acc[k] + gain + kTiny);
+    d.acc[k] = gain;
     total += c;
   }
   return total;
@@ -108,14 +110,15 @@ inline float weigh(const Cell& cell, const Rule& rule, uint32_t y, float slope, 
 template <int D>
 CellReport robirank_cell(const Cell& cell, const Rule& rule) {
   const Rows<D> rows(cell.width);
+  const float rate_negative = rule.literal ? 0.0f : rule.rate_v;
   Draws d;
   CellReport report = {0, 0, 0.0};
   for (int64_t i = 0; i < cell.records; ++i) {
     if (i + 2 < cell.records) prefetch_row(cell.U + cell.user[i + 2] * cell.width, cell.width);
     const uint32_t y = cell.item[i];
     const int64_t x = cell.user[i];
-    float* u_row = cell.U + x * cell.width;
-    float* y_row = cell.V + y * cell.width;
+    float* u_row = rows.at(cell.U, x);
+    float* y_row = rows.at(cell.V, y);
     const int n = draw_items(cell, rule, i, y, d);
 
     vec u[Rows<D>::kVectors], g[Rows<D>::kVectors];
@@ -123,7 +126,7 @@ CellReport robirank_cell(const Cell& cell, const Rule& rule) {
     const float s = rows.dot(u, y_row);
     const float norm = rows.dot(u, u_row) * rule.per_factor;
     for (int k = 0; k < n; k += kLanes) rows.dots(u, cell.V, d.item + k, d.score + k);
-    const float total = weigh(cell, rule, y, cell.slope[i], s, norm, n, d);
+    const float total = weigh(cell.slope[i] * rule.scale, s, norm, rate_negative, n, d);
     if (!finite(total + s + norm)) {
       ++report.not_finite;
       continue;
@@ -133,12 +136,10 @@ CellReport robirank_cell(const Cell& cell, const Rule& rule) {
                      log2f(1.0f + exp2_fast(d.score[0] - s));
 
     rows.start(u, y_row, rule.reg, -total, g);
-    for (int k = 0; k < n; ++k) {
-      float* row = cell.V + d.item[k] * cell.width;
-      rows.exchange(row, d.pull[k], d.step[k], u, g);
-    }
+    for (int k = 0; k < n; ++k)
+      rows.exchange(rows.at(cell.V, d.item[k]), d.pull[k], d.step[k], u, g);
     if (!rule.literal)
-      for (int k = 0; k < n; ++k) cell.acc_v[d.item[k]] += d.square[k];
+      for (int k = 0; k < n; ++k) cell.acc_v[d.item[k]] += d.acc[k];
     rows.descend(y_row, u, rule.reg, -total, rule.rate_v, rule.per_factor, cell.acc_v + y);
     rows.descend(u_row, g, 0.0f, 1.0f, rule.rate_u, rule.per_factor, cell.acc_u + x);
     report.draws += rule.negatives;
@@ -169,8 +170,8 @@ CellReport warp_cell(const Cell& cell, const WarpRule& rule) {
       while (end < cell.records && cell.user[end] == x) ++end;
     }
     const uint32_t y = cell.item[i];
-    float* u_row = cell.U + x * cell.width;
-    float* y_row = cell.V + y * cell.width;
+    float* u_row = rows.at(cell.U, x);
+    float* y_row = rows.at(cell.V, y);
     draw(cell.key, i, rule.max_trials, static_cast<uint32_t>(cell.items), trial);
 
     vec u[Rows<D>::kVectors], g[Rows<D>::kVectors];
@@ -182,7 +183,7 @@ CellReport warp_cell(const Cell& cell, const WarpRule& rule) {
     }
     for (int k = 0; k < rule.max_trials; ++k) {
       if (is_positive(cell, begin, end, trial[k])) continue;
-      float* row = cell.V + trial[k] * cell.width;
+      float* row = rows.at(cell.V, trial[k]);
       const float violation = rule.margin + rows.dot(u, row) - s;
       ++report.draws;
       if (!(violation > 0.0f)) continue;

@@ -10,15 +10,15 @@ struct Rows {
 
   explicit Rows(int64_t width) : n(D > 0 ? kVectors : static_cast<int>(width / kLanes)) {}
   int count() const { return D > 0 ? kVectors : n; }
+  float* at(float* rows, int64_t i) const { return rows + i * (count() * kLanes); }
+  const float* at(const float* rows, int64_t i) const { return rows + i * (count() * kLanes); }
 
   void load(const float* row, vec* u) const {
-#pragma GCC unroll 16
     for (int j = 0; j < count(); ++j) u[j] = ROBIRANK_ISA::load(row + j * kLanes);
   }
 
   vec products(const vec* u, const float* row) const {
     vec sum = u[0] * ROBIRANK_ISA::load(row);
-#pragma GCC unroll 16
     for (int j = 1; j < count(); ++j) sum += u[j] * ROBIRANK_ISA::load(row + j * kLanes);
     return sum;
   }
@@ -29,7 +29,7 @@ struct Rows {
   template <int C>
   vec tree(const vec* u, const float* V, const uint32_t* item) const {
     if constexpr (C == 1)
-      return products(u, V + static_cast<int64_t>(*item) * count() * kLanes);
+      return products(u, at(V, *item));
     else
       return add_neighbours(tree<C / 2>(u, V, item), tree<C / 2>(u, V, item + C / 2));
   }
@@ -41,13 +41,11 @@ struct Rows {
 
   // g = reg u + c row
   void start(const vec* u, const float* row, float reg, float c, vec* g) const {
-#pragma GCC unroll 16
     for (int j = 0; j < count(); ++j) g[j] = reg * u[j] + c * ROBIRANK_ISA::load(row + j * kLanes);
   }
 
   // g += c row, then row −= step u
   void exchange(float* row, float c, float step, const vec* u, vec* g) const {
-#pragma GCC unroll 16
     for (int j = 0; j < count(); ++j) {
       const vec v = ROBIRANK_ISA::load(row + j * kLanes);
       g[j] += c * v;
@@ -59,14 +57,12 @@ struct Rows {
   void descend(float* row, const vec* g, float reg, float c, float rate, float per_factor,
                float* acc) const {
     vec sum = {};
-#pragma GCC unroll 16
     for (int j = 0; j < count(); ++j) {
       const vec along = c * g[j] + reg * ROBIRANK_ISA::load(row + j * kLanes);
       sum += along * along;
     }
     *acc += add_lanes(sum) * per_factor;
     const float step = rate / sqrtf(*acc + 1e-10f);
-#pragma GCC unroll 16
     for (int j = 0; j < count(); ++j) {
       const vec v = ROBIRANK_ISA::load(row + j * kLanes);
       store(row + j * kLanes, v - step * (c * g[j] + reg * v));

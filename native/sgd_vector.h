@@ -30,11 +30,8 @@ inline vec add_neighbours(vec a, vec b) {
 }
 
 inline float add_lanes(vec v) {
-  float lanes[kLanes];
-  store(lanes, v);
-  for (int half = kLanes / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-  return lanes[0];
+  for (int left = kLanes; left > 1; left /= 2) v = add_neighbours(v, v);
+  return v[0];
 }
 
 inline void prefetch_row(const float* row, int64_t width) {
