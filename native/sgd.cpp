@@ -20,7 +20,7 @@ using namespace robirank;
 
 namespace {
 
-const SgdKernels& chosen_kernels() {
+const SgdKernels& sgd_kernels_in_use() {
 #ifdef ROBIRANK_X86
   for (const SgdKernels* kernels : {&avx512::sgd_kernels, &avx2::sgd_kernels})
     if (std::strcmp(kernels->name, instruction_set_in_use()) == 0) return *kernels;
@@ -56,7 +56,8 @@ PartRecords check_records(const Vector<int64_t>& indptr, const Vector<int32_t>& 
   return {indptr.data(), items.data(), n};
 }
 
-// Items first : first + items of the epoch's order, cut into cells of at most `cell` items.
+// Items first : first + items of the epoch's order, cut into cells of about `cell` items: no more,
+// unless that would leave an item alone.
 struct Block {
   const int32_t* position;  // of every item in the epoch's order
   int64_t n_items;
@@ -64,7 +65,9 @@ struct Block {
   int64_t items;
   int64_t cell;
 
-  int64_t cells() const { return (items + cell - 1) / cell; }
+  int64_t cells() const {
+    return std::max<int64_t>(1, std::min((items + cell - 1) / cell, items / 2));
+  }
   int64_t begin(int64_t c) const { return items * c / cells(); }
 };
 
@@ -232,7 +235,7 @@ nb::tuple sgd_task(Factors U, Writable<float> acc_u, Vector<int64_t> indptr, Vec
   CellReport total = {0, 0, 0.0};
   {
     nb::gil_scoped_release released;
-    const SgdKernels& kernels = chosen_kernels();
+    const SgdKernels& kernels = sgd_kernels_in_use();
     const SortedRecords sorted(records, block, slope.data());
     const int uniform = (negatives + 1) / 2;
     for (int64_t c = 0; c < block.cells(); ++c) {
@@ -269,7 +272,7 @@ nb::tuple warp_task(Factors U, Writable<float> acc_u, Vector<int64_t> indptr, Ve
   CellReport total = {0, 0, 0.0};
   {
     nb::gil_scoped_release released;
-    const SgdKernels& kernels = chosen_kernels();
+    const SgdKernels& kernels = sgd_kernels_in_use();
     const SortedRecords sorted(records, block, weight ? weight->data() : nullptr);
     const WarpRule rule = {rate_u, rate_v,     reg,                 1.0f / static_cast<float>(factors),
                            margin, max_trials, weight_after.data()};
@@ -293,7 +296,7 @@ void record_scores(Matrix<float> U, Vector<int64_t> indptr, Vector<int32_t> item
   if (static_cast<int64_t>(U.shape(0)) != records.n_users || scores.shape(0) != items.shape(0))
     throw std::invalid_argument("U and scores must have one row a user and one entry a record");
   nb::gil_scoped_release released;
-  const SgdKernels& kernels = chosen_kernels();
+  const SgdKernels& kernels = sgd_kernels_in_use();
   visit(records, block, [&](int64_t r, int32_t x, uint32_t place) {
     scores.data()[r] = kernels.dot(U.data() + x * width, V.data() + place * width, width);
   });
@@ -302,7 +305,7 @@ void record_scores(Matrix<float> U, Vector<int64_t> indptr, Vector<int32_t> item
 // The random numbers of one record: what a reference implementation needs to take the same steps.
 Result<uint32_t> sgd_draws(uint64_t key, int64_t cell, int64_t record, int n, uint32_t bound) {
   auto drawn = allocate<uint32_t>(n);
-  chosen_kernels().draw(splitmix(key + static_cast<uint64_t>(cell)), record, n, bound, drawn.get());
+  sgd_kernels_in_use().draw(splitmix(key + static_cast<uint64_t>(cell)), record, n, bound, drawn.get());
   return hand_over(std::move(drawn), n);
 }
 

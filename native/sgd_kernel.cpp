@@ -181,13 +181,14 @@ CellReport warp_cell(const Cell& cell, const WarpRule& rule) {
       ++report.not_finite;
       continue;
     }
+    int trials = 0;
     for (int k = 0; k < rule.max_trials; ++k) {
       if (is_positive(cell, begin, end, trial[k])) continue;
       float* row = rows.at(cell.V, trial[k]);
       const float violation = rule.margin + rows.dot(u, row) - s;
-      ++report.draws;
+      ++trials;
       if (!(violation > 0.0f)) continue;
-      const float c = cell.slope[i] * rule.weight_after[k + 1];
+      const float c = cell.slope[i] * rule.weight_after[trials];
       report.loss += static_cast<double>(c) * violation;
       rows.start(u, y_row, rule.reg, -c, g);
       rows.exchange(row, c, 0.0f, u, g);
@@ -196,6 +197,7 @@ CellReport warp_cell(const Cell& cell, const WarpRule& rule) {
       rows.descend(u_row, g, 0.0f, 1.0f, rule.rate_u, rule.per_factor, cell.acc_u + x);
       break;
     }
+    report.draws += trials;
   }
   return report;
 }

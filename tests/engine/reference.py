@@ -9,7 +9,7 @@ TINY = 1e-10
 
 def cells_of(n_items, cell_items):
     """Where the cells of a block begin and end."""
-    n = -(-n_items // cell_items)
+    n = max(1, min(-(-n_items // cell_items), n_items // 2))
     return [(n_items * c // n, n_items * (c + 1) // n) for c in range(n)]
 
 
@@ -82,14 +82,16 @@ def warp_task(part, block, position, steps, key, cell_items):
         for i, (x, y, r) in enumerate(records):
             own = {place for user, place, _ in records if user == x}
             u = part.U[x].copy()
-            for trial, j in enumerate(_core.sgd_draws(key, c, i, max_trials, end - begin)):
+            trials = 0
+            for j in _core.sgd_draws(key, c, i, max_trials, end - begin):
                 if j in own:
                     continue
+                trials += 1
                 draws += 1
                 violation = steps.margin + V[j] @ u - V[y] @ u
                 if violation <= 0:
                     continue
-                weight = steps.weight_after[trial + 1]
+                weight = steps.weight_after[trials]
                 weight *= 1.0 if part.weight is None else part.weight[r]
                 loss += weight * violation
                 gradient = steps.reg * u + weight * (V[j] - V[y])

@@ -21,6 +21,7 @@ __all__ = [
     "Report",
     "Steps",
     "WarpSteps",
+    "cell_size",
     "empty_rows",
     "padded",
     "uv_task",
@@ -33,7 +34,8 @@ Floats = NDArray[np.float32]
 ROW_UNIT = 16  # floats; rows of factors are padded to a multiple, which the kernel asks for
 CELL_BYTES = 1 << 19  # rows of a cell: half of a usual second-level cache
 MAX_CELL_ITEMS = 4096
-SCORES_AT_ONCE = 1 << 21  # of a chunk of users, 8 MB
+USERS_AT_ONCE, ITEMS_AT_ONCE = 256, 1 << 14  # whose scores are computed together: 16 MB
+PAD = 48  # floats between rows of scores: at a power of two all rows share a few cache lines
 
 
 @dataclass
@@ -81,6 +83,7 @@ class Steps:
     rate_v: float
     reg: float
     literal: bool
+    cell_items: int
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ class WarpSteps:
     rate_u: float
     rate_v: float
     reg: float
+    cell_items: int
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,17 @@ def empty_rows(n: int, factors: int) -> Floats:
     return memory[begin : begin + n * width].reshape(n, width)
 
 
+def cell_size(factors: int) -> int:
+    """Items a cell: as many as fit in half of a usual second-level cache.
+
+    Examples
+    --------
+    >>> cell_size(64), cell_size(256)
+    (2048, 512)
+    """
+    return int(np.clip(CELL_BYTES // (4 * padded(factors)), 64, MAX_CELL_ITEMS))
+
+
 def uv_task(
     part: Part, block: Block, position: NDArray[np.int32], steps: Steps, key: int
 ) -> Report:
@@ -140,7 +155,7 @@ def uv_task(
             position,
             block.first,
             block.popularity,
-            _cell_items(part.U),
+            steps.cell_items,
             steps.factors,
             steps.negatives,
             steps.rate_u,
@@ -168,7 +183,7 @@ def warp_task(
             position,
             block.first,
             steps.weight_after,
-            _cell_items(part.U),
+            steps.cell_items,
             steps.factors,
             steps.margin,
             steps.rate_u,
@@ -179,8 +194,6 @@ def warp_task(
     )
 
 
-def _cell_items(rows: Floats) -> int:
-    return int(np.clip(CELL_BYTES // (4 * rows.shape[1]), 64, MAX_CELL_ITEMS))
 
 
 # ------------------------------------------------------------------------------ the ξ-step
@@ -193,9 +206,9 @@ def xi_task(
     users: slice,
     rho: RhoName,
 ) -> float:
-    """The ξ-step of some users of the part: set the slopes of their records from the exact t_xy.
+    r"""The ξ-step of some users of the part: set the slopes of their records from the exact t_xy.
 
-    .. math:: t_{xy} = \\sum_{y' \\ne y} \\sigma_0(s_{xy} - s_{xy'})
+    .. math:: t_{xy} = \sum_{y' \ne y} \sigma_0(s_{xy} - s_{xy'})
 
     The blocks of V visit twice: once for the scores s_xy of the records, once for the sums, so
     that all of V need never be in one place. Returns the users' part of the loss, Σ weight · ρ(t).
@@ -204,14 +217,11 @@ def xi_task(
     indptr = part.indptr[users.start : users.stop + 1] - first
     records = slice(first, last)
     scores = np.empty(last - first, dtype=np.float32)
-    t = np.full(last - first, -1.0)  # the sums below hold the term of y itself, σ0(0) = 1
     for block in blocks:
         _core.record_scores(
             part.U[users], indptr, part.items[records], block.V, position, block.first, scores
         )
-    for block in blocks:
-        _add_sums(part.U[users], block.V, indptr, scores, t)
-    np.maximum(t, 0.0, out=t)
+    t = _inner_sums(part.U[users], blocks, indptr, scores)
     slope, loss = RHOS[rho].prime(t), RHOS[rho].value(t)
     if part.weight is not None:
         slope *= part.weight[records]
@@ -220,17 +230,19 @@ def xi_task(
     return float(loss.sum())
 
 
-def _add_sums(
-    U: Floats,
-    V: Floats,
-    indptr: NDArray[np.int64],
-    scores: Floats,
-    t: NDArray[np.float64],
-) -> None:
-    at_once = max(1, SCORES_AT_ONCE // len(V))
-    for begin in range(0, len(U), at_once):
-        offsets = indptr[begin : begin + at_once + 1]
-        own = slice(offsets[0], offsets[-1])
-        if own.start < own.stop:
-            products = U[begin : begin + at_once] @ V.T
-            _core.point_sums(products, offsets - own.start, scores[own], t[own], 1)
+def _inner_sums(
+    U: Floats, blocks: Sequence[Block], indptr: NDArray[np.int64], scores: Floats
+) -> NDArray[np.float64]:
+    t = np.empty(len(scores))
+    memory = np.empty((USERS_AT_ONCE, ITEMS_AT_ONCE + PAD), dtype=np.float32)
+    active = np.flatnonzero(np.diff(indptr))
+    for begin in range(0, len(active), USERS_AT_ONCE):
+        rows = active[begin : begin + USERS_AT_ONCE]
+        own = slice(indptr[rows[0]], indptr[rows[-1] + 1])
+        sums = _core.PointSums(np.append(indptr[rows], own.stop) - own.start, scores[own])
+        for block in blocks:
+            for place in range(0, len(block.V), ITEMS_AT_ONCE):
+                V = block.V[place : place + ITEMS_AT_ONCE]
+                sums.add(np.matmul(U[rows], V.T, out=memory[: len(rows), : len(V)]), 1)
+        t[own] = sums.sums(1)
+    return np.maximum(t - 1.0, 0.0)  # without the term of y itself, σ0(0) = 1

@@ -19,6 +19,7 @@ from robirank.engine.tasks import (
     Report,
     Steps,
     WarpSteps,
+    cell_size,
     empty_rows,
     uv_task,
     warp_task,
@@ -165,6 +166,7 @@ class _Solver:
         self.reg, self.rates, self.epochs = reg, rates, epochs
         self._strata = _Strata(records, U, V, parts, random_state, power)
         self._engine = LocalEngine(n_threads)
+        self._cell_items = cell_size(U.shape[1])
 
     def factors(self) -> tuple[Floats, Floats]:
         """U and V in the order of the data."""
@@ -251,6 +253,7 @@ class SgdSolver(_Solver):
             decay * self.rates[1],
             self.reg,
             self.literal,
+            self._cell_items,
         )
         report = self._pass(uv_task, steps)
         answer = {"triples": report.draws, "not_finite": report.not_finite, "loss": report.loss}
@@ -323,6 +326,7 @@ class WarpSolver(_Solver):
             decay * self.rates[0],
             decay * self.rates[1],
             self.reg,
+            self._cell_items,
         )
         report = self._pass(warp_task, steps)
         self._strata.epoch += 1
