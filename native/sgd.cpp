@@ -305,7 +305,7 @@ void record_scores(Matrix<float> U, Vector<int64_t> indptr, Vector<int32_t> item
 // The random numbers of one record: what a reference implementation needs to take the same steps.
 Result<uint32_t> sgd_draws(uint64_t key, int64_t cell, int64_t record, int n, uint32_t bound) {
   auto drawn = allocate<uint32_t>(n);
-  sgd_kernels_in_use().draw(splitmix(key + static_cast<uint64_t>(cell)), record, n, bound, drawn.get());
+  sgd_kernels_in_use().draw(splitmix(key + static_cast<uint64_t>(cell)), record, 0, n, bound, drawn.get());
   return hand_over(std::move(drawn), n);
 }
 

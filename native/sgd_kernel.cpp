@@ -55,9 +55,10 @@ inline uint32_t mix(uint32_t x) {
 }
 
 // Draw i of a record is a pure function of the key, the record and i: a number below `bound`.
-void draw(uint64_t key, int64_t record, int n, uint32_t bound, uint32_t* out) {
+void draw(uint64_t key, int64_t record, int from, int n, uint32_t bound, uint32_t* out) {
   const uint32_t high = static_cast<uint32_t>(key >> 32);
-  const uint32_t first = mix(static_cast<uint32_t>(key) + static_cast<uint32_t>(record)) + high;
+  const uint32_t first = mix(static_cast<uint32_t>(key) + static_cast<uint32_t>(record)) + high +
+                         0x9e3779b9u * static_cast<uint32_t>(from);
 #pragma omp simd
   for (int i = 0; i < n; ++i) {
     const uint32_t bits = mix(first + 0x9e3779b9u * static_cast<uint32_t>(i));
@@ -79,7 +80,7 @@ struct Draws {
 
 // Fills up to a whole number of vectors with y itself, which weighs nothing.
 inline int draw_items(const Cell& cell, const Rule& rule, int64_t record, uint32_t y, Draws& d) {
-  draw(cell.key, record, rule.negatives, static_cast<uint32_t>(cell.items), d.item);
+  draw(cell.key, record, 0, rule.negatives, static_cast<uint32_t>(cell.items), d.item);
   for (int k = rule.uniform; k < rule.negatives; ++k) d.item[k] = cell.table[d.item[k]];
   const int padded = (rule.negatives + kLanes - 1) / kLanes * kLanes;
   for (int k = rule.negatives; k < padded; ++k) d.item[k] = y;
@@ -159,7 +160,8 @@ inline bool is_positive(const Cell& cell, int64_t begin, int64_t end, uint32_t i
 template <int D>
 CellReport warp_cell(const Cell& cell, const WarpRule& rule) {
   const Rows<D> rows(cell.width);
-  uint32_t trial[kMaxNegatives];
+  constexpr int kAhead = 16;  // trials are drawn a few at a time: often the first one is enough
+  uint32_t drawn[kAhead];
   CellReport report = {0, 0, 0.0};
   int64_t begin = 0, end = 0;  // the records of the present user
   for (int64_t i = 0; i < cell.records; ++i) {
@@ -172,7 +174,6 @@ CellReport warp_cell(const Cell& cell, const WarpRule& rule) {
     const uint32_t y = cell.item[i];
     float* u_row = rows.at(cell.U, x);
     float* y_row = rows.at(cell.V, y);
-    draw(cell.key, i, rule.max_trials, static_cast<uint32_t>(cell.items), trial);
 
     vec u[Rows<D>::kVectors], g[Rows<D>::kVectors];
     rows.load(u_row, u);
@@ -183,8 +184,11 @@ CellReport warp_cell(const Cell& cell, const WarpRule& rule) {
     }
     int trials = 0;
     for (int k = 0; k < rule.max_trials; ++k) {
-      if (is_positive(cell, begin, end, trial[k])) continue;
-      float* row = rows.at(cell.V, trial[k]);
+      if (k % kAhead == 0)
+        draw(cell.key, i, k, kAhead, static_cast<uint32_t>(cell.items), drawn);
+      const uint32_t other = drawn[k % kAhead];
+      if (is_positive(cell, begin, end, other)) continue;
+      float* row = rows.at(cell.V, other);
       const float violation = rule.margin + rows.dot(u, row) - s;
       ++trials;
       if (!(violation > 0.0f)) continue;
@@ -192,7 +196,7 @@ CellReport warp_cell(const Cell& cell, const WarpRule& rule) {
       report.loss += static_cast<double>(c) * violation;
       rows.start(u, y_row, rule.reg, -c, g);
       rows.exchange(row, c, 0.0f, u, g);
-      rows.descend(row, u, 0.0f, c, rule.rate_v, rule.per_factor, cell.acc_v + trial[k]);
+      rows.descend(row, u, 0.0f, c, rule.rate_v, rule.per_factor, cell.acc_v + other);
       rows.descend(y_row, u, rule.reg, -c, rule.rate_v, rule.per_factor, cell.acc_v + y);
       rows.descend(u_row, g, 0.0f, 1.0f, rule.rate_u, rule.per_factor, cell.acc_u + x);
       break;

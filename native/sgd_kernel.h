@@ -50,7 +50,7 @@ struct SgdKernels {
   const char* name;
   CellReport (*robirank)(const Cell&, const Rule&);
   CellReport (*warp)(const Cell&, const WarpRule&);
-  void (*draw)(uint64_t key, int64_t record, int n, uint32_t bound, uint32_t* out);
+  void (*draw)(uint64_t key, int64_t record, int from, int n, uint32_t bound, uint32_t* out);
   float (*dot)(const float* a, const float* b, int64_t width);
 };
 
