@@ -146,7 +146,9 @@ class FloorRate:
         return self.n_threads * repeats * len(self.V) / (time.perf_counter() - begin)
 
 
-def best(rates: dict[str, OurRate | BprRate | LightfmRate | FloorRate], rounds: int) -> dict[str, float]:
+def best(
+    rates: dict[str, OurRate | BprRate | LightfmRate | FloorRate], rounds: int
+) -> dict[str, float]:
     """The best rate of each, taken in turns so that all see the same machine."""
     found = dict.fromkeys(rates, 0.0)
     for _ in range(rounds):
@@ -177,7 +179,9 @@ def main() -> None:
         },
         rounds=3,
     )
-    warp = max(epoch_seconds(WarpSolver(table, *start(table), n_threads=n))[1] ** -1 for _ in range(2))
+    warp = max(
+        epoch_seconds(WarpSolver(table, *start(table), n_threads=n))[1] ** -1 for _ in range(2)
+    )
     for name, rate in rates.items():
         print(f"{name:14s} {rate / 1e6:9.2f} million triples a second")
     print(f"our WARP       {warp * len(table) / 1e6:9.2f} million records a second, first epoch")

@@ -8,4 +8,7 @@ void bind_letor(nanobind::module_& m);
 void bind_ranksvm(nanobind::module_& m);
 void bind_rankboost(nanobind::module_& m);
 void bind_ranking_measure(nanobind::module_& m);
+void bind_exact(nanobind::module_& m);
+void bind_topk(nanobind::module_& m);
+void bind_points(nanobind::module_& m);
 void bind_sgd(nanobind::module_& m);

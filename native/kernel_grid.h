@@ -3,7 +3,7 @@
 #pragma once
 
 // Items are counted into fine bins; each bin keeps the number of its items and the sum of their
-// offsets (a fixed-point number, so the sum is exact in any order). The bins of a cell are folded
+// places (fixed-point numbers, so the sum is exact in any order). The bins of a cell are folded
 // into the moments Σ x^n / n! about the cell's centre, n ≤ 3, and t_y becomes a Taylor sum over
 // cells: O(items + relevant · cells). The way back is the same in reverse: Σ_y w_y h(s − s_y) and
 // its derivatives at the cells' centres, a straight line in every fine bin, one look-up an item.
@@ -13,31 +13,46 @@ constexpr int kFractionBits = 14;
 constexpr int kFractionMask = (1 << kFractionBits) - 1;
 constexpr double kFine = kCell / kFinePerCell;
 constexpr double kQuantum = kFine / (1 << kFractionBits);
-constexpr int kOffsetBits = 40;         // of a bin's counter; the bits above count items
-constexpr int64_t kMaxCount = 1 << 23;  // items between two folds: no counter overflows
-constexpr int kPlaceBlock = 1024;       // items whose places are worked out together
-constexpr double kFar = 32.0;           // 2^−32 is nothing beside 1
+constexpr int kPlaceBits = 46;  // of a bin's counter; the bits above count items
+constexpr uint64_t kOneItem = uint64_t{1} << kPlaceBits;
+constexpr int64_t kMaxCount = 1 << 16;  // items between two folds: no counter overflows
+constexpr int kPlaceBlock =
+    256;  // places worked out together: more would get in the way of the counts
+constexpr double kFar = 32.0;  // 2^−32 is nothing beside 1
 
 template <class T>
 struct Grid {
   T begin, end;  // what the cells cover
   int cells;
   double centre(int c) const { return static_cast<double>(begin) + (c + 0.5) * kCell; }
+  double middle() const { return centre(cells / 2); }
+};
+
+// Covers all scores but those too far from every point (the relevant scores). No cells: too wide.
+template <class T>
+Grid<T> plan_grid(const Range<T>& points, const Range<T>& scores) {
+  const T first = points.low - static_cast<T>(kFar), last = points.high + static_cast<T>(kFar);
+  const auto within = [&](T s) { return s < first ? first : s > last ? last : s; };
+  const T begin = within(scores.low), end = within(scores.high);
+  const double width = static_cast<double>(end) - begin;
+  return {begin, end, width <= kMaxRange ? static_cast<int>(width / kCell) + 1 : 0};
+}
+
+// Σ x^n / n! of the items of each cell.
+struct CellMoments {
+  double *m0, *m1, *m2, *m3;
 };
 
 // Rows of scratch.grid, kMaxCells each.
-struct Cells {
-  double *e, *h, *m0, *m1, *m2, *m3;  // 2^(centre − middle), h, moments
-  double *a0, *a1, *a2, *a3, *a4;     // Σ_y first · h and its derivatives
-  double *b0, *b1, *b2, *b3;          // Σ_y second · h² and its derivatives
+struct Cells : CellMoments {
+  double *e, *h;                   // 2^(centre − middle), h
+  double *a0, *a1, *a2, *a3, *a4;  // Σ_y first · h and its derivatives
+  double *b0, *b1, *b2, *b3;       // Σ_y second · h² and its derivatives
   explicit Cells(double* g)
-      : e(g),
+      : CellMoments{g, g + kMaxCells, g + 2 * kMaxCells, g + 3 * kMaxCells},
+        e(m3 + kMaxCells),
         h(e + kMaxCells),
-        m0(h + kMaxCells),
-        m1(m0 + kMaxCells),
-        m2(m1 + kMaxCells),
-        m3(m2 + kMaxCells),
-        a0(m3 + kMaxCells),
+        a0(h + kMaxCells),
         a1(a0 + kMaxCells),
         a2(a1 + kMaxCells),
         a3(a2 + kMaxCells),
@@ -64,9 +79,10 @@ T last_place(const Grid<T>& grid) {
 }
 
 template <class T>
-void count_items(const T* s, int64_t n, const Grid<T>& grid, bool clip, uint64_t* counts) {
+void count_items(const T* s, int64_t n, const Grid<T>& grid, bool clip,
+                 uint64_t* __restrict counts) {
   const T limit = last_place(grid);
-  int32_t place[kPlaceBlock];
+  uint32_t place[kPlaceBlock];
   uint64_t unit[kPlaceBlock];
   for (int64_t begin = 0; begin < n; begin += kPlaceBlock) {
     const int block = n - begin < kPlaceBlock ? n - begin : kPlaceBlock;
@@ -74,16 +90,13 @@ void count_items(const T* s, int64_t n, const Grid<T>& grid, bool clip, uint64_t
 #pragma omp simd
     for (int j = 0; j < block; ++j) place[j] = place_of(from[j], grid.begin, limit);
     if (!clip) {
-      for (int j = 0; j < block; ++j)
-        counts[place[j] >> kFractionBits] +=
-            (uint64_t{1} << kOffsetBits) + static_cast<uint64_t>(place[j] & kFractionMask);
+#pragma GCC unroll 4
+      for (int j = 0; j < block; ++j) counts[place[j] >> kFractionBits] += kOneItem + place[j];
       continue;
     }
 #pragma omp simd
     for (int j = 0; j < block; ++j)
-      unit[j] = from[j] >= grid.begin && from[j] <= grid.end
-                    ? (uint64_t{1} << kOffsetBits) + static_cast<uint64_t>(place[j] & kFractionMask)
-                    : 0;
+      unit[j] = from[j] >= grid.begin && from[j] <= grid.end ? kOneItem + place[j] : 0;
     for (int j = 0; j < block; ++j) counts[place[j] >> kFractionBits] += unit[j];
   }
 }
@@ -92,23 +105,34 @@ void count_items(const T* s, int64_t n, const Grid<T>& grid, bool clip, uint64_t
 inline double fine_centre(int f) { return (f + 0.5 - kFinePerCell / 2) * kFine; }
 
 // Moments of `count` items in one fine bin whose offsets from the bin's centre add up to `sum`.
-inline void add_moments(double centre, double count, double sum, double* m) {
-  m[0] += count;
-  m[1] += count * centre + sum;
-  m[2] += centre * (0.5 * count * centre + sum);
-  m[3] += centre * centre * (count * centre / 6.0 + 0.5 * sum);
-}
+// What the sum does not tell, half the sum of their squares, is taken as if they were spread
+// evenly.
+struct Moments {
+  double m0, m1, m2, m3;
+  Moments(double centre, double count, double sum)
+      : m0(count),
+        m1(count * centre + sum),
+        m2(centre * (0.5 * count * centre + sum) + count * kSquare),
+        m3(centre * (centre * (count * centre / 6.0 + 0.5 * sum) + count * kSquare)) {}
+  static constexpr double kSquare = kFine * kFine / 24.0;
+};
 
-void fold_counts(const uint64_t* counts, int cells, const Cells& g) {
-  for (int c = 0; c < cells; ++c) {
-    double m[4] = {g.m0[c], g.m1[c], g.m2[c], g.m3[c]};
+// Folds the counts of the cells first … last − 1 into their moments; several cells at a time, so
+// that no sum runs across a register.
+void fold_counts(const uint64_t* counts, int first, int last, const CellMoments& g) {
+#pragma omp simd
+  for (int c = first; c < last; ++c) {
+    double m0 = g.m0[c], m1 = g.m1[c], m2 = g.m2[c], m3 = g.m3[c];
+#pragma GCC unroll 16
     for (int f = 0; f < kFinePerCell; ++f) {
       const uint64_t bin = counts[c * kFinePerCell + f];
-      const double count = static_cast<double>(bin >> kOffsetBits);
-      const double sum = static_cast<double>(bin & ((uint64_t{1} << kOffsetBits) - 1)) * kQuantum;
-      add_moments(fine_centre(f), count, sum - 0.5 * kFine * count, m);
+      const double count = small_to_double(bin >> kPlaceBits);
+      const double places = small_to_double(bin & (kOneItem - 1));
+      const double middle = (c * kFinePerCell + f + 0.5) * (1 << kFractionBits);  // as a place
+      const Moments m(fine_centre(f), count, (places - count * middle) * kQuantum);
+      m0 += m.m0, m1 += m.m1, m2 += m.m2, m3 += m.m3;
     }
-    g.m0[c] = m[0], g.m1[c] = m[1], g.m2[c] = m[2], g.m3[c] = m[3];
+    g.m0[c] = m0, g.m1[c] = m1, g.m2[c] = m2, g.m3[c] = m3;
   }
 }
 
@@ -117,6 +141,10 @@ struct Outside {
   double below = 0.0;         // Σ 2^(s_j − begin)
   double above = 0.0;         // how many
   double above_excess = 0.0;  // Σ (s_j − end)
+  // What they add to t_y, with down = 2^(begin − s_y) and up = end − s_y.
+  double sum(double down, double up) const {
+    return down * below * kInvLn2 + above_excess + above * up;
+  }
 };
 
 template <class T>
@@ -131,6 +159,26 @@ Outside outside_items(const T* s, int64_t n, const Grid<T>& grid) {
     excess += over > 0 ? over : 0.0;
   }
   return {below, above, excess};
+}
+
+// Folds all items into the moments of the cells, and sets e; returns what stays outside.
+template <class T>
+Outside fill_cells(const T* s, int64_t n, const Grid<T>& grid, const Range<T>& range,
+                   const Cells& g, uint64_t* counts) {
+  const int cells = grid.cells;
+  const bool clip = range.low < grid.begin || range.high > grid.end;
+  const double middle = grid.middle();
+  for (int c = 0; c < cells; ++c) {
+    g.e[c] = exp2_fast(grid.centre(c) - middle);
+    g.m0[c] = g.m1[c] = g.m2[c] = g.m3[c] = 0.0;
+  }
+  for (int64_t begin = 0; begin < n; begin += kMaxCount) {
+    const int64_t block = n - begin < kMaxCount ? n - begin : kMaxCount;
+    memset(counts, 0, cells * kFinePerCell * sizeof(uint64_t));
+    count_items(s + begin, block, grid, clip, counts);
+    fold_counts(counts, 0, cells, g);
+  }
+  return clip ? outside_items(s, n, grid) : Outside{};
 }
 
 // h and its derivatives by s, from h alone.
@@ -166,13 +214,12 @@ PairSums self_sums(const Grid<T>& grid, const Cells& g, T s, double r) {
   const int32_t place = place_of(s, grid.begin, last_place(grid));
   const int fine = place >> kFractionBits, c = fine / kFinePerCell;
   const double offset = (place & kFractionMask) * kQuantum - 0.5 * kFine;
-  double m[4] = {0.0, 0.0, 0.0, 0.0};
-  add_moments(fine_centre(fine % kFinePerCell), 1.0, offset, m);
+  const Moments m(fine_centre(fine % kFinePerCell), 1.0, offset);
   const double p = g.e[c] * r, u = 1.0 + p, h = p / u;
   const Derivatives d(h);
-  return {log2_fast(u) + m[1] * h + m[2] * d.d1 + m[3] * d.d2,
-          h + m[1] * d.d1 + m[2] * d.d2 + m[3] * d.d3,
-          (d.d1 + m[1] * d.d2 + m[2] * d.d3 + m[3] * d.d4) * kInvLn2};
+  return {log2_fast(u) + m.m1 * h + m.m2 * d.d1 + m.m3 * d.d2,
+          h + m.m1 * d.d1 + m.m2 * d.d2 + m.m3 * d.d3,
+          (d.d1 + m.m1 * d.d2 + m.m2 * d.d3 + m.m3 * d.d4) * kInvLn2};
 }
 
 inline PairSums minus(const PairSums& a, const PairSums& b) {
@@ -274,17 +321,10 @@ double grid_list(const List<T>& list, const Grid<T>& grid, const Range<T>& range
   const Cells g(scratch.grid);
   const int cells = grid.cells;
   const bool clip = range.low < grid.begin || range.high > grid.end;
-  const double middle = grid.centre(cells / 2);
+  const double middle = grid.middle();
   for (int row = 0; row < kGridRows; ++row)
     memset(scratch.grid + row * kMaxCells, 0, cells * sizeof(double));
-  for (int c = 0; c < cells; ++c) g.e[c] = exp2_fast(grid.centre(c) - middle);
-  for (int64_t begin = 0; begin < list.items; begin += kMaxCount) {
-    const int64_t n = list.items - begin < kMaxCount ? list.items - begin : kMaxCount;
-    memset(scratch.counts, 0, cells * kFinePerCell * sizeof(uint64_t));
-    count_items(list.scores + begin, n, grid, clip, scratch.counts);
-    fold_counts(scratch.counts, cells, g);
-  }
-  const Outside outside = clip ? outside_items(list.scores, list.items, grid) : Outside{};
+  const Outside outside = fill_cells(list.scores, list.items, grid, range, g, scratch.counts);
 
   // One relevant item after the other: its sums, then what it adds to the cells.
   const Relevant y(scratch.relevant, list.n_relevant);
@@ -294,8 +334,7 @@ double grid_list(const List<T>& list, const Grid<T>& grid, const Range<T>& range
     const double r = exp2_fast(middle - static_cast<double>(s));
     PairSums sums = minus(grid_sums(g, cells, r), self_sums(grid, g, s, r));
     const double down = exp2_fast(static_cast<double>(grid.begin) - s);
-    sums.log2_product += down * outside.below * kInvLn2 + outside.above_excess +
-                         outside.above * (static_cast<double>(grid.end) - s);
+    sums.log2_product += outside.sum(down, static_cast<double>(grid.end) - s);
     sums.slope += down * outside.below + outside.above;
     sums.bend += down * outside.below;
     const Outer outer = outer_term(rho, want, list.weight[i], sums.log2_product);

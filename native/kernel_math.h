@@ -17,6 +17,11 @@ inline uint64_t double_to_bits(double value) {
   return bits;
 }
 
+// An integer below 2^52 as a double, by its bits: all instruction sets have that for vectors.
+inline double small_to_double(uint64_t n) {
+  return bits_to_double(n | 0x4330000000000000ull) - 4503599627370496.0;
+}
+
 // 2^x for |x| < 1000, without branches so that loops over it vectorise. Relative error < 1e-14.
 inline double exp2_fast(double x) {
   constexpr double kRound = 6755399441055744.0;  // 1.5 · 2^52: adding it rounds to an integer
@@ -42,8 +47,7 @@ inline double exp2_fast(double x) {
 // log2(u) for a normal u ≥ 1, without branches. Absolute error < 1e-12.
 inline double log2_fast(double u) {
   const uint64_t bits = double_to_bits(u);
-  const double exponent = bits_to_double((bits >> 52) | 0x4330000000000000ull) -
-                          (4503599627370496.0 + 1023.0);  // integer to double by its bits
+  const double exponent = small_to_double(bits >> 52) - 1023.0;
   const double m = bits_to_double((bits & 0x000fffffffffffffull) | 0x3ff0000000000000ull);
   // Centre the mantissa on 1: with c = √2, log2(m) = 1/2 + log2(m / c).
   const double z = (m - 1.41421356237309504880) / (m + 1.41421356237309504880);

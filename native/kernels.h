@@ -48,6 +48,21 @@ constexpr int kGridRows = 15;
 constexpr int kShortList = 4096;       // items whose working arrays stay in the cache
 constexpr int kKept = 8 * kShortList;  // values of h that a short list keeps
 
+// The settings of one step of Adam: decays of the two averages, the rate with the first average's
+// bias taken out, and the factor that takes out the second's.
+struct AdamStep {
+  float b1, b2, rate, correction;
+};
+
+// What is kept of the items of a row whose points are known (see kernel_points.h).
+struct PointRow {
+  float begin, end;  // what the cells cover; without cells, every block is summed directly
+  int cells;
+  int first, last;              // the cells that hold items
+  double* moments;              // 4 · cells
+  double below, above, excess;  // closed forms of the items outside
+};
+
 struct Kernels {
   const char* name;
   // Loss of one list; fills the answer.
@@ -64,10 +79,20 @@ struct Kernels {
                   double* sum);
   void (*add_f64)(const double* X, const int64_t* rows, int64_t n, int64_t d, const double* g,
                   double* sum);
+  void (*adam)(float* rows, float* first, float* second, const float* gradient, const float* decay,
+               int64_t n, int64_t d, const AdamStep& step);
+  // Sums over a row of items for its points: t[i] = Σ_j log2(1 + 2^(s_j − points[i])). The caller
+  // sets row.moments after opening, and zeroes them, t and scratch.counts. Adding leaves the counts
+  // zero, and closing adds to t.
+  PointRow (*open_row)(const float* points, int64_t k);
+  void (*add_to_row)(const float* s, int64_t n, const float* points, int64_t k, Method method,
+                     PointRow* row, double* t, const Scratch& scratch);
+  void (*close_row)(const PointRow& row, const float* points, int64_t k, double* t,
+                    const Scratch& scratch);
 };
 
-// The name of the instruction set that the hot loops use.
-const char* instruction_set_in_use();
+// The ones in use; listwise.cpp chooses them.
+const Kernels& chosen_kernels();
 
 namespace baseline {
 extern const Kernels kernels;

@@ -13,6 +13,7 @@
 #include "arrays.h"
 #include "bindings.h"
 #include "kernels.h"
+#include "scratch.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -50,6 +51,12 @@ void use_instruction_set(const std::string& name) {
   throw std::invalid_argument("this machine cannot run instruction set '" + name + "'");
 }
 
+}  // namespace
+
+const Kernels& robirank::chosen_kernels() { return *chosen; }
+
+namespace {
+
 double one_list(const List<float>& list, Rho rho, Method method, Hessian hessian,
                 const Answer<float>& answer, const Scratch& scratch) {
   return chosen->list_f32(list, rho, method, hessian, answer, scratch);
@@ -58,26 +65,6 @@ double one_list(const List<double>& list, Rho rho, Method method, Hessian hessia
                 const Answer<double>& answer, const Scratch& scratch) {
   return chosen->list_f64(list, rho, method, hessian, answer, scratch);
 }
-
-// ------------------------------------------------------------------------------- memory
-
-class ThreadScratch {
- public:
-  explicit ThreadScratch(int64_t most_relevant)
-      : items_(allocate<double>(3 * kShortList + kKept)),
-        relevant_(allocate<double>(6 * most_relevant)),
-        grid_(allocate<double>(size_t{kGridRows} * kMaxCells)),
-        counts_(allocate<uint64_t>(kMaxFine)),
-        table_(allocate<float>(2 * kMaxFine)) {}
-  Scratch view() const {
-    return {items_.get(), relevant_.get(), grid_.get(), counts_.get(), table_.get()};
-  }
-
- private:
-  std::unique_ptr<double[]> items_, relevant_, grid_;
-  std::unique_ptr<uint64_t[]> counts_;
-  std::unique_ptr<float[]> table_;
-};
 
 // ------------------------------------------------------------------------------ lists
 
@@ -265,8 +252,6 @@ nb::tuple linear(Matrix<T> X, std::optional<Vector<int64_t>> rows, Vector<int64_
 }
 
 }  // namespace
-
-const char* robirank::instruction_set_in_use() { return chosen->name; }
 
 void bind_listwise(nb::module_& m) {
   m.def("listwise", &listwise<float>, nb::arg("scores").noconvert(), nb::arg("offsets"),

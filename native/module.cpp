@@ -2,11 +2,14 @@
 #include "bindings.h"
 
 NB_MODULE(_core, m) {
-  m.doc() = "The native core of robirank: listwise kernel, RankSVM and LETOR reader.";
+  m.doc() = "The native core of robirank: listwise kernel, top-k, RankSVM and LETOR reader.";
   bind_listwise(m);
   bind_letor(m);
   bind_ranksvm(m);
   bind_rankboost(m);
   bind_ranking_measure(m);
+  bind_exact(m);
+  bind_topk(m);
+  bind_points(m);
   bind_sgd(m);
 }

@@ -23,7 +23,7 @@ namespace {
 const SgdKernels& sgd_kernels_in_use() {
 #ifdef ROBIRANK_X86
   for (const SgdKernels* kernels : {&avx512::sgd_kernels, &avx2::sgd_kernels})
-    if (std::strcmp(kernels->name, instruction_set_in_use()) == 0) return *kernels;
+    if (std::strcmp(kernels->name, chosen_kernels().name) == 0) return *kernels;
 #endif
   return baseline::sgd_kernels;
 }
@@ -50,8 +50,7 @@ struct PartRecords {
 
 PartRecords check_records(const Vector<int64_t>& indptr, const Vector<int32_t>& items) {
   const int64_t n = static_cast<int64_t>(indptr.shape(0)) - 1;
-  if (n < 0 || indptr.data()[0] != 0 ||
-      indptr.data()[n] != static_cast<int64_t>(items.shape(0)))
+  if (n < 0 || indptr.data()[0] != 0 || indptr.data()[n] != static_cast<int64_t>(items.shape(0)))
     throw std::invalid_argument("indptr must run from 0 to the number of records");
   return {indptr.data(), items.data(), n};
 }
@@ -171,10 +170,12 @@ class Proposal {
 // The factors a task works on: all users of the part, all items of the block.
 struct TaskFactors {
   float *U, *acc_u, *V, *acc_v;
+  const float *decay_u, *decay_v;
   int64_t width;
 };
 
-TaskFactors check_factors(Factors& U, Writable<float>& acc_u, Factors& V, Writable<float>& acc_v,
+TaskFactors check_factors(Factors& U, Writable<float>& acc_u, const Vector<float>& decay_u,
+                          Factors& V, Writable<float>& acc_v, const Vector<float>& decay_v,
                           int64_t n_users, int factors) {
   const int64_t width = U.shape(1);
   if (static_cast<int64_t>(V.shape(1)) != width || width % kRowUnit != 0 || width < kRowUnit ||
@@ -184,18 +185,22 @@ TaskFactors check_factors(Factors& U, Writable<float>& acc_u, Factors& V, Writab
   if (factors < 1 || factors > width)
     throw std::invalid_argument("factors must be between 1 and the width of the rows");
   if (static_cast<int64_t>(U.shape(0)) != n_users ||
-      static_cast<int64_t>(acc_u.shape(0)) != n_users || acc_v.shape(0) != V.shape(0))
-    throw std::invalid_argument("U, V and their sums must have one row a user and one an item");
-  return {U.data(), acc_u.data(), V.data(), acc_v.data(), width};
+      static_cast<int64_t>(acc_u.shape(0)) != n_users || acc_v.shape(0) != V.shape(0) ||
+      static_cast<int64_t>(decay_u.shape(0)) != n_users || decay_v.shape(0) != V.shape(0))
+    throw std::invalid_argument(
+        "U, V, their sums and their decay must have one row a user and one an item");
+  return {U.data(), acc_u.data(), V.data(), acc_v.data(), decay_u.data(), decay_v.data(), width};
 }
 
-Cell cell_at(const TaskFactors& factors, const Block& block, const SortedRecords& sorted,
-             int64_t c, uint64_t key) {
+Cell cell_at(const TaskFactors& factors, const Block& block, const SortedRecords& sorted, int64_t c,
+             uint64_t key) {
   const int64_t begin = block.begin(c), at = sorted.starts[c];
   return {factors.U,
           factors.acc_u,
           factors.V + begin * factors.width,
           factors.acc_v + begin,
+          factors.decay_u,
+          factors.decay_v + begin,
           factors.width,
           static_cast<int32_t>(block.begin(c + 1) - begin),
           sorted.user.get() + at,
@@ -218,20 +223,20 @@ nb::tuple as_tuple(const CellReport& report) {
 }
 
 nb::tuple sgd_task(Factors U, Writable<float> acc_u, Vector<int64_t> indptr, Vector<int32_t> items,
-                   Vector<float> slope, Factors V, Writable<float> acc_v, Vector<int32_t> position,
-                   int64_t first, Vector<float> popularity, int64_t cell_items, int factors,
-                   int negatives, float rate_u, float rate_v, float reg, bool literal,
-                   uint64_t key) {
+                   Vector<float> slope, Vector<float> decay_u, Factors V, Writable<float> acc_v,
+                   Vector<float> decay_v, Vector<int32_t> position, int64_t first,
+                   Vector<float> popularity, int64_t cell_items, int factors, int negatives,
+                   float rate_u, float rate_v, bool literal, uint64_t key) {
   const PartRecords records = check_records(indptr, items);
-  const TaskFactors rows = check_factors(U, acc_u, V, acc_v, records.n_users, factors);
+  const TaskFactors rows =
+      check_factors(U, acc_u, decay_u, V, acc_v, decay_v, records.n_users, factors);
   const Block block = check_block(position, first, V.shape(0), cell_items);
   if (slope.shape(0) != items.shape(0))
     throw std::invalid_argument("slope must have one entry a record");
   if (popularity.shape(0) != V.shape(0))
     throw std::invalid_argument("popularity must have one entry an item of the block");
   if (negatives < 1 || negatives > kMaxNegatives)
-    throw std::invalid_argument("negatives must be between 1 and " +
-                                std::to_string(kMaxNegatives));
+    throw std::invalid_argument("negatives must be between 1 and " + std::to_string(kMaxNegatives));
   CellReport total = {0, 0, 0.0};
   {
     nb::gil_scoped_release released;
@@ -247,8 +252,8 @@ nb::tuple sgd_task(Factors U, Writable<float> acc_u, Vector<int64_t> indptr, Vec
       cell.inverse = proposal.inverse.get();
       const float scale = static_cast<float>(static_cast<double>(block.n_items - 1) /
                                              static_cast<double>(cell.items - 1));
-      const Rule rule = {rate_u, rate_v,    reg,     1.0f / static_cast<float>(factors),
-                         scale,  negatives, uniform, literal};
+      const Rule rule = {rate_u,  rate_v, 1.0f / static_cast<float>(factors), scale, negatives,
+                         uniform, literal};
       add(total, kernels.robirank(cell, rule));
     }
   }
@@ -256,12 +261,13 @@ nb::tuple sgd_task(Factors U, Writable<float> acc_u, Vector<int64_t> indptr, Vec
 }
 
 nb::tuple warp_task(Factors U, Writable<float> acc_u, Vector<int64_t> indptr, Vector<int32_t> items,
-                    std::optional<Vector<float>> weight, Factors V, Writable<float> acc_v,
-                    Vector<int32_t> position, int64_t first, Vector<float> weight_after,
-                    int64_t cell_items, int factors, float margin, float rate_u, float rate_v,
-                    float reg, uint64_t key) {
+                    std::optional<Vector<float>> weight, Vector<float> decay_u, Factors V,
+                    Writable<float> acc_v, Vector<float> decay_v, Vector<int32_t> position,
+                    int64_t first, Vector<float> weight_after, int64_t cell_items, int factors,
+                    float margin, float rate_u, float rate_v, uint64_t key) {
   const PartRecords records = check_records(indptr, items);
-  const TaskFactors rows = check_factors(U, acc_u, V, acc_v, records.n_users, factors);
+  const TaskFactors rows =
+      check_factors(U, acc_u, decay_u, V, acc_v, decay_v, records.n_users, factors);
   const Block block = check_block(position, first, V.shape(0), cell_items);
   if (weight && weight->shape(0) != items.shape(0))
     throw std::invalid_argument("weight must have one entry a record");
@@ -274,7 +280,7 @@ nb::tuple warp_task(Factors U, Writable<float> acc_u, Vector<int64_t> indptr, Ve
     nb::gil_scoped_release released;
     const SgdKernels& kernels = sgd_kernels_in_use();
     const SortedRecords sorted(records, block, weight ? weight->data() : nullptr);
-    const WarpRule rule = {rate_u, rate_v,     reg,                 1.0f / static_cast<float>(factors),
+    const WarpRule rule = {rate_u, rate_v,     1.0f / static_cast<float>(factors),
                            margin, max_trials, weight_after.data()};
     for (int64_t c = 0; c < block.cells(); ++c) {
       const Cell cell = cell_at(rows, block, sorted, c, key);
@@ -305,7 +311,8 @@ void record_scores(Matrix<float> U, Vector<int64_t> indptr, Vector<int32_t> item
 // The random numbers of one record: what a reference implementation needs to take the same steps.
 Result<uint32_t> sgd_draws(uint64_t key, int64_t cell, int64_t record, int n, uint32_t bound) {
   auto drawn = allocate<uint32_t>(n);
-  sgd_kernels_in_use().draw(splitmix(key + static_cast<uint64_t>(cell)), record, 0, n, bound, drawn.get());
+  sgd_kernels_in_use().draw(splitmix(key + static_cast<uint64_t>(cell)), record, 0, n, bound,
+                            drawn.get());
   return hand_over(std::move(drawn), n);
 }
 
@@ -313,15 +320,17 @@ Result<uint32_t> sgd_draws(uint64_t key, int64_t cell, int64_t record, int n, ui
 
 void bind_sgd(nb::module_& m) {
   m.def("sgd_task", &sgd_task, nb::arg("U").noconvert(), nb::arg("acc_u").noconvert(),
-        nb::arg("indptr"), nb::arg("items"), nb::arg("slope"), nb::arg("V").noconvert(),
-        nb::arg("acc_v").noconvert(), nb::arg("position"), nb::arg("first"), nb::arg("popularity"),
-        nb::arg("cell_items"), nb::arg("factors"), nb::arg("negatives"), nb::arg("rate_u"),
-        nb::arg("rate_v"), nb::arg("reg"), nb::arg("literal"), nb::arg("key"));
+        nb::arg("indptr"), nb::arg("items"), nb::arg("slope"), nb::arg("decay_u"),
+        nb::arg("V").noconvert(), nb::arg("acc_v").noconvert(), nb::arg("decay_v"),
+        nb::arg("position"), nb::arg("first"), nb::arg("popularity"), nb::arg("cell_items"),
+        nb::arg("factors"), nb::arg("negatives"), nb::arg("rate_u"), nb::arg("rate_v"),
+        nb::arg("literal"), nb::arg("key"));
   m.def("warp_task", &warp_task, nb::arg("U").noconvert(), nb::arg("acc_u").noconvert(),
-        nb::arg("indptr"), nb::arg("items"), nb::arg("weight").none(), nb::arg("V").noconvert(),
-        nb::arg("acc_v").noconvert(), nb::arg("position"), nb::arg("first"),
-        nb::arg("weight_after"), nb::arg("cell_items"), nb::arg("factors"), nb::arg("margin"),
-        nb::arg("rate_u"), nb::arg("rate_v"), nb::arg("reg"), nb::arg("key"));
+        nb::arg("indptr"), nb::arg("items"), nb::arg("weight").none(), nb::arg("decay_u"),
+        nb::arg("V").noconvert(), nb::arg("acc_v").noconvert(), nb::arg("decay_v"),
+        nb::arg("position"), nb::arg("first"), nb::arg("weight_after"), nb::arg("cell_items"),
+        nb::arg("factors"), nb::arg("margin"), nb::arg("rate_u"), nb::arg("rate_v"),
+        nb::arg("key"));
   m.def("record_scores", &record_scores, nb::arg("U"), nb::arg("indptr"), nb::arg("items"),
         nb::arg("V"), nb::arg("position"), nb::arg("first"), nb::arg("scores").noconvert());
   m.def("sgd_draws", &sgd_draws, nb::arg("key"), nb::arg("cell"), nb::arg("record"), nb::arg("n"),

@@ -1,10 +1,13 @@
 // Sampled updates of the factors, compiled once for each instruction set.
 //
-// One record (x, y) of RoBiRank with its slope a = w ρ'(t_xy) looks at K items y' drawn from the
-// cell. With s = <U_x, V_y>, s' = <U_x, V_y'>, h = 1 / (1 + 2^(s − s')) and c = a h scale / E(draws
-// of y'), which makes the sum over the draws an unbiased estimate of the sum over all items,
+// One record (x, y) of RoBiRank, with its slope w ρ'(t_xy), looks at K items y' drawn from the
+// cell. With s = <U_x, V_y>, s' = <U_x, V_y'> and
 //
-//   gradient of V_y' = c U_x,   of V_y = reg V_y − Σ c U_x,   of U_x = reg U_x + Σ c (V_y' − V_y).
+//   c = slope · scale / E(draws of y') · 1 / (1 + 2^(s − s')),
+//
+// which makes the sum over the draws an unbiased estimate of the sum over all items, the gradient
+// of V_y' is c U_x, that of V_y is b V_y − Σ c U_x, and that of U_x is a U_x + Σ c (V_y' − V_y); a
+// and b are what one record of the row pays of its penalty.
 //
 // Every row has one Adagrad sum (of mean squares), so the step of V_y' needs no pass of its own.
 // Nothing here may emit a symbol that other files share (see sgd_kernel.h).
@@ -136,12 +139,12 @@ CellReport robirank_cell(const Cell& cell, const Rule& rule) {
       report.loss += static_cast<double>(cell.slope[i] * rule.scale) * cell.items *
                      log2f(1.0f + exp2_fast(d.score[0] - s));
 
-    rows.start(u, y_row, rule.reg, -total, g);
+    rows.start(u, y_row, cell.decay_u[x], -total, g);
     for (int k = 0; k < n; ++k)
       rows.exchange(rows.at(cell.V, d.item[k]), d.pull[k], d.step[k], u, g);
     if (!rule.literal)
       for (int k = 0; k < n; ++k) cell.acc_v[d.item[k]] += d.acc[k];
-    rows.descend(y_row, u, rule.reg, -total, rule.rate_v, rule.per_factor, cell.acc_v + y);
+    rows.descend(y_row, u, cell.decay_v[y], -total, rule.rate_v, rule.per_factor, cell.acc_v + y);
     rows.descend(u_row, g, 0.0f, 1.0f, rule.rate_u, rule.per_factor, cell.acc_u + x);
     report.draws += rule.negatives;
   }
@@ -184,8 +187,7 @@ CellReport warp_cell(const Cell& cell, const WarpRule& rule) {
     }
     int trials = 0;
     for (int k = 0; k < rule.max_trials; ++k) {
-      if (k % kAhead == 0)
-        draw(cell.key, i, k, kAhead, static_cast<uint32_t>(cell.items), drawn);
+      if (k % kAhead == 0) draw(cell.key, i, k, kAhead, static_cast<uint32_t>(cell.items), drawn);
       const uint32_t other = drawn[k % kAhead];
       if (is_positive(cell, begin, end, other)) continue;
       float* row = rows.at(cell.V, other);
@@ -194,10 +196,10 @@ CellReport warp_cell(const Cell& cell, const WarpRule& rule) {
       if (!(violation > 0.0f)) continue;
       const float c = cell.slope[i] * rule.weight_after[trials];
       report.loss += static_cast<double>(c) * violation;
-      rows.start(u, y_row, rule.reg, -c, g);
+      rows.start(u, y_row, cell.decay_u[x], -c, g);
       rows.exchange(row, c, 0.0f, u, g);
       rows.descend(row, u, 0.0f, c, rule.rate_v, rule.per_factor, cell.acc_v + other);
-      rows.descend(y_row, u, rule.reg, -c, rule.rate_v, rule.per_factor, cell.acc_v + y);
+      rows.descend(y_row, u, cell.decay_v[y], -c, rule.rate_v, rule.per_factor, cell.acc_v + y);
       rows.descend(u_row, g, 0.0f, 1.0f, rule.rate_u, rule.per_factor, cell.acc_u + x);
       break;
     }
@@ -209,20 +211,29 @@ CellReport warp_cell(const Cell& cell, const WarpRule& rule) {
 // The widths people use get code of their own, with U_x in registers.
 CellReport robirank(const Cell& cell, const Rule& rule) {
   switch (cell.width) {
-    case 16: return robirank_cell<16>(cell, rule);
-    case 32: return robirank_cell<32>(cell, rule);
-    case 64: return robirank_cell<64>(cell, rule);
-    case 128: return robirank_cell<128>(cell, rule);
-    default: return robirank_cell<0>(cell, rule);
+    case 16:
+      return robirank_cell<16>(cell, rule);
+    case 32:
+      return robirank_cell<32>(cell, rule);
+    case 64:
+      return robirank_cell<64>(cell, rule);
+    case 128:
+      return robirank_cell<128>(cell, rule);
+    default:
+      return robirank_cell<0>(cell, rule);
   }
 }
 
 CellReport warp(const Cell& cell, const WarpRule& rule) {
   switch (cell.width) {
-    case 32: return warp_cell<32>(cell, rule);
-    case 64: return warp_cell<64>(cell, rule);
-    case 128: return warp_cell<128>(cell, rule);
-    default: return warp_cell<0>(cell, rule);
+    case 32:
+      return warp_cell<32>(cell, rule);
+    case 64:
+      return warp_cell<64>(cell, rule);
+    case 128:
+      return warp_cell<128>(cell, rule);
+    default:
+      return warp_cell<0>(cell, rule);
   }
 }
 

@@ -13,9 +13,10 @@ constexpr int kMaxCell = 65536;  // items of a cell: their places are 16 bits wi
 
 // A cell: some users' records among a few items whose rows stay in the cache.
 struct Cell {
-  float *U, *acc_u;  // rows of the users of the part, and Adagrad's sums
-  float *V, *acc_v;  // rows of the items of the cell
-  int64_t width;     // floats a row
+  float *U, *acc_u;                // rows of the users of the part, and Adagrad's sums
+  float *V, *acc_v;                // rows of the items of the cell
+  const float *decay_u, *decay_v;  // of each row: the penalty that one of its records pays
+  int64_t width;                   // floats a row
   int32_t items;
   const int32_t* user;   // of each record, never decreasing
   const uint16_t* item;  // of each record: its place in the cell
@@ -27,15 +28,15 @@ struct Cell {
 };
 
 struct Rule {
-  float rate_u, rate_v, reg;
-  float per_factor;  // 1 / d: Adagrad sums the mean square of a row's gradient
-  float scale;       // (|Y| − 1) / (|cell| − 1): a cell's sum stands for that over all items
+  float rate_u, rate_v;
+  float per_factor;        // 1 / d: Adagrad sums the mean square of a row's gradient
+  float scale;             // (|Y| − 1) / (|cell| − 1): a cell's sum stands for that over all items
   int negatives, uniform;  // draws a record, and how many of them are uniform
   bool literal;            // leave V_y' alone, as the paper's pseudocode does
 };
 
 struct WarpRule {
-  float rate_u, rate_v, reg, per_factor, margin;
+  float rate_u, rate_v, per_factor, margin;
   int max_trials;
   const float* weight_after;  // Φ(rank) by the number of trials that found a violator
 };

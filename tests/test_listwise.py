@@ -109,6 +109,18 @@ def test_derivatives_against_finite_differences(rho, method):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_items_far_from_all_relevant_ones_have_closed_forms(instruction_set, method, dtype):
+    scores = np.linspace(-50, 50, 1001).astype(dtype)  # 180 are more than 32 above, as many below
+    weights = np.zeros(1001)
+    weights[[490, 500]] = 1.0
+    reference = losses.list_loss(scores, weights, "identity")
+    got = lists_of(weights).evaluate(scores, rho="identity", method=method)
+    assert_allclose(got.loss, reference.loss, rtol=1e-6)
+    assert_allclose(got.gradient, reference.gradient, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_extreme_scores_are_finite_and_right(instruction_set, method, dtype):
     scores = np.array([1e6, -1e6, 0.0, 1e6, 3.0], dtype=dtype)
     weights = np.array([1.0, 2.0, 0.5, 0.0, 0.0])

@@ -43,16 +43,24 @@ _HOMES = {
     "InfNormPush": "robirank.ltr.infnormpush",
     "IRPush": "robirank.ltr.irpush",
     "LSRank": "robirank.ltr.lsrank",
+    "LatentRoBiRank": "robirank.latent.model",
+    "DivergenceError": "robirank.latent.training",
+    "EpochReport": "robirank.latent.training",
+    "evaluate": "robirank.latent.evaluate",
+    "export_index": "robirank.latent.export",
 }
 
 __all__ = [
     "MART",
     "AdaRank",
     "CoordinateAscent",
+    "DivergenceError",
+    "EpochReport",
     "IRPush",
     "InfNormPush",
     "LSRank",
     "LambdaMART",
+    "LatentRoBiRank",
     "LetorFormatError",
     "ListNet",
     "ModelFileError",
@@ -65,6 +73,8 @@ __all__ = [
     "RoBiRankCV",
     "RobustClassifier",
     "__version__",
+    "evaluate",
+    "export_index",
     "export_linear",
     "fold_scaling",
     "listwise_loss",
@@ -87,6 +97,10 @@ if TYPE_CHECKING:
     from robirank.data.generators import make_ranking
     from robirank.data.letor import LetorFormatError, load_letor, save_letor
     from robirank.data.ranking import RankingData, normalize_queries
+    from robirank.latent.evaluate import evaluate
+    from robirank.latent.export import export_index
+    from robirank.latent.model import LatentRoBiRank
+    from robirank.latent.training import DivergenceError, EpochReport
     from robirank.listwise import listwise_loss
     from robirank.ltr.adarank import AdaRank
     from robirank.ltr.coordinate_ascent import CoordinateAscent

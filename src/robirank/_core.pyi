@@ -119,3 +119,107 @@ def measure_along(
     average: bool,
     n_threads: int,
 ) -> NDArray[np.float64]: ...
+
+# --- exact.cpp ---
+
+def listwise_block(
+    scores: NDArray[np.float32],
+    starts: NDArray[np.int64],
+    relevant: NDArray[np.int32],
+    weight: NDArray[np.float64],
+    rho: int,
+    losses: NDArray[np.float64],
+    t: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
+def adam(
+    rows: NDArray[np.float32],
+    first: NDArray[np.float32],
+    second: NDArray[np.float32],
+    gradient: NDArray[np.float32],
+    decay: NDArray[np.float32],
+    rate: float,
+    b1: float,
+    b2: float,
+    correction: float,
+) -> None: ...
+def topk(
+    users: NDArray[np.float32],
+    user_rows: NDArray[np.int32],
+    items: NDArray[np.float32],
+    item_rows: NDArray[np.int32] | None,
+    item_scale: NDArray[np.float32] | None,
+    starts: NDArray[np.int64] | None,
+    excluded: NDArray[np.int32] | None,
+    wanted: int,
+    n_threads: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
+
+class PointSums:
+    def __init__(self, offsets: NDArray[np.int64], points: NDArray[np.float32]) -> None: ...
+    def add(self, scores: NDArray[np.float32], n_threads: int, method: int = 0) -> None: ...
+    def sums(self, n_threads: int) -> NDArray[np.float64]: ...
+
+def point_sums(
+    scores: NDArray[np.float32],
+    offsets: NDArray[np.int64],
+    points: NDArray[np.float32],
+    t: NDArray[np.float64],
+    n_threads: int,
+    method: int = 0,
+) -> None: ...
+
+# --- sgd.cpp ---
+# Tasks return (sampled items, loss, steps left out because they were not finite).
+
+def sgd_task(
+    U: NDArray[np.float32],
+    acc_u: NDArray[np.float32],
+    indptr: NDArray[np.int64],
+    items: NDArray[np.int32],
+    slope: NDArray[np.float32],
+    decay_u: NDArray[np.float32],
+    V: NDArray[np.float32],
+    acc_v: NDArray[np.float32],
+    decay_v: NDArray[np.float32],
+    position: NDArray[np.int32],
+    first: int,
+    popularity: NDArray[np.float32],
+    cell_items: int,
+    factors: int,
+    negatives: int,
+    rate_u: float,
+    rate_v: float,
+    literal: bool,
+    key: int,
+) -> tuple[int, float, int]: ...
+def warp_task(
+    U: NDArray[np.float32],
+    acc_u: NDArray[np.float32],
+    indptr: NDArray[np.int64],
+    items: NDArray[np.int32],
+    weight: NDArray[np.float32] | None,
+    decay_u: NDArray[np.float32],
+    V: NDArray[np.float32],
+    acc_v: NDArray[np.float32],
+    decay_v: NDArray[np.float32],
+    position: NDArray[np.int32],
+    first: int,
+    weight_after: NDArray[np.float32],
+    cell_items: int,
+    factors: int,
+    margin: float,
+    rate_u: float,
+    rate_v: float,
+    key: int,
+) -> tuple[int, float, int]: ...
+def record_scores(
+    U: NDArray[np.float32],
+    indptr: NDArray[np.int64],
+    items: NDArray[np.int32],
+    V: NDArray[np.float32],
+    position: NDArray[np.int32],
+    first: int,
+    scores: NDArray[np.float32],
+) -> None: ...
+def sgd_draws(key: int, cell: int, record: int, n: int, bound: int) -> NDArray[np.uint32]: ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Never
@@ -15,12 +16,30 @@ from typing import Any, Never
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "ModelFile", "ModelFileError", "open_model", "write_model"]
+__all__ = [
+    "FORMAT",
+    "FORMAT_VERSION",
+    "ModelFile",
+    "ModelFileError",
+    "all_finite",
+    "open_model",
+    "write_model",
+]
 
 FORMAT = "robirank-model"
 FORMAT_VERSION = 1
 
 _KEY = "robirank"  # the one entry of the safetensors metadata; one, so that files are reproducible
+
+
+#: numpy's names of types, and those of safetensors.
+TENSOR_TYPES = {
+    "float64": "F64",
+    "float32": "F32",
+    "int64": "I64",
+    "int32": "I32",
+    "uint8": "U8",
+}
 
 
 class ModelFileError(ValueError):
@@ -32,18 +51,40 @@ def write_model(
     header: Mapping[str, Any],
     tensors: Mapping[str, NDArray[Any]],
 ) -> None:
-    """Write header and arrays into one file, whole or not at all."""
-    from safetensors.numpy import save
+    """Write header and arrays into one file, whole or not at all.
 
+    The arrays go to the file one by one as they lie in memory: a model of any size is saved
+    without a second copy of it.
+    """
     from robirank import __version__
     from robirank._files import write_whole
 
     stamp = {"format": FORMAT, "format_version": FORMAT_VERSION, "robirank": __version__}
     text = json.dumps(stamp | dict(header), allow_nan=False)
-    arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-    content = save(arrays, metadata={_KEY: text})
+    # Wide types first, as the safetensors library orders them: every array lies aligned.
+    names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
+    table = _table_of_contents(text, {name: tensors[name] for name in names})
     with write_whole(path) as file:
-        file.write(content)
+        file.write(struct.pack("<Q", len(table)))
+        file.write(table)
+        for name in names:
+            little = tensors[name].dtype.newbyteorder("<")
+            file.write(np.ascontiguousarray(tensors[name], dtype=little).data)
+
+
+def _table_of_contents(metadata: str, tensors: Mapping[str, NDArray[Any]]) -> bytes:
+    """Make the JSON object at the head of a safetensors file."""
+    entries: dict[str, Any] = {"__metadata__": {_KEY: metadata}}
+    end = 0
+    for name, array in tensors.items():
+        begin, end = end, end + array.nbytes
+        entries[name] = {
+            "dtype": TENSOR_TYPES[array.dtype.name],
+            "shape": array.shape,
+            "data_offsets": (begin, end),
+        }
+    table = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
+    return table + b" " * (-len(table) % 8)
 
 
 class ModelFile:
@@ -72,8 +113,10 @@ class ModelFile:
 
     def read(self, name: str) -> NDArray[Any]:
         """Read one array; its values must be finite."""
-        array = np.array(self._handle.get_tensor(name))
-        if not np.isfinite(array).all():
+        array: NDArray[Any] = self._handle.get_tensor(name)
+        if not array.flags.writeable:
+            array = array.copy()
+        if not all_finite(array):
             self.refuse(f"{name} holds NaN or infinity")
         return array
 
@@ -115,6 +158,11 @@ def open_model(path: str | os.PathLike[str]) -> Iterator[ModelFile]:
             yield ModelFile(path, handle)
     except SafetensorError as error:
         _refuse(path, f"it is not a safetensors file, or it is damaged ({error})")
+
+
+def all_finite(array: NDArray[Any]) -> bool:
+    """Whether no value is NaN or infinite, found without an array of answers."""
+    return array.size == 0 or bool(np.isfinite(array.min()) and np.isfinite(array.max()))
 
 
 def _refuse(path: str | os.PathLike[str], reason: str) -> Never:

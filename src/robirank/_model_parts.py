@@ -8,12 +8,13 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank._model_file import ModelFile
+from robirank._model_file import ModelFile, all_finite
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a saved estimator consists of, beside ``n_features_in_``, its names and parameters.
+    """What a saved estimator consists of, beside its parameters.
 
     Attributes
     ----------
@@ -52,6 +53,11 @@ class Layout:
         Fitted arrays of labels (numbers or strings), and how many.
     required : tuple of str
         Attributes without which there is no model; the others are saved where they exist.
+    features : bool
+        Whether it scores features: it then has ``n_features_in_``, and perhaps their names.
+    ids : mapping from attribute to str
+        Outside ids (`robirank.data.ids.Ids`, or None), and the name of their number among the
+        lengths of the tensors.
     """
 
     home: str
@@ -59,6 +65,8 @@ class Layout:
     numbers: Mapping[str, type] = field(default_factory=dict)
     labels: Mapping[str, int] = field(default_factory=dict)
     required: tuple[str, ...] = ("coef_",)
+    features: bool = True
+    ids: Mapping[str, str] = field(default_factory=dict)
 
 
 # Parameters: JSON values and arrays are saved, anything else is noted and becomes the default.
@@ -139,8 +147,8 @@ def unpack_params(file: ModelFile, cls: Any) -> dict[str, Any]:
 
 def pack_tensors(model: Any, layout: Layout) -> dict[str, NDArray[Any]]:
     """Return the fitted arrays of a model, checked so that the file can be loaded again."""
-    lengths = {"features": int(model.n_features_in_)}
-    tensors = {}
+    lengths = {"features": int(model.n_features_in_)} if layout.features else {}
+    tensors: dict[str, NDArray[Any]] = {}
     for name, tensor in layout.tensors.items():
         if not hasattr(model, name):
             continue
@@ -148,9 +156,21 @@ def pack_tensors(model: Any, layout: Layout) -> dict[str, NDArray[Any]]:
         wanted = _mismatch(array.shape, tensor, lengths)
         if wanted:
             raise ValueError(f"{name} must have shape {wanted}; it has {_spell(array.shape)}")
-        if not np.isfinite(array).all():
+        if not all_finite(array):
             raise ValueError(f"{name} holds NaN or infinity; such a model cannot be saved")
         tensors[name] = array
+    return tensors | _pack_ids(model, layout, lengths)
+
+
+def _pack_ids(model: Any, layout: Layout, lengths: dict[str, int]) -> dict[str, NDArray[Any]]:
+    tensors: dict[str, NDArray[Any]] = {}
+    for name, length in layout.ids.items():
+        ids = getattr(model, name, None)
+        if ids is None:
+            continue
+        if len(ids) != lengths[length]:
+            raise ValueError(f"{name} must name {lengths[length]} {length}; it names {len(ids)}")
+        tensors |= ids.to_tensors(name)
     return tensors
 
 
@@ -176,23 +196,29 @@ def _spell(shape: Sequence[int | str]) -> str:
 
 def unpack_fitted(file: ModelFile, layout: Layout) -> dict[str, Any]:
     """Return the fitted attributes, each checked against the layout."""
-    width = file.header.get("n_features_in_")
-    if type(width) is not int or width < 1:
-        file.refuse(f"n_features_in_ must be a positive integer; it is {width!r}")
-    fitted: dict[str, Any] = {"n_features_in_": width}
-    fitted |= _unpack_tensors(file, layout, {"features": width})
+    fitted = _unpack_features(file) if layout.features else {}
+    lengths = {"features": fitted["n_features_in_"]} if layout.features else {}
+    fitted |= _unpack_tensors(file, layout, lengths)
+    fitted |= _unpack_ids(file, layout, lengths)
     fitted |= _unpack_numbers(file, layout)
     fitted |= _unpack_labels(file, layout)
     missing = [name for name in layout.required if name not in fitted]
     if missing:
         file.refuse(f"it has no {', '.join(missing)}")
-    return fitted | _unpack_names(file, width)
+    return fitted
+
+
+def _unpack_features(file: ModelFile) -> dict[str, Any]:
+    width = file.header.get("n_features_in_")
+    if type(width) is not int or width < 1:
+        file.refuse(f"n_features_in_ must be a positive integer; it is {width!r}")
+    return {"n_features_in_": width} | _unpack_names(file, width)
 
 
 def _unpack_tensors(file: ModelFile, layout: Layout, lengths: dict[str, int]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, (dtype, shape) in file.tensors.items():
-        if name.startswith("params."):
+        if name.startswith("params.") or name.split(".")[0] in layout.ids:
             continue
         tensor = layout.tensors.get(name)
         if tensor is None:
@@ -205,6 +231,27 @@ def _unpack_tensors(file: ModelFile, layout: Layout, lengths: dict[str, int]) ->
         array = file.read(name)
         found[name] = array.tolist() if tensor.is_list else array
     return found
+
+
+def _unpack_ids(file: ModelFile, layout: Layout, lengths: dict[str, int]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, length in layout.ids.items():
+        parts = {part: file.read(part) for part in file.tensors if part.startswith(f"{name}.")}
+        if not parts:
+            continue
+        ids = _ids_from(file, parts, name)
+        if len(ids) != lengths.get(length):
+            file.refuse(f"{name} must name {lengths.get(length)} {length}; it names {len(ids)}")
+        found[name] = ids
+    return found
+
+
+def _ids_from(file: ModelFile, parts: dict[str, NDArray[Any]], name: str) -> Any:
+    ids = import_module("robirank.data.ids").Ids
+    try:
+        return ids.from_tensors(parts, name)
+    except (ValueError, TypeError) as error:
+        file.refuse(str(error))
 
 
 def _unpack_numbers(file: ModelFile, layout: Layout) -> dict[str, Any]:
@@ -264,7 +311,17 @@ _LABEL_TYPES: dict[str, type] = {"str": str, "object": object, "bool": bool} | {
 # Names, and what users add.
 
 
-def names_to_save(model: Any, given: Sequence[str] | None) -> tuple[list[str] | None, bool]:
+def pack_features(model: Any, names: Sequence[str] | None) -> dict[str, Any]:
+    """Return what the header says of the features."""
+    to_save, in_fit = _names_to_save(model, names)
+    return {
+        "n_features_in_": int(model.n_features_in_),
+        "feature_names": to_save,
+        "feature_names_in_fit": in_fit,
+    }
+
+
+def _names_to_save(model: Any, given: Sequence[str] | None) -> tuple[list[str] | None, bool]:
     """Return the names to save, and whether they are those of the fit."""
     seen = getattr(model, "feature_names_in_", None)
     if given is None:

@@ -15,8 +15,9 @@ class FitProgress:
     ...     progress.update(1, loss=0.5)
     """
 
-    def __init__(self, show: bool, *, total: int, title: str) -> None:
+    def __init__(self, show: bool, *, total: int, title: str, remaining: bool = False) -> None:
         self._show = show
+        self._remaining = remaining
         self._total = total
         self._title = title
         self._bar: Any = None
@@ -25,7 +26,15 @@ class FitProgress:
     def __enter__(self) -> FitProgress:
         if self._show:
             from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+            from rich.progress import (
+                BarColumn,
+                Progress,
+                TextColumn,
+                TimeElapsedColumn,
+                TimeRemainingColumn,
+            )
+
+            left = [TextColumn("left"), TimeRemainingColumn()] if self._remaining else []
 
             self._bar = Progress(
                 TextColumn("{task.description}"),
@@ -33,16 +42,25 @@ class FitProgress:
                 TextColumn("iteration {task.completed}/{task.total}"),
                 TextColumn("{task.fields[status]}"),
                 TimeElapsedColumn(),
+                *left,
                 console=Console(stderr=True),
             )
             self._task = self._bar.add_task(self._title, total=self._total, status="")
             self._bar.start()
         return self
 
-    def update(self, iteration: int, **figures: float) -> None:
+    def resize(self, total: int) -> None:
+        """Change the number of iterations that are planned."""
+        if self._bar is not None:
+            self._bar.update(self._task, total=total)
+
+    def update(self, iteration: int, **figures: float | str) -> None:
         """Report where the fit stands, with a few figures by name."""
         if self._bar is not None:
-            status = "  ".join(f"{name} {value:.6g}" for name, value in figures.items())
+            status = "  ".join(
+                f"{name} {value if isinstance(value, str) else f'{value:.6g}'}"
+                for name, value in figures.items()
+            )
             self._bar.update(self._task, completed=iteration, status=status)
 
     def __exit__(

@@ -26,7 +26,7 @@ HessianName = Literal["exact", "majorant"]
 Gain = Literal["exp", "linear"] | Callable[[NDArray[np.float64]], ArrayLike]
 QueryWeight = Mapping[Any, float] | ArrayLike
 
-_RHO_CODES: dict[str, int] = {"log": 0, "identity": 1, "type2": 2}
+RHO_CODES: dict[str, int] = {"log": 0, "identity": 1, "type2": 2}
 _METHOD_CODES: dict[str, int] = {"auto": 0, "direct": 1, "grid": 2}
 _HESSIAN_CODES: dict[str | None, int] = {None: 0, "exact": 1, "majorant": 2}
 _METRICS = ("ndcg", "dcg")
@@ -120,7 +120,7 @@ class Lists:
         n_threads: int | None = None,
     ) -> ListwiseLoss:
         """Loss of every list for the given scores (one a row), with what else is wanted."""
-        check_choice("rho", rho, _RHO_CODES)
+        check_choice("rho", rho, RHO_CODES)
         check_choice("method", method, _METHOD_CODES)
         check_choice("hessian", hessian, _HESSIAN_CODES)
         by_query, slope, bend, t = _core.listwise(
@@ -129,7 +129,7 @@ class Lists:
             self.starts,
             self.relevant,
             self.weight,
-            _RHO_CODES[rho],
+            RHO_CODES[rho],
             _METHOD_CODES[method],
             _HESSIAN_CODES[hessian],
             gradient,
@@ -155,7 +155,7 @@ class Lists:
         n_threads: int | None = None,
     ) -> tuple[float, NDArray[np.float64]]:
         """Loss of the linear model s = X w and its gradient by w, in one pass over a dense X."""
-        check_choice("rho", rho, _RHO_CODES)
+        check_choice("rho", rho, RHO_CODES)
         check_choice("method", method, _METHOD_CODES)
         return _core.linear(
             X,
@@ -165,7 +165,7 @@ class Lists:
             self.relevant,
             self.weight,
             w,
-            _RHO_CODES[rho],
+            RHO_CODES[rho],
             _METHOD_CODES[method],
             thread_count(n_threads),
         )

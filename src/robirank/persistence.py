@@ -17,8 +17,8 @@ from robirank._model_file import ModelFileError, open_model, write_model
 from robirank._model_parts import (
     Layout,
     Tensor,
-    names_to_save,
     pack_extra,
+    pack_features,
     pack_labels,
     pack_params,
     pack_tensors,
@@ -54,7 +54,28 @@ _STUMPS = {
     "weights_": Tensor(("rankers",)),
 }
 _ROUNDS = {"validation_scores_": Tensor(("rounds",), is_list=True)}
+_FACTORS = {
+    "user_factors": Tensor(("users", "factors"), "F32"),
+    "item_factors": Tensor(("items", "factors"), "F32"),
+}
 _N_ROUNDS: dict[str, type] = {"n_iter_": int, "best_iter_": int}
+
+
+def _latent(
+    home: str,
+    numbers: Mapping[str, type] | None = None,
+    tensors: Mapping[str, Tensor] | None = None,
+) -> Layout:
+    """The layout of a model of factors, with what else it has learned."""
+    return Layout(
+        home,
+        _FACTORS | dict(tensors or {}),
+        numbers or {},
+        required=tuple(_FACTORS),
+        features=False,
+        ids={"user_ids_": "users", "item_ids_": "items"},
+    )
+
 
 #: Every class that can be saved. A new estimator becomes savable by a line here.
 LAYOUTS: dict[str, Layout] = {
@@ -123,6 +144,8 @@ LAYOUTS: dict[str, Layout] = {
         {"classes_": 2},
         required=("coef_", "intercept_", "classes_"),
     ),
+    "LatentRoBiRank": _latent("robirank.latent.model:LatentRoBiRank"),
+    "WARP": _latent("robirank.latent.warp:WARP"),
 }
 
 
@@ -140,7 +163,7 @@ def save_model(
 
     Parameters
     ----------
-    model : RoBiRank, RoBiRankCV, RankSVM or RobustClassifier
+    model : any estimator of this package
         Fitted. Parameters that are functions or other objects (a ``gain`` of your own, an
         estimator as ``init``) cannot be saved; the loaded model has their default, and a warning
         says so. What was learned is always saved whole.
@@ -173,18 +196,18 @@ def save_model(
     numbers = {
         n: kind(getattr(model, n)) for n, kind in layout.numbers.items() if hasattr(model, n)
     }
-    names, in_fit = names_to_save(model, feature_names)
     header = {
         "class": name,
         "params": params,
         "unsaved": unsaved,
-        "n_features_in_": int(model.n_features_in_),
         "numbers": numbers,
         "labels": {n: pack_labels(n, getattr(model, n)) for n in layout.labels},
-        "feature_names": names,
-        "feature_names_in_fit": in_fit,
         "extra": pack_extra(extra),
     }
+    if layout.features:
+        header |= pack_features(model, feature_names)
+    elif feature_names is not None:
+        raise ValueError(f"feature_names must be left out: a {name} knows no features")
     write_model(path, header, tensors)
 
 
@@ -197,7 +220,7 @@ def load_model(path: PathLike) -> Any:
 
     Returns
     -------
-    RoBiRank, RoBiRankCV, RankSVM or RobustClassifier
+    The estimator
         Fitted, and equal to the saved one in what it predicts, to the last bit.
 
     Raises

@@ -43,10 +43,8 @@ def robirank_task(part, block, position, steps, key, cell_items):
     uniform = (steps.negatives + 1) // 2
     for c, (begin, end) in enumerate(cells_of(len(block.V), cell_items)):
         n = end - begin
-        V, acc = block.V[begin:end], block.acc[begin:end]
-        table, inverse = proposal(
-            block.popularity[begin:end], uniform, steps.negatives - uniform
-        )
+        V, acc, decay = (a[begin:end] for a in (block.V, block.acc, block.decay))
+        table, inverse = proposal(block.popularity[begin:end], uniform, steps.negatives - uniform)
         scale = (n_items - 1) / (n - 1)
         for i, (x, y, r) in enumerate(records_of(part, block, position, begin, end)):
             drawn = _core.sgd_draws(key, c, i, steps.negatives, n).astype(int)
@@ -59,14 +57,15 @@ def robirank_task(part, block, position, steps, key, cell_items):
                 loss += part.slope[r] * scale * n * np.logaddexp2(0, others[0] - s)
             gain = pull**2 * (u @ u) / steps.factors
             step = steps.rate_v * pull / np.sqrt(acc[drawn] + gain + TINY)
-            gradient = steps.reg * u - pull.sum() * V[y]
+            gradient = part.decay[x] * u - pull.sum() * V[y]
             for k, j in enumerate(drawn):
                 gradient += pull[k] * V[j]
                 if not steps.literal:
                     V[j] -= step[k] * u
             if not steps.literal:
                 np.add.at(acc, drawn, gain)
-            descend(V[y], steps.reg * V[y] - pull.sum() * u, steps.rate_v, steps.factors, acc, y)
+            of_y = decay[y] * V[y] - pull.sum() * u
+            descend(V[y], of_y, steps.rate_v, steps.factors, acc, y)
             descend(part.U[x], gradient, steps.rate_u, steps.factors, part.acc, x)
             draws += steps.negatives
     return draws, loss
@@ -77,7 +76,7 @@ def warp_task(part, block, position, steps, key, cell_items):
     loss, draws = 0.0, 0
     max_trials = len(steps.weight_after) - 1
     for c, (begin, end) in enumerate(cells_of(len(block.V), cell_items)):
-        V, acc = block.V[begin:end], block.acc[begin:end]
+        V, acc, decay = (a[begin:end] for a in (block.V, block.acc, block.decay))
         records = list(records_of(part, block, position, begin, end))
         for i, (x, y, r) in enumerate(records):
             own = {place for user, place, _ in records if user == x}
@@ -94,10 +93,10 @@ def warp_task(part, block, position, steps, key, cell_items):
                 weight = steps.weight_after[trials]
                 weight *= 1.0 if part.weight is None else part.weight[r]
                 loss += weight * violation
-                gradient = steps.reg * u + weight * (V[j] - V[y])
+                gradient = part.decay[x] * u + weight * (V[j] - V[y])
                 rate, d = steps.rate_v, steps.factors
                 descend(V[j], weight * u, rate, d, acc, j)
-                descend(V[y], steps.reg * V[y] - weight * u, rate, d, acc, y)
+                descend(V[y], decay[y] * V[y] - weight * u, rate, d, acc, y)
                 descend(part.U[x], gradient, steps.rate_u, d, part.acc, x)
                 break
     return draws, loss

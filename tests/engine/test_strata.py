@@ -58,7 +58,8 @@ def test_tasks_have_keys_of_their_own():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "n_users", "n_items", "got"), [(8, 100, 100, 8), (8, 3, 100, 3), (8, 9, 7, 3), (8, 9, 1, 1)]
+    ("wanted", "n_users", "n_items", "got"),
+    [(8, 100, 100, 8), (8, 3, 100, 3), (8, 9, 7, 3), (8, 9, 1, 1)],
 )
 def test_parts_are_no_more_than_there_is_to_share(wanted, n_users, n_items, got):
     assert count_parts(wanted, n_users, n_items) == got

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from engine import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from engine import reference
 from robirank import _core
 from robirank.engine.strata import Plan
 from robirank.engine.tasks import (
@@ -24,16 +24,13 @@ from robirank.engine.tasks import (
 )
 from robirank.losses import RHOS, list_loss
 
-STEPS = Steps(
-    factors=5, negatives=6, rate_u=0.1, rate_v=0.05, reg=0.02, literal=False, cell_items=7
-)
+STEPS = Steps(factors=5, negatives=6, rate_u=0.1, rate_v=0.05, literal=False, cell_items=7)
 WARP = WarpSteps(
     factors=5,
     weight_after=np.array([0, 2.5, 2.0, 1.5, 1.0], np.float32),
     margin=1.0,
     rate_u=0.1,
     rate_v=0.05,
-    reg=0.02,
     cell_items=7,
 )
 
@@ -58,6 +55,7 @@ def make_task(seed, n_users=6, n_items=23, factors=5, weighted=False):
         weight=rng.uniform(0.5, 2.0, n).astype(np.float32) if weighted else None,
         U=make_rows(rng, n_users, factors),
         acc=rng.uniform(0, 1, n_users).astype(np.float32),
+        decay=rng.uniform(0, 0.1, n_users).astype(np.float32),
         slope=rng.uniform(0.01, 0.3, n).astype(np.float32),
     )
     plan = Plan(seed, 0, n_items, 2)
@@ -65,7 +63,9 @@ def make_task(seed, n_users=6, n_items=23, factors=5, weighted=False):
     size = n_items - first
     popularity = likes.sum(0).astype(np.float32)[plan.order[first:]]
     acc = rng.uniform(0, 1, size).astype(np.float32)
-    return part, Block(first, make_rows(rng, size, factors), acc, popularity), plan.position
+    decay = rng.uniform(0, 0.1, size).astype(np.float32)
+    block = Block(first, make_rows(rng, size, factors), acc, decay, popularity)
+    return part, block, plan.position
 
 
 def in_doubles(part, block, factors):
@@ -144,9 +144,9 @@ def test_a_task_touches_only_its_records():
     places = position[part.items] - block.first
     inside = (places >= 0) & (places < len(block.V))
     users = np.repeat(np.arange(len(part.users)), np.diff(part.indptr))[inside]
-    moved = (part.U != before_u).any(1)
+    moved = (before_u != part.U).any(1)
     assert_array_equal(np.flatnonzero(moved), np.unique(users))
-    assert (block.V != before_v).any(1)[places[inside]].all()
+    assert (before_v != block.V).any(1)[places[inside]].all()
 
 
 @pytest.mark.parametrize("literal", [False, True])
@@ -159,7 +159,7 @@ def test_on_average_a_step_follows_the_true_gradient(literal):
     rng = np.random.default_rng(0)
     u, V = rng.standard_normal(factors), rng.standard_normal((n_items, factors))
     y, sums, squares, n = 4, 0.0, 0.0, 4000
-    steps = Steps(factors, 4, eta * 1e6, eta * 1e6, reg, literal, cell_items=2)
+    steps = Steps(factors, 4, eta * 1e6, eta * 1e6, literal, cell_items=2)
     counts = rng.integers(1, 9, n_items).astype(np.float32)
     for epoch in range(n):
         plan = Plan(7, epoch, n_items, 2)
@@ -170,6 +170,7 @@ def test_on_average_a_step_follows_the_true_gradient(literal):
             weight=None,
             U=empty_rows(1, factors),
             acc=np.full(1, 1e12, np.float32),
+            decay=np.full(1, reg, np.float32),
             slope=np.array([slope], np.float32),
         )
         part.U[0, :factors] = u
@@ -178,7 +179,9 @@ def test_on_average_a_step_follows_the_true_gradient(literal):
         acc = np.full(n_items, 1e12, np.float32)
         before = np.concatenate([part.U, rows[plan.position]])
         for low, high in zip(plan.bounds[:-1], plan.bounds[1:], strict=True):
-            block = Block(int(low), rows[low:high], acc[low:high], counts[plan.order[low:high]])
+            own = slice(low, high)
+            decay = np.full(high - low, reg, np.float32)
+            block = Block(int(low), rows[own], acc[own], decay, counts[plan.order[own]])
             uv_task(part, block, plan.position, steps, epoch)
         after = np.concatenate([part.U, rows[plan.position]])
         gradient = (before - after)[:, :factors] / eta
@@ -208,7 +211,7 @@ def test_xi_step_gives_the_slope_at_the_exact_sum(rho, weighted):
     plan = Plan(0, 0, n_items, 3)
     V = make_rows(np.random.default_rng(1), n_items, 5)
     blocks = [
-        Block(int(low), V[low:high], np.zeros(high - low, np.float32), np.ones(high - low))
+        Block(int(low), V[low:high], *np.ones((3, high - low), np.float32))
         for low, high in zip(plan.bounds[:-1], plan.bounds[1:], strict=True)
     ]
     loss = xi_task(part, blocks, plan.position, slice(1, 4), rho)

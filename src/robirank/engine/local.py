@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from threadpoolctl import threadpool_limits
+from robirank._workers import Workers
 
 __all__ = ["LocalEngine"]
 
@@ -14,24 +13,18 @@ Answer = TypeVar("Answer")
 
 
 class LocalEngine:
-    """Run tasks that touch nothing in common, in any order, and give their answers in order."""
+    """Run tasks that touch nothing in common, in any order, and give their answers in order.
 
-    def __init__(self, n_threads: int) -> None:
-        self.n_threads = n_threads
+    Examples
+    --------
+    >>> with Workers(2) as workers:
+    ...     LocalEngine(workers).run(pow, [(2, 3), (3, 2)])
+    [8, 9]
+    """
 
-    def run(
-        self, task: Callable[..., Answer], arguments: Iterable[Sequence[object]]
-    ) -> list[Answer]:
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+
+    def run(self, task: Callable[..., Answer], arguments: Iterable[Sequence[Any]]) -> list[Answer]:
         """Call the task with each set of arguments."""
-        calls = list(arguments)
-        if self.n_threads == 1 or len(calls) < 2:
-            return [task(*call) for call in calls]
-        with ThreadPoolExecutor(min(self.n_threads, len(calls))) as pool:
-            return list(pool.map(lambda call: task(*call), calls))
-
-    def limits(self) -> threadpool_limits:
-        """Hold matrix products to one thread each: the tasks are what runs side by side.
-
-        The bits of a product may depend on its number of threads, so this also keeps them.
-        """
-        return threadpool_limits(limits=1, user_api="blas")
+        return self._workers.map(lambda call: task(*call), arguments)

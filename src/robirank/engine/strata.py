@@ -78,9 +78,7 @@ class Plan:
     @cached_property
     def order(self) -> NDArray[np.int32]:
         """The item at each place of the epoch's order."""
-        return (
-            _stream(self.seed, _ITEMS, self.epoch).permutation(self.n_items).astype(np.int32)
-        )
+        return _stream(self.seed, _ITEMS, self.epoch).permutation(self.n_items).astype(np.int32)
 
     @cached_property
     def position(self) -> NDArray[np.int32]:

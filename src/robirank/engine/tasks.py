@@ -48,8 +48,9 @@ class Part:
         The users of the part.
     indptr, items, weight
         Their records in CSR form; no weight: all 1.
-    U, acc : arrays of shapes (n, width) and (n,)
-        Their rows of U, padded with zeros, and Adagrad's sums.
+    U, acc, decay : arrays of shapes (n, width), (n,) and (n,)
+        Their rows of U, padded with zeros, Adagrad's sums, and what each record of a row pays of
+        the row's penalty.
     slope : array of shape (n_records,)
         weight · ρ'(t) of each record.
     """
@@ -60,6 +61,7 @@ class Part:
     weight: Floats | None
     U: Floats
     acc: Floats
+    decay: Floats
     slope: Floats
 
 
@@ -70,6 +72,7 @@ class Block:
     first: int
     V: Floats
     acc: Floats
+    decay: Floats
     popularity: Floats
 
 
@@ -81,7 +84,6 @@ class Steps:
     negatives: int
     rate_u: float
     rate_v: float
-    reg: float
     literal: bool
     cell_items: int
 
@@ -95,7 +97,6 @@ class WarpSteps:
     margin: float
     rate_u: float
     rate_v: float
-    reg: float
     cell_items: int
 
 
@@ -150,8 +151,10 @@ def uv_task(
             part.indptr,
             part.items,
             part.slope,
+            part.decay,
             block.V,
             block.acc,
+            block.decay,
             position,
             block.first,
             block.popularity,
@@ -160,7 +163,6 @@ def uv_task(
             steps.negatives,
             steps.rate_u,
             steps.rate_v,
-            steps.reg,
             steps.literal,
             key,
         )
@@ -178,8 +180,10 @@ def warp_task(
             part.indptr,
             part.items,
             part.weight,
+            part.decay,
             block.V,
             block.acc,
+            block.decay,
             position,
             block.first,
             steps.weight_after,
@@ -188,12 +192,9 @@ def warp_task(
             steps.margin,
             steps.rate_u,
             steps.rate_v,
-            steps.reg,
             key,
         )
     )
-
-
 
 
 # ------------------------------------------------------------------------------ the ξ-step

@@ -1,1 +1,1 @@
-"""Rankers over ids: one model class, its solvers, WARP, retrieval, fold-in."""
+"""Rankers over ids: users and items as points whose inner product is the score."""

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from robirank._checks import check_count, check_positive
 from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank.ltr._forest import ForestRanker
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr._lightgbm import import_lightgbm, read_forest, settled_order, tree_params
-from robirank.ltr.base import check_count, check_labels, check_positive
+from robirank.ltr.base import check_labels
 
 
 class BoostedRanker(ForestRanker):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from robirank.ltr.base import check_count
+from robirank._checks import check_count
 from robirank.metrics import ndcg
 
 

@@ -13,10 +13,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from robirank import _core
+from robirank._checks import check_count
 from robirank._queries import Queries
 from robirank._threads import thread_count
 from robirank.listwise import check_choice
-from robirank.ltr.base import check_count
 from robirank.metrics import Convention
 from robirank.metrics._conventions import discounts, gains, resolve_convention
 

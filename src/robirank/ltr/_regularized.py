@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
-from robirank.ltr.base import LinearRanker, check_count, check_labels, check_positive
+from robirank.ltr.base import LinearRanker, check_labels
 
 __all__ = ["RegularizedRanker", "TrainingLists"]
 

@@ -10,10 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from robirank._checks import check_count
 from robirank._progress import FitProgress
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr._measure import Columns, ListMeasure, MeasureName
-from robirank.ltr.base import LinearRanker, check_count, check_labels
+from robirank.ltr.base import LinearRanker, check_labels
 
 __all__ = ["AdaRank"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -169,18 +168,6 @@ class LinearRanker(Ranker):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-
-
-def check_positive(name: str, value: Any) -> None:
-    """Raise an error unless the parameter is a finite number above 0."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < np.inf:
-        raise ValueError(f"{name} must be a positive number; got {value!r}")
-
-
-def check_count(name: str, value: Any) -> None:
-    """Raise an error unless the parameter is an integer of at least 1."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be a positive integer; got {value!r}")
 
 
 def check_labels(y: NDArray[Any]) -> None:

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from robirank._checks import check_count
 from robirank._progress import FitProgress
 from robirank.ltr._held_out import HeldOut
 from robirank.ltr._measure import Columns, ListMeasure, MeasureName
-from robirank.ltr.base import LinearRanker, check_count, check_labels
+from robirank.ltr.base import LinearRanker, check_labels
 
 __all__ = ["CoordinateAscent"]
 

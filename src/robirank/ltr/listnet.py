@@ -6,10 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
+from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
-from robirank.ltr.base import LinearRanker, check_count, check_labels, check_positive
+from robirank.ltr.base import LinearRanker, check_labels
 
 __all__ = ["ListNet"]
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from robirank._checks import check_count
 from robirank._progress import FitProgress
 from robirank.listwise import check_choice, relevance_weights
 from robirank.ltr._bundle import Bundle
 from robirank.ltr._regularized import RegularizedRanker, TrainingLists
-from robirank.ltr.base import check_count
 
 __all__ = ["LSRank"]
 

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from robirank._checks import check_count
 from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank.ltr._boosting import check_tree_size
 from robirank.ltr._forest import Forest, ForestRanker, join_forests
 from robirank.ltr._lightgbm import import_lightgbm, read_forest, settled_order, tree_params
-from robirank.ltr.base import check_count, check_labels
+from robirank.ltr.base import check_labels
 
 __all__ = ["RandomForests"]
 

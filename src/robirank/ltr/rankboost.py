@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
+from robirank._checks import check_count
 from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank._threads import thread_count
 from robirank.listwise import check_choice
 from robirank.ltr._held_out import BestSoFar, HeldOut
-from robirank.ltr.base import Ranker, check_count, check_labels
+from robirank.ltr.base import Ranker, check_labels
 
 __all__ = ["RankBoost"]
 

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
+from robirank._checks import check_count, check_positive
 from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank.ltr._held_out import BestSoFar, HeldOut
-from robirank.ltr.base import Ranker, check_count, check_labels, check_positive
+from robirank.ltr.base import Ranker, check_labels
 
 __all__ = ["RankNet"]
 

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
+from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
 from robirank._threads import thread_count
-from robirank.ltr.base import LinearRanker, check_count, check_labels, check_positive
+from robirank.ltr.base import LinearRanker, check_labels
 
 __all__ = ["RankSVM"]
 

@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
 from robirank.listwise import Gain, Lists, Metric, QueryWeight, check_choice
 from robirank.losses import RHOS, RhoName
-from robirank.ltr.base import LinearRanker, check_count, check_positive
+from robirank.ltr.base import LinearRanker
 
 __all__ = ["RoBiRank"]
 

@@ -1,0 +1,308 @@
+// The N best items of each user, exactly, without a matrix of scores.
+//
+// Users go in blocks, one a thread; items pass by, a few at a time, and meet each user of the block
+// while they are in the first cache. Each user keeps the best so far in a buffer of about 2N; when
+// it is full it is cut back to N, and the worst of those is the threshold that the following scores
+// are compared with.
+#include <nanobind/stl/optional.h>
+
+#include <algorithm>
+#include <cfloat>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "arrays.h"
+#include "bindings.h"
+#include "kernels.h"
+#include "topk_kernel.h"
+
+namespace nb = nanobind;
+using namespace robirank;
+
+namespace {
+
+const TopkKernel& chosen_topk() {
+#ifdef ROBIRANK_X86
+  const std::string name = chosen_kernels().name;
+  if (name == "avx512") return avx512::topk;
+  if (name == "avx2") return avx2::topk;
+#endif
+  return baseline::topk;
+}
+
+struct Entry {
+  float score;
+  int32_t item;
+};
+
+bool before(const Entry& a, const Entry& b) {
+  return a.score != b.score ? a.score > b.score : a.item < b.item;
+}
+
+// Items that a user must not get: a sorted row of a CSR matrix.
+struct Excluded {
+  const int32_t *begin, *end;
+  bool has(int32_t item) const { return std::binary_search(begin, end, item); }
+};
+
+// The best so far of each user of a block.
+class Best {
+ public:
+  Best(int64_t users, int64_t padded, int64_t wanted, int64_t items)
+      : wanted_(wanted),
+        room_(capacity(wanted, items)),
+        entries_(allocate<Entry>(users * room_)),
+        count_(users, 0),
+        threshold_(padded, std::numeric_limits<float>::infinity()) {
+    std::fill_n(threshold_.begin(), users, -std::numeric_limits<float>::infinity());
+  }
+
+  static int64_t capacity(int64_t wanted, int64_t items) {
+    return std::min(std::max<int64_t>(2 * wanted, 64), std::max<int64_t>(items, 1));
+  }
+
+  const float* threshold(int64_t user) const { return threshold_.data() + user; }
+
+  void add(int64_t user, Entry entry, const Excluded& excluded) {
+    if (!(entry.score > threshold_[user]) || excluded.has(entry.item)) return;
+    Entry* own = entries_.get() + user * room_;
+    if (count_[user] == room_) {  // only where there is more to come than room
+      std::nth_element(own, own + wanted_ - 1, own + room_, before);
+      threshold_[user] = own[wanted_ - 1].score;
+      count_[user] = wanted_;
+    }
+    own[count_[user]++] = entry;
+  }
+
+  // Writes the best, in order, and fills up with item −1.
+  void finish(int64_t user, int32_t* items, float* scores) {
+    Entry* own = entries_.get() + user * room_;
+    const int64_t found = std::min(count_[user], wanted_);
+    std::partial_sort(own, own + found, own + count_[user], before);
+    for (int64_t i = 0; i < wanted_; ++i) {
+      items[i] = i < found ? own[i].item : -1;
+      scores[i] = i < found ? own[i].score : -FLT_MAX;
+    }
+  }
+
+ private:
+  int64_t wanted_, room_;
+  std::unique_ptr<Entry[]> entries_;
+  std::vector<int64_t> count_;
+  std::vector<float> threshold_;
+};
+
+struct Question {
+  const float* users;  // factors, and which rows of them are asked for
+  const int32_t* user_rows;
+  const float* items;
+  const int32_t* item_rows;  // in rising order, or null for all
+  const float* item_scale;   // or null
+  int64_t n_users, n_items, d;
+  const int64_t* starts;  // excluded[starts[q]:starts[q + 1]] of question q, or null
+  const int32_t* excluded;
+  int64_t wanted;
+
+  Excluded exclusions(int64_t user) const {
+    if (!starts) return {nullptr, nullptr};
+    return {excluded + starts[user], excluded + starts[user + 1]};
+  }
+};
+
+// A block's factors stay in the second cache while the items pass by; its buffers are bounded.
+constexpr int64_t kUserBytes = 1 << 17, kBufferBytes = 1 << 24;
+
+int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+// How the work is cut up; the answer does not depend on it.
+struct Plan {
+  int64_t block_users, n_blocks, split_items, n_splits;
+
+  Plan(const Question& ask, const TopkKernel& kernel, int threads) {
+    const int64_t row = std::max<int64_t>(ask.d, 1) * static_cast<int64_t>(sizeof(float));
+    const int64_t buffer = Best::capacity(ask.wanted, ask.n_items) * sizeof(Entry);
+    const int64_t most = std::max<int64_t>(1, std::min(kUserBytes / row, kBufferBytes / buffer));
+    const int64_t rounds = (ask.n_users + most * threads - 1) / (most * threads);
+    block_users = std::max<int64_t>(
+        1, (ask.n_users + rounds * threads - 1) / std::max<int64_t>(1, rounds * threads));
+    block_users = round_up(block_users, kernel.users);
+    n_blocks = (ask.n_users + block_users - 1) / block_users;
+    n_splits = n_blocks > 0 ? std::max<int64_t>(1, threads / n_blocks) : 1;
+    split_items = round_up((ask.n_items + n_splits - 1) / n_splits, kernel.items);
+  }
+};
+
+// The best of items begin:end for users first:first + n.
+class Block {
+ public:
+  Block(const Question& ask, const TopkKernel& kernel, const Plan& plan)
+      : ask_(ask),
+        kernel_(kernel),
+        users_(allocate<float>(plan.block_users * ask.d)),
+        items_(allocate<float>(kernel.items * ask.d)) {}
+
+  void run(int64_t first, int64_t n, int64_t begin, int64_t end, int32_t* ids, float* scores) {
+    Best best(n, round_up(n, kernel_.users), ask_.wanted, end - begin);
+    kernel_.pack(ask_.users, ask_.user_rows + first, nullptr, n, ask_.d, kernel_.users,
+                 users_.get());
+    for (int64_t at = begin; at < end; at += kernel_.items) {
+      const int64_t count = std::min<int64_t>(kernel_.items, end - at);
+      pack_items(at, count);
+      for (int64_t i = 0; i < n; i += kernel_.users) score(first, i, n, at, count, best);
+    }
+    for (int64_t i = 0; i < n; ++i) best.finish(i, ids + i * ask_.wanted, scores + i * ask_.wanted);
+  }
+
+ private:
+  void pack_items(int64_t at, int64_t count) {
+    if (ask_.item_rows)
+      kernel_.pack(ask_.items, ask_.item_rows + at, ask_.item_scale, count, ask_.d, kernel_.items,
+                   items_.get());
+    else
+      kernel_.pack(ask_.items + at * ask_.d, nullptr,
+                   ask_.item_scale ? ask_.item_scale + at : nullptr, count, ask_.d, kernel_.items,
+                   items_.get());
+  }
+
+  void score(int64_t first, int64_t user, int64_t n, int64_t at, int64_t count, Best& best) {
+    const auto scores = n - user == 1 ? kernel_.row : kernel_.tile;
+    if (!scores(users_.get() + user * ask_.d, items_.get(), ask_.d, best.threshold(user), &hits_))
+      return;
+    const uint64_t real = count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
+    for (int64_t i = user; i < std::min(n, user + kernel_.users); ++i)
+      for (uint64_t left = hits_.mask[i - user] & real; left; left &= left - 1) {
+        const int j = __builtin_ctzll(left);
+        const int32_t item = ask_.item_rows ? ask_.item_rows[at + j] : static_cast<int32_t>(at + j);
+        best.add(i, {hits_.scores[i - user][j], item}, ask_.exclusions(first + i));
+      }
+  }
+
+  const Question& ask_;
+  const TopkKernel& kernel_;
+  std::unique_ptr<float[]> users_, items_;
+  TileHits hits_;
+};
+
+// Joins the answers of several ranges of items for one user.
+void merge(const int32_t* ids, const float* scores, int64_t splits, int64_t stride, int64_t wanted,
+           int32_t* out_ids, float* out_scores) {
+  std::vector<Entry> entries;
+  for (int64_t s = 0; s < splits; ++s)
+    for (int64_t i = 0; i < wanted && ids[s * stride + i] >= 0; ++i)
+      entries.push_back({scores[s * stride + i], ids[s * stride + i]});
+  std::sort(entries.begin(), entries.end(), before);
+  for (int64_t i = 0; i < wanted; ++i) {
+    const bool found = i < static_cast<int64_t>(entries.size());
+    out_ids[i] = found ? entries[i].item : -1;
+    out_scores[i] = found ? entries[i].score : -FLT_MAX;
+  }
+}
+
+void answer(const Question& ask, int n_threads, int32_t* ids, float* scores) {
+  const TopkKernel& kernel = chosen_topk();
+  // Items are packed once a block of users (of 512 where d = 64), then multiplied with each user.
+  const double users = ask.n_users, blocks = 1.0 + users / 512.0;
+  const double work = ask.n_items * (0.3 * blocks * ask.d + 0.03 * users * (ask.d + 8.0));
+  const int threads = thread_count(n_threads, std::numeric_limits<int32_t>::max(), work);
+  const Plan plan(ask, kernel, threads);
+  const int64_t splits = plan.n_splits, stride = ask.n_users * ask.wanted;
+  std::vector<int32_t> split_ids(splits > 1 ? splits * stride : 0);
+  std::vector<float> split_scores(split_ids.size());
+  int32_t* to_ids = splits > 1 ? split_ids.data() : ids;
+  float* to_scores = splits > 1 ? split_scores.data() : scores;
+#pragma omp parallel num_threads(threads)
+  {
+    Block block(ask, kernel, plan);
+#pragma omp for schedule(dynamic, 1) collapse(2)
+    for (int64_t b = 0; b < plan.n_blocks; ++b)
+      for (int64_t s = 0; s < splits; ++s) {
+        const int64_t first = b * plan.block_users;
+        const int64_t n = std::min(plan.block_users, ask.n_users - first);
+        const int64_t begin = std::min(s * plan.split_items, ask.n_items);
+        const int64_t end = std::min(begin + plan.split_items, ask.n_items);
+        const int64_t at = s * stride + first * ask.wanted;
+        block.run(first, n, begin, end, to_ids + at, to_scores + at);
+      }
+  }
+  for (int64_t q = 0; splits > 1 && q < ask.n_users; ++q) {
+    const int64_t at = q * ask.wanted;
+    merge(to_ids + at, to_scores + at, splits, stride, ask.wanted, ids + at, scores + at);
+  }
+}
+
+void check_rows(const Vector<int32_t>& rows, int64_t limit, bool rising, const char* name) {
+  for (size_t i = 0; i < rows.shape(0); ++i)
+    if (rows.data()[i] < 0 || rows.data()[i] >= limit ||
+        (rising && i > 0 && rows.data()[i] <= rows.data()[i - 1]))
+      throw std::invalid_argument(std::string(name) + " must be rows" +
+                                  (rising ? " that rise" : ""));
+}
+
+void check_exclusions(const Vector<int64_t>& starts, const Vector<int32_t>& excluded,
+                      int64_t n_users) {
+  const int64_t* at = starts.data();
+  if (static_cast<int64_t>(starts.shape(0)) != n_users + 1 || at[0] != 0 ||
+      at[n_users] != static_cast<int64_t>(excluded.shape(0)))
+    throw std::invalid_argument("starts must fit user_rows and excluded");
+  for (int64_t q = 0; q < n_users; ++q)
+    if (at[q] > at[q + 1]) throw std::invalid_argument("starts must not fall");
+  for (int64_t q = 0; q < n_users; ++q)
+    for (int64_t i = at[q] + 1; i < at[q + 1]; ++i)
+      if (excluded.data()[i] < excluded.data()[i - 1])
+        throw std::invalid_argument("excluded must be sorted for each user");
+}
+
+template <class T>
+using Table = nb::ndarray<nb::numpy, T, nb::ndim<2>>;
+
+template <class T>
+Table<T> hand_over_table(std::unique_ptr<T[]> memory, size_t rows, size_t columns) {
+  T* data = memory.release();
+  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  return Table<T>(data, {rows, columns}, owner);
+}
+
+nb::tuple topk(Matrix<float> users, Vector<int32_t> user_rows, Matrix<float> items,
+               std::optional<Vector<int32_t>> item_rows, std::optional<Vector<float>> item_scale,
+               std::optional<Vector<int64_t>> starts, std::optional<Vector<int32_t>> excluded,
+               int64_t wanted, int n_threads) {
+  const int64_t n_users = user_rows.shape(0), n_rows = items.shape(0);
+  if (users.shape(1) != items.shape(1) || n_rows > std::numeric_limits<int32_t>::max() ||
+      wanted < 1 || starts.has_value() != excluded.has_value() ||
+      (item_scale && static_cast<int64_t>(item_scale->shape(0)) != n_rows))
+    throw std::invalid_argument("users, items, item_scale, starts and excluded must fit together");
+  check_rows(user_rows, users.shape(0), false, "user_rows");
+  if (item_rows) check_rows(*item_rows, n_rows, true, "item_rows");
+  if (starts) check_exclusions(*starts, *excluded, n_users);
+  const Question ask = {users.data(),
+                        user_rows.data(),
+                        items.data(),
+                        item_rows ? item_rows->data() : nullptr,
+                        item_scale ? item_scale->data() : nullptr,
+                        n_users,
+                        item_rows ? static_cast<int64_t>(item_rows->shape(0)) : n_rows,
+                        static_cast<int64_t>(items.shape(1)),
+                        starts ? starts->data() : nullptr,
+                        starts ? excluded->data() : nullptr,
+                        wanted};
+  auto ids = allocate<int32_t>(n_users * wanted);
+  auto scores = allocate<float>(n_users * wanted);
+  {
+    nb::gil_scoped_release released;
+    answer(ask, n_threads, ids.get(), scores.get());
+  }
+  return nb::make_tuple(hand_over_table(std::move(ids), n_users, wanted),
+                        hand_over_table(std::move(scores), n_users, wanted));
+}
+
+}  // namespace
+
+void bind_topk(nb::module_& m) {
+  m.def("topk", &topk, nb::arg("users"), nb::arg("user_rows"), nb::arg("items"),
+        nb::arg("item_rows").none(), nb::arg("item_scale").none(), nb::arg("starts").none(),
+        nb::arg("excluded").none(), nb::arg("wanted"), nb::arg("n_threads"));
+}

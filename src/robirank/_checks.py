@@ -1,0 +1,20 @@
+"""Checks of parameters at the door."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Raise an error unless the parameter is a finite number above 0."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < np.inf:
+        raise ValueError(f"{name} must be a positive number; got {value!r}")
+
+
+def check_count(name: str, value: Any) -> None:
+    """Raise an error unless the parameter is an integer of at least 1."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be a positive integer; got {value!r}")

@@ -1,0 +1,63 @@
+"""Threads that share blocks of work whose matrix products run on one thread each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from robirank._threads import thread_count
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+
+class Workers:
+    """A pool of threads; inside it the matrix products of NumPy use one thread each.
+
+    A product that is split by BLAS over its own threads may add up in another order for another
+    number of them. Here the work is cut into blocks that do not depend on the number of threads,
+    so neither does any bit of the answer.
+
+    Parameters
+    ----------
+    n_threads : int, optional
+        Default: every core this process may use.
+
+    Examples
+    --------
+    >>> with Workers(2) as workers:
+    ...     workers.map(lambda x: x * x, [1, 2, 3])
+    [1, 4, 9]
+    """
+
+    def __init__(self, n_threads: int | None = None) -> None:
+        self.n_threads = thread_count(n_threads)
+        self._pool: ThreadPoolExecutor | None = None
+        self._limits: Any = None
+
+    def __enter__(self) -> Self:
+        from threadpoolctl import threadpool_limits
+
+        self._limits = threadpool_limits(limits=1, user_api="blas")
+        if self.n_threads > 1:
+            self._pool = ThreadPoolExecutor(self.n_threads)
+        return self
+
+    def map(self, work: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> list[_Result]:
+        """Do the work for every task; results are in the order of the tasks."""
+        if self._pool is None:
+            return [work(task) for task in tasks]
+        return list(self._pool.map(work, tasks))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+        self._limits.restore_original_limits()

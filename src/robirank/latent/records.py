@@ -1,0 +1,129 @@
+"""The door of the latent models: who interacted with what, as the solvers want it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Weighting = Literal["binary", "log", "count"]
+
+
+@dataclass(frozen=True)
+class Records:
+    """The observed pairs (x, y), user after user.
+
+    Attributes
+    ----------
+    indptr : ndarray of int64, shape (n_users + 1,)
+        User x owns the records ``indptr[x]:indptr[x + 1]``.
+    items : ndarray of int32
+        The item of each record, rising within a user.
+    weight : ndarray of float32, or None
+        v(W_xy) of each record; None where all are one.
+    n_items : int
+        Size of the catalogue; items without a record count.
+    """
+
+    indptr: NDArray[np.int64]
+    items: NDArray[np.int32]
+    weight: NDArray[np.float32] | None
+    n_items: int
+
+    @property
+    def n_users(self) -> int:
+        """The number of users, those without a record included."""
+        return len(self.indptr) - 1
+
+    @property
+    def n_records(self) -> int:
+        """The number of observed pairs."""
+        return len(self.items)
+
+    def user_counts(self) -> NDArray[np.int64]:
+        """How many records each user has."""
+        return np.diff(self.indptr)
+
+    def item_counts(self) -> NDArray[np.int64]:
+        """How many records each item has."""
+        return np.bincount(self.items, minlength=self.n_items)
+
+    def of_users(self, users: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places of the records of some users, and where each user's begin among them."""
+        begin = self.indptr[users]
+        counts = self.indptr[users + 1] - begin
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return np.repeat(begin - starts[:-1], counts) + np.arange(starts[-1]), starts
+
+    def part(self, first_user: int, n_items: int) -> Records:
+        """The records of the users from one on, among the first items only."""
+        begin = int(self.indptr[first_user])
+        kept = self.items[begin:] < n_items
+        ends = np.concatenate([[0], np.cumsum(kept)])[self.indptr[first_user:] - begin]
+        return Records(
+            ends.astype(np.int64),
+            self.items[begin:][kept],
+            None if self.weight is None else self.weight[begin:][kept],
+            n_items,
+        )
+
+    def weights_of(self, where: Any) -> NDArray[np.float64]:
+        """The weights of some records."""
+        if self.weight is None:
+            return np.ones(len(self.items[where]))
+        return self.weight[where].astype(np.float64)
+
+
+def as_records(user_items: Any, weighting: Weighting = "binary") -> Records:
+    """Read a table of interactions: a sparse users × items matrix, or `Interactions`.
+
+    Stored zeros are no interactions; entries stored twice are added up. Counts become weights as
+    ``weighting`` says: "binary" ignores them as the paper does, "log" takes log2(1 + count),
+    "count" takes them as they are.
+    """
+    matrix = _as_csr(user_items)
+    indptr, items, counts = _clean(matrix)
+    weight = None
+    if weighting == "log":
+        weight = np.log2(1.0 + counts).astype(np.float32)
+    elif weighting == "count":
+        weight = counts.astype(np.float32)
+    elif weighting != "binary":
+        raise ValueError(f'weighting must be "binary", "log" or "count"; got {weighting!r}')
+    return Records(indptr, items, weight, matrix.shape[1])
+
+
+def _as_csr(user_items: Any) -> Any:
+    from scipy import sparse
+
+    matrix: Any = getattr(user_items, "matrix", user_items)
+    known: bool = sparse.issparse(matrix)
+    if not known:
+        raise TypeError(
+            "user_items must be a sparse users × items matrix (scipy.sparse.csr_matrix) or "
+            f"Interactions; got {type(user_items).__name__}"
+        )
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"user_items must have users and items; its shape is {matrix.shape}")
+    if matrix.shape[1] > np.iinfo(np.int32).max:
+        raise ValueError(f"user_items has {matrix.shape[1]} items; at most 2^31 - 1 can be held")
+    return matrix.tocsr()
+
+
+def _clean(matrix: Any) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]:
+    """Sorted items without duplicates and zeros; the caller's matrix is left as it is."""
+    counts = matrix.data
+    if not np.isfinite(counts).all() or (counts < 0).any():
+        bad = counts[~np.isfinite(counts) | (counts < 0)][0]
+        raise ValueError(f"user_items holds {bad}; counts must be finite and not negative")
+    if not matrix.has_canonical_format or not counts.all():
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    return (
+        np.ascontiguousarray(matrix.indptr, np.int64),
+        np.ascontiguousarray(matrix.indices, np.int32),
+        matrix.data,
+    )

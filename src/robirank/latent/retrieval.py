@@ -1,0 +1,123 @@
+"""The best items of each user: exact, in blocks, without a matrix of scores."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from robirank import _core
+from robirank._threads import thread_count
+
+__all__ = ["NOTHING", "Factors", "Liked", "inverse_norms", "rows_of", "top_rows"]
+
+Factors = NDArray[np.float32]
+
+#: The score beside item −1, where a user has fewer items left than were asked for.
+NOTHING = float(np.finfo(np.float32).min)
+
+
+class Liked(NamedTuple):
+    """The items of each of some users: those of user q are ``items[starts[q]:starts[q + 1]]``."""
+
+    starts: NDArray[np.int64]
+    items: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, user_items: Any, n_users: int, n_items: int) -> Liked:
+        """Read them from a CSR matrix or `Interactions`; every stored entry counts, zeros too."""
+        matrix: Any = getattr(user_items, "matrix", user_items)
+        if getattr(matrix, "format", "") != "csr":
+            raise ValueError(
+                "user_items must be a CSR matrix or Interactions, one row for each user asked for; "
+                f"got {type(user_items).__name__}"
+            )
+        if matrix.shape != (n_users, n_items):
+            raise ValueError(
+                f"user_items must have one row for each of the {n_users} users asked for and one "
+                f"column for each of the {n_items} items; its shape is {matrix.shape}"
+            )
+        if not matrix.has_sorted_indices:
+            matrix = matrix.sorted_indices()
+        return cls(
+            matrix.indptr.astype(np.int64, copy=False),
+            matrix.indices[: matrix.indptr[-1]].astype(np.int32, copy=False),
+        )
+
+
+def top_rows(
+    queries: Factors,
+    asked: NDArray[np.int32],
+    factors: Factors,
+    n_best: int,
+    *,
+    rows: NDArray[np.int32] | None = None,
+    scale: NDArray[np.float32] | None = None,
+    liked: Liked | None = None,
+    n_threads: int | None = None,
+) -> tuple[NDArray[np.int32], Factors]:
+    r"""Find the rows of ``factors`` with the largest inner products with each query.
+
+    Scores are made in tiles that stay in the processor's registers. A tile is compared with the
+    n-th best score that its users have so far, and nearly always dropped; what is above goes to
+    a buffer of about 2n entries a user. Memory beside the answer is a few megabytes a thread.
+
+    A score is summed over the factors in order and in float32, so neither the number of threads
+    nor the other queries of a call change its bits. Of equal scores the lower row wins.
+
+    Parameters
+    ----------
+    queries : float32 array of shape (n, d)
+    asked : int32 array
+        Rows of ``queries`` to answer.
+    factors : float32 array of shape (m, d)
+    n_best : int
+    rows : int32 array, optional
+        Choose among these rows of ``factors`` only; in rising order.
+    scale : float32 array of shape (m,), optional
+        Multiply each row of ``factors`` first.
+    liked : Liked, optional
+        Rows that each query must not get.
+    n_threads : int, optional
+
+    Returns
+    -------
+    rows : int32 array of shape (len(asked), n_best)
+        Best first; −1 where nothing is left.
+    scores : float32 array of the same shape
+        `NOTHING` where nothing is left.
+
+    Examples
+    --------
+    >>> factors = np.array([[1, 0], [0, 1], [1, 1]], dtype=np.float32)
+    >>> asked = np.array([1], dtype=np.int32)
+    >>> rows, scores = top_rows(factors, asked, factors, 2)
+    >>> rows.tolist(), scores.tolist()
+    ([[1, 2]], [[1.0, 1.0]])
+    """
+    starts, excluded = (None, None) if liked is None else liked
+    return _core.topk(
+        queries, asked, factors, rows, scale, starts, excluded, n_best, thread_count(n_threads)
+    )
+
+
+def inverse_norms(factors: Factors) -> NDArray[np.float32]:
+    """1 / |row| of each row; 0 for a row of zeros, which is then similar to nothing."""
+    norms = np.sqrt(np.einsum("ij,ij->i", factors, factors))
+    return np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+
+
+def rows_of(name: str, ids: ArrayLike, count: int, kind: str) -> NDArray[np.int32]:
+    """Check an array of row numbers, such as item ids, at the door."""
+    rows: NDArray[Any] = np.asarray(ids)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+        raise IndexError(
+            f"{name} must be a list of integers; got {rows.dtype} of shape {rows.shape}"
+        )
+    wrong = np.flatnonzero((rows < 0) | (rows >= count)) if rows.size else rows
+    if wrong.size:
+        raise IndexError(
+            f"{name} must be {kind} of the model, 0 to {count - 1}; got {rows[wrong[0]]}"
+        )
+    return np.ascontiguousarray(rows, dtype=np.int32)

@@ -1,0 +1,322 @@
+"""The training loop that all latent models share: what makes a long fit bearable.
+
+Progress, callbacks, validation with the best model kept, checkpoints with exact resume, a time
+limit, Ctrl-C, and an early end with advice where training diverges.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FrameType, TracebackType
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robirank._checks import check_count, check_positive
+from robirank._progress import FitProgress
+from robirank.latent.checkpoint import Checkpoint
+from robirank.latent.evaluate import MEASURES, evaluate
+from robirank.latent.products import Floats
+
+__all__ = ["DivergenceError", "EpochReport", "Solver", "Training"]
+
+_GROWN = 1.5  # a loss so many times the first epoch's means divergence
+
+
+class DivergenceError(RuntimeError):
+    """Training went astray; the message says what to change. The model keeps what it had."""
+
+
+class Solver(Protocol):
+    """What the loop asks of a solver."""
+
+    epochs: int
+    epoch_number: int
+
+    def epoch(self, should_stop: Callable[[], bool]) -> Mapping[str, float]:
+        """Do one pass; returns at least the mean loss of a record."""
+
+    def factors(self) -> tuple[Floats, Floats]:
+        """Return U and V as they stand."""
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return everything that changes."""
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go back to a state."""
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """What a callback is told after every epoch.
+
+    Attributes
+    ----------
+    epoch, epochs : int
+        How many are done, of how many planned.
+    seconds : float
+        Of training, without validation and callbacks.
+    loss : float
+        The solver's mean loss of a record in this epoch.
+    validation : float or None
+        The validation measure, where it was computed after this epoch.
+    user_factors, item_factors : arrays
+        As they stand; copy them to keep them.
+    """
+
+    epoch: int
+    epochs: int
+    seconds: float
+    loss: float
+    validation: float | None
+    user_factors: Floats = field(repr=False)
+    item_factors: Floats = field(repr=False)
+
+
+@dataclass
+class Training:
+    """One run of a solver under the eyes of the user.
+
+    Attributes
+    ----------
+    model : FactorModel
+        Gets the factors; used for validation.
+    solver : Solver
+    title : str
+        Of the progress line.
+    advice : str
+        What to change where training diverges.
+    records : int
+        Seen in an epoch, for the rate shown.
+    show_progress, callback, callbacks, train, validation, metric, patience, time_limit
+        See `LatentRoBiRank.fit`.
+    checkpoint : Checkpoint or None
+    """
+
+    model: Any
+    solver: Solver
+    title: str
+    advice: str
+    records: int
+    show_progress: bool = True
+    callback: Callable[[int, float, float], Any] | None = None
+    callbacks: Sequence[Callable[[EpochReport], Any]] = ()
+    train: Any = None
+    validation: Any = None
+    metric: str = "ndcg@20"
+    patience: int | None = None
+    time_limit: float | None = None
+    checkpoint: Checkpoint | None = None
+
+    history: list[dict[str, float]] = field(default_factory=list, init=False)
+    best_epoch: int = field(default=0, init=False)
+    best_value: float = field(default=-np.inf, init=False)
+    stopped: str = field(default="", init=False)
+    _best: tuple[Floats, Floats] | None = field(default=None, init=False)
+    _seconds: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.time_limit is not None:
+            check_positive("time_limit", self.time_limit)
+        if self.patience is not None:
+            check_count("patience", self.patience)
+            if self.validation is None:
+                raise ValueError("patience needs a validation set to watch; give validation=")
+        if self.validation is not None:
+            self._cutoff = _cutoff(self.metric)
+
+    def run(self) -> tuple[Floats, Floats]:
+        """Train; returns the factors, the best ones where there is a validation set."""
+        self._resume()
+        with (
+            _Interrupt() as interrupt,
+            FitProgress(
+                self.show_progress, total=self.solver.epochs, title=self.title, remaining=True
+            ) as progress,
+        ):
+            while self.solver.epoch_number < self.solver.epochs and not self.stopped:
+                self._one_epoch(interrupt, progress)
+        if self.checkpoint is not None:
+            self._save()
+        if self.stopped == "interrupted":
+            warnings.warn(
+                f"interrupted in epoch {self.solver.epoch_number} of {self.solver.epochs}; the "
+                "model holds what was learned so far and can be used",
+                UserWarning,
+                stacklevel=4,
+            )
+        return self._best if self._best is not None else self.solver.factors()
+
+    def _one_epoch(self, interrupt: _Interrupt, progress: FitProgress) -> None:
+        start = time.perf_counter()
+        figures = self.solver.epoch(interrupt.is_set)
+        taken = time.perf_counter() - start
+        self._seconds += taken
+        self._check(figures)
+        entry = {
+            "epoch": self.solver.epoch_number,
+            "seconds": self._seconds,
+            "loss": float(figures["loss"]),
+        }
+        if interrupt.is_set():
+            self.stopped = "interrupted"
+        elif self._validation_is_due():
+            entry[self.metric] = self._validate()
+        self.history.append(entry)
+        self._plan_for_time(taken)
+        progress.resize(self.solver.epochs)
+        progress.update(self.solver.epoch_number, **self._shown(entry, taken))
+        self._tell(entry)
+        if self.checkpoint is not None and self.checkpoint.is_due():
+            self._save()
+
+    def _check(self, figures: Mapping[str, float]) -> None:
+        loss, broken = figures["loss"], figures.get("not_finite", 0)
+        first = self.history[0]["loss"] if self.history else loss
+        if np.isfinite(loss) and not broken and loss <= _GROWN * max(first, 1e-9):
+            return
+        what = f"grew from {first:.4g} to {loss:.4g}" if np.isfinite(loss) else f"became {loss}"
+        if broken and np.isfinite(loss):
+            what = f"has {int(broken)} steps that are not finite"
+        raise DivergenceError(
+            f"training diverged in epoch {self.solver.epoch_number}: the loss {what}. {self.advice}"
+        )
+
+    def _validation_is_due(self) -> bool:
+        if self.validation is None:
+            return False
+        every = max(1, self.solver.epochs // 16) if self.patience is None else 1
+        done = self.solver.epoch_number
+        return done % every == 0 or done >= self.solver.epochs
+
+    def _validate(self) -> float:
+        self.model.user_factors, self.model.item_factors = self.solver.factors()
+        result = evaluate(self.model, train=self.train, test=self.validation, k=self._cutoff)
+        value = result[self.metric]
+        if value > self.best_value:
+            self.best_value, self.best_epoch = value, self.solver.epoch_number
+            U, V = self.solver.factors()
+            self._best = (U.copy(), V.copy())
+        elif self.patience and self.solver.epoch_number - self.best_epoch >= self.patience:
+            self.stopped = "no better"
+        return value
+
+    def _plan_for_time(self, epoch_seconds: float) -> None:
+        """Shorten the plan so that the rate still falls to its end within the time."""
+        if self.time_limit is None:
+            return
+        left = self.time_limit - self._seconds
+        fitting = self.solver.epoch_number + max(0, int(left / max(epoch_seconds, 1e-9)))
+        self.solver.epochs = min(self.solver.epochs, fitting)
+
+    def _shown(self, entry: Mapping[str, float], taken: float) -> dict[str, float | str]:
+        shown: dict[str, float | str] = {"loss": f"{entry['loss']:.4f}"}
+        if np.isfinite(self.best_value):
+            last = next((e[self.metric] for e in self.history[::-1] if self.metric in e), None)
+            shown[self.metric] = f"{last:.4f} (best {self.best_value:.4f})"
+        rate = self.records / max(taken, 1e-9)
+        shown["records/s"] = f"{rate / 1e6:.2f} M" if rate >= 1e6 else f"{rate / 1e3:.0f} k"
+        return shown
+
+    def _tell(self, entry: Mapping[str, float]) -> None:
+        if self.callback is not None:
+            stop = self.callback(int(entry["epoch"]) - 1, self._seconds, entry["loss"])
+            self.stopped = self.stopped or ("by callback" if stop is True else "")
+        if not self.callbacks:
+            return
+        U, V = self.solver.factors()
+        report = EpochReport(
+            int(entry["epoch"]),
+            self.solver.epochs,
+            self._seconds,
+            entry["loss"],
+            entry.get(self.metric),
+            U,
+            V,
+        )
+        for tell in self.callbacks:
+            if tell(report) is True:
+                self.stopped = self.stopped or "by callback"
+
+    def _save(self) -> None:
+        assert self.checkpoint is not None
+        arrays = {f"solver.{k}": np.asarray(v) for k, v in self.solver.state().items()}
+        if self._best is not None:
+            arrays |= {"best.U": self._best[0], "best.V": self._best[1]}
+        self.checkpoint.write(
+            {
+                "epochs": self.solver.epochs,
+                "seconds": self._seconds,
+                "history": self.history,
+                "best_epoch": self.best_epoch,
+                "best_value": self.best_value if self._best is not None else None,
+            },
+            arrays,
+        )
+
+    def _resume(self) -> None:
+        found = self.checkpoint.read() if self.checkpoint is not None else None
+        if found is None:
+            return
+        said, arrays = found
+        self.solver.restore(
+            {k.removeprefix("solver."): v for k, v in arrays.items() if k.startswith("solver.")}
+        )
+        self.solver.epochs, self._seconds = said["epochs"], said["seconds"]
+        self.history = said["history"]
+        self.best_epoch = said["best_epoch"]
+        if said["best_value"] is not None:
+            self.best_value = said["best_value"]
+            self._best = (arrays["best.U"], arrays["best.V"])
+
+
+def _cutoff(metric: str) -> int:
+    measure, _, k = metric.partition("@")
+    if measure not in MEASURES or not k.isdigit() or int(k) < 1:
+        raise ValueError(
+            f"metric must be one of {', '.join(f'{m}@k' for m in MEASURES)}, such as 'ndcg@20'; "
+            f"got {metric!r}"
+        )
+    return int(k)
+
+
+class _Interrupt:
+    """Turns the first Ctrl-C into a wish to stop; the second one raises as usual."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._before: Any = None
+
+    def is_set(self) -> bool:
+        return self._asked
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.getsignal(signal.SIGINT)
+            if self._before is signal.default_int_handler:
+                signal.signal(signal.SIGINT, self._ask)
+            else:
+                self._before = None
+        return self
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self._asked:
+            signal.default_int_handler(number, frame)
+        self._asked = True
+        os.write(2, b"\nstopping after this step; press Ctrl-C again to give up\n")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)

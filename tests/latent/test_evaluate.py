@@ -1,0 +1,164 @@
+"""Measures of recommendations, against hand-worked values, a plain count and the metrics room."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.sparse import coo_matrix, csr_array, csr_matrix
+
+import robirank as rr
+from latent.tiny import tiny
+from robirank.latent.evaluate import MEASURES
+
+# Scores fall with the item, so that the ranking of user 0 without item 0 is 1, 2, 3, 4.
+FALLING = tiny(np.ones((3, 1)), [[5], [4], [3], [2], [1]])
+TRAIN = csr_matrix([[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 0]])
+TEST = csr_matrix([[0, 0, 1, 0, 1], [1, 0, 0, 0, 0], [0, 0, 0, 0, 0]])
+
+
+def random_problem(seed, n_users=40, n_items=30, density=0.15):
+    rng = np.random.default_rng(seed)
+    model = tiny(rng.standard_normal((n_users, 4)), rng.standard_normal((n_items, 4)))
+    kind = rng.random((n_users, n_items))
+    return model, csr_matrix(kind < density), csr_matrix(kind > 1 - density)
+
+
+def test_hand_worked():
+    result = rr.evaluate(FALLING, train=TRAIN, test=TEST, k=(1, 2, 4))
+    assert result.n_users == 2  # user 2 has nothing to find
+    assert result.k == (1, 2, 4)
+    # User 0 finds its two items at the ranks 2 and 4, user 1 its only one at rank 1.
+    assert result["precision@1"] == (0 + 1) / 2
+    assert result["precision@2"] == (1 / 2 + 1 / 2) / 2
+    assert result["precision@4"] == (2 / 4 + 1 / 4) / 2
+    assert result["recall@2"] == (1 / 2 + 1) / 2
+    assert result["recall@4"] == 1
+    assert result["hit_rate@1"] == 1 / 2
+    assert result["map@4"] == pytest.approx(((1 / 2 + 2 / 4) / 2 + 1) / 2)
+    ideal = 1 + 1 / math.log2(3)
+    assert result["ndcg@4"] == pytest.approx(
+        ((1 / math.log2(3) + 1 / math.log2(5)) / ideal + 1) / 2
+    )
+    # Two values a and b: the standard error of their mean is |a − b| / 2.
+    assert result.errors["recall@2"] == pytest.approx(1 / 4)
+
+
+def counted_one_by_one(model, train, test, k):
+    rows = []
+    scores = model.user_factors @ model.item_factors.T
+    for user in range(test.shape[0]):
+        wanted = set(test[user].indices)
+        if not wanted:
+            continue
+        seen = set(train[user].indices)
+        left = [i for i in range(test.shape[1]) if i not in seen]
+        top = sorted(left, key=lambda i: (-scores[user, i], i))[:k]
+        hits = [item in wanted for item in top]
+        gain = sum(1 / math.log2(r + 2) for r, hit in enumerate(hits) if hit)
+        best = sum(1 / math.log2(r + 2) for r in range(min(k, len(wanted))))
+        precise = sum(sum(hits[: r + 1]) / (r + 1) for r, hit in enumerate(hits) if hit)
+        found = sum(hits)
+        rows.append(
+            [found / k, found / len(wanted), gain / best, precise / len(wanted), float(found > 0)]
+        )
+    return np.array(rows)
+
+
+@given(seed=st.integers(0, 999), k=st.integers(1, 40), batch_size=st.integers(1, 50))
+def test_agrees_with_a_count_one_by_one(seed, k, batch_size):
+    model, train, test = random_problem(seed)
+    result = rr.evaluate(model, train=train, test=test, k=k, batch_size=batch_size)
+    values = counted_one_by_one(model, train, test, k)
+    errors = values.std(axis=0, ddof=1) / math.sqrt(len(values))
+    assert result.n_users == len(values)
+    for measure, mean, error in zip(MEASURES, values.mean(axis=0), errors, strict=True):
+        assert result[f"{measure}@{k}"] == pytest.approx(mean, abs=1e-12)
+        assert result.errors[f"{measure}@{k}"] == pytest.approx(error, abs=1e-9)
+
+
+def test_agrees_with_the_metrics_of_lists():
+    model, train, test = random_problem(3)
+    users, items = np.nonzero(~train.toarray() & (test.toarray().sum(axis=1) > 0)[:, None])
+    scores = (model.user_factors @ model.item_factors.T)[users, items]
+    relevant = test.toarray()[users, items].astype(int)
+    names = [f"{m}@{k}" for m in ("precision", "recall", "ndcg", "map") for k in (1, 5, 10)]
+    lists = rr.metrics.evaluate_ranking(relevant, scores, users, measures=names)
+    result = rr.evaluate(model, train=train, test=test, k=(1, 5, 10))
+    assert_allclose([result[n] for n in names], [lists[n] for n in names], rtol=1e-6)
+
+
+def test_models_of_the_implicit_package_are_evaluated_too():
+    """It fills short lists up with items that were to be left out; they are not counted."""
+    bpr = pytest.importorskip("implicit.cpu.bpr")
+    model, train, test = random_problem(5, n_items=12, density=0.4)
+    peer = bpr.BayesianPersonalizedRanking(factors=4)
+    peer.user_factors, peer.item_factors = model.user_factors, model.item_factors
+    both = csr_matrix(train + test)  # test items that are in train too are missed by both
+    for seen in (train.astype(np.float32), both.astype(np.float32)):
+        ours = rr.evaluate(model, train=seen, test=test, k=(1, 12, 20))
+        theirs = rr.evaluate(peer, train=seen, test=test, k=(1, 12, 20))
+        assert_allclose(list(ours.values()), list(theirs.values()), rtol=1e-12)
+    assert ours["recall@20"] == 0
+
+
+def test_some_users_only():
+    alone = rr.evaluate(FALLING, train=TRAIN, test=TEST, k=2, users=[1, 2])
+    assert alone.n_users == 1
+    assert alone["precision@2"] == 1 / 2
+    assert math.isnan(alone.errors["precision@2"])
+
+
+def test_new_users_are_folded_in():
+    model = tiny([[0, 1]], [[1, 0], [0.9, 0], [0, 1]])  # as it is, user 0 wants item 2
+    train, test = csr_matrix([[1, 0, 0]]), csr_matrix([[0, 1, 0]])
+    assert rr.evaluate(model, train=train, test=test, k=1)["hit_rate@1"] == 0
+    folded = rr.evaluate(model, train=train, test=test, k=1, recalculate_user=True)
+    assert folded["hit_rate@1"] == 1
+
+
+@pytest.mark.parametrize("kind", [csr_array, coo_matrix, lambda m: SimpleNamespace(matrix=m)])
+def test_kinds_of_matrices(kind):
+    result = rr.evaluate(FALLING, train=kind(TRAIN), test=kind(TEST))
+    assert dict(result) == dict(rr.evaluate(FALLING, train=TRAIN, test=TEST))
+
+
+def test_an_item_that_is_stored_twice_is_one():
+    twice = csr_matrix((np.ones(2), [2, 2], [0, 2, 2, 2]), shape=(3, 5))
+    result = rr.evaluate(FALLING, train=TRAIN, test=twice, k=4)
+    assert (result["recall@4"], result["precision@4"]) == (1, 1 / 4)
+    assert twice.nnz == 2  # what was given stays as it is
+
+
+def test_the_result_reads_well():
+    result = rr.evaluate(FALLING, train=TRAIN, test=TEST, k=(10, 2, 2))
+    assert list(result)[:3] == ["precision@2", "recall@2", "ndcg@2"]
+    assert len(result) == 2 * len(MEASURES)
+    lines = str(result).splitlines()
+    assert lines[0].split() == ["2", "users", "@2", "@10"]
+    assert lines[2].split() == ["recall", "0.7500", "±", "0.2500", "1.0000", "±", "0.0000"]
+    with pytest.raises(KeyError, match="no measure 'recall@3'; there are precision@2"):
+        result["recall@3"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"k": 0}, ValueError, "k must be an integer from 1 or a sequence of them; got 0"),
+        ({"k": ()}, ValueError, r"got \(\)"),
+        ({"k": 1.5}, ValueError, r"got 1\.5"),
+        ({"train": [[1]]}, ValueError, "train must be a sparse matrix or Interactions.*got list"),
+        ({"test": TEST.toarray()}, ValueError, "test must be a sparse matrix"),
+        ({"test": TEST[:2]}, ValueError, r"shapes are \(3, 5\) and \(2, 5\)"),
+        ({"test": csr_matrix((3, 5))}, ValueError, "at least one item of a user"),
+        ({"users": [2]}, ValueError, "at least one item of a user"),
+        ({"users": [3]}, IndexError, "users must be users of the model, 0 to 2; got 3"),
+        ({"batch_size": 0}, ValueError, "batch_size must be a positive integer; got 0"),
+    ],
+)
+def test_bad_arguments(change, error, message):
+    with pytest.raises(error, match=message):
+        rr.evaluate(FALLING, **({"train": TRAIN, "test": TEST} | change))

@@ -1,0 +1,68 @@
+"""Indexes for approximate search."""
+
+import sys
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.exceptions import NotFittedError
+
+import robirank as rr
+from latent.tiny import Tiny, tiny
+
+
+@pytest.fixture
+def model():
+    rng = np.random.default_rng(0)
+    return tiny(rng.standard_normal((20, 8)), rng.standard_normal((500, 8)))
+
+
+def exact(model, n):
+    empty = csr_matrix((20, 500))
+    return model.recommend(np.arange(20), empty, N=n)
+
+
+def test_usearch_finds_what_recommend_finds(model, tmp_path):
+    usearch = pytest.importorskip("usearch.index")
+    rr.export_index(model, tmp_path / "items.usearch")
+    index = usearch.Index.restore(str(tmp_path / "items.usearch"))
+    assert len(index) == 500
+    ids, scores = exact(model, 10)
+    found = index.search(model.user_factors, 10, exact=True)
+    assert (found.keys == ids).all()
+    np.testing.assert_allclose(1 - found.distances, scores, rtol=1e-4, atol=1e-4)
+    near = index.search(model.user_factors, 10)
+    shared = [len(set(a) & set(b)) for a, b in zip(near.keys.tolist(), ids.tolist(), strict=True)]
+    assert np.mean(shared) > 8
+
+
+def test_users_can_be_exported_too(model, tmp_path):
+    pytest.importorskip("usearch.index")
+    assert len(rr.export_index(model, tmp_path / "users", what="users")) == 20
+
+
+def test_faiss_finds_what_recommend_finds(model, tmp_path):
+    faiss = pytest.importorskip("faiss")
+    rr.export_index(model, tmp_path / "items.faiss", library="faiss")
+    scores, ids = faiss.read_index(str(tmp_path / "items.faiss")).search(model.user_factors, 10)
+    best, top = exact(model, 10)
+    shared = [len(set(a) & set(b)) for a, b in zip(ids.tolist(), best.tolist(), strict=True)]
+    assert np.mean(shared) > 8
+    np.testing.assert_allclose(scores[:, 0], top[:, 0], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("library", "module"), [("usearch", "usearch.index"), ("faiss", "faiss")])
+def test_a_missing_library_names_the_extra(model, tmp_path, monkeypatch, library, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=rf"needs {library}.*pip install 'robirank\[ann\]'"):
+        rr.export_index(model, tmp_path / "x", library=library)
+
+
+def test_bad_arguments(model, tmp_path):
+    with pytest.raises(ValueError, match="library must be one of usearch, faiss; got 'annoy'"):
+        rr.export_index(model, tmp_path / "x", library="annoy")
+    with pytest.raises(ValueError, match="what must be 'items' or 'users'; got 'songs'"):
+        rr.export_index(model, tmp_path / "x", what="songs")
+    with pytest.raises(NotFittedError, match="call fit first"):
+        rr.export_index(Tiny(), tmp_path / "x")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,181 @@
+"""Factors on disk: they come back as they were, without a second copy on the way."""
+
+import json
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from safetensors import safe_open
+from safetensors.numpy import save
+from sklearn.exceptions import NotFittedError
+
+from latent.tiny import Tiny, tiny
+from robirank import load_extra, load_model, persistence, save_model
+from robirank.persistence import ModelFileError
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    layout = persistence._latent("latent.tiny:Tiny", {"n_iter_": int})
+    monkeypatch.setitem(persistence.LAYOUTS, "Tiny", layout)
+
+
+@pytest.fixture
+def model():
+    rng = np.random.default_rng(0)
+    return tiny(rng.standard_normal((5, 3)), rng.standard_normal((7, 3)), random_state=4)
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "model.safetensors"
+
+
+def test_both_ways_of_saving_and_loading(model, path):
+    model.n_iter_ = 12
+    for write in (lambda: model.save(path, extra={"a": 1}), lambda: save_model(model, path)):
+        write()
+        for read in (load_model, Tiny.load):
+            loaded = read(path)
+            assert type(loaded) is Tiny
+            assert loaded.get_params() == model.get_params()
+            assert_array_equal(loaded.user_factors, model.user_factors)
+            assert_array_equal(loaded.item_factors, model.item_factors)
+            assert loaded.item_factors.dtype == np.float32
+            assert loaded.item_factors.flags.writeable
+            assert loaded.item_factors.flags.c_contiguous
+            assert loaded.n_iter_ == 12
+            assert not hasattr(loaded, "n_features_in_")
+    model.save(path, extra={"a": 1})
+    assert load_extra(path) == {"a": 1}
+
+
+def test_the_bytes_are_those_of_the_safetensors_library(model, path):
+    model.save(path, extra={"text": 'ü "\n\x07 \x7f'})
+    with safe_open(path, framework="numpy") as file:
+        metadata = file.metadata()
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    assert path.read_bytes() == save(arrays, metadata=metadata)
+
+
+def test_other_types_and_orders_of_memory(path):
+    model = tiny(np.ones((2, 2)), np.ones((3, 2)))
+    model.user_factors = np.array([[1, 2], [3, 4]], dtype=">f8", order="F")
+    model.save(path)
+    assert Tiny.load(path).user_factors.tolist() == [[1, 2], [3, 4]]
+
+
+def test_no_second_copy(path):
+    model = tiny(np.zeros((200_000, 16)), np.zeros((10, 16)))
+    size = model.user_factors.nbytes
+    tracemalloc.start()
+    try:
+        model.save(path)
+        assert tracemalloc.get_traced_memory()[1] < size / 4
+        tracemalloc.reset_peak()
+        Tiny.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 1.25 * size
+    finally:
+        tracemalloc.stop()
+
+
+def test_outside_ids_travel_along(model, path):
+    ids = pytest.importorskip("robirank.data.ids")
+    model.user_ids_ = ids.Ids(["anna", "bob", "çelik", "", "dan"])
+    model.item_ids_ = ids.Ids([10, 20, 30, 40, 50, 60, 2**40])
+    model.save(path)
+    loaded = Tiny.load(path)
+    assert list(loaded.user_ids_) == list(model.user_ids_)
+    assert list(loaded.item_ids_) == list(model.item_ids_)
+    model.user_ids_ = None
+    model.save(path)
+    assert not hasattr(Tiny.load(path), "user_ids_")
+    model.user_ids_ = ids.Ids(["too", "few"])
+    with pytest.raises(ValueError, match="user_ids_ must name 5 users; it names 2"):
+        model.save(path)
+
+
+def test_ids_that_are_damaged(model, path):
+    ids = pytest.importorskip("robirank.data.ids")
+    model.item_ids_ = ids.Ids(list("abcdefg"))
+    model.save(path)
+    for tensors, message in (
+        ({"item_ids_.offsets": np.arange(7)}, "item_ids_"),
+        ({"item_ids_.offsets": None}, "item_ids_"),
+        (ids.Ids([1, 2]).to_tensors("item_ids_"), "item_ids_ must name 7 items; it names 2"),
+    ):
+        model.save(path)
+        tamper(path, **tensors)
+        with pytest.raises(ModelFileError, match=message):
+            load_model(path)
+
+
+def tamper(path, **tensors) -> None:
+    with safe_open(path, framework="numpy") as file:
+        metadata = file.metadata()
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    arrays = {name: array for name, array in (arrays | tensors).items() if array is not None}
+    path.write_bytes(save(arrays, metadata=metadata))
+
+
+def single(*shape, value=0.0):
+    return np.full(shape, value, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ({"user_factors": None}, "it has no user_factors"),
+        ({"item_factors": None}, "it has no item_factors"),
+        ({"user_factors": single(5, 2)}, r"must have shape \((users|items), \d\); it has"),
+        ({"user_factors": single(5)}, "must have shape"),
+        ({"user_factors": np.zeros((5, 3))}, "user_factors must have type F32; it has F64"),
+        ({"user_factors": single(5, 3, value=np.nan)}, "user_factors holds NaN or infinity"),
+        ({"item_factors": single(7, 3, value=np.inf)}, "item_factors holds NaN or infinity"),
+        ({"coef_": np.zeros(3)}, "an array 'coef_', which is no part"),
+        ({"n_features_in_": np.zeros(3)}, "an array 'n_features_in_'"),
+    ],
+)
+def test_a_tampered_file_is_refused_with_the_reason(model, path, tensors, message):
+    model.save(path)
+    tamper(path, **tensors)
+    with pytest.raises(ModelFileError, match=message):
+        load_model(path)
+
+
+def test_every_truncation_is_refused(model, path):
+    model.save(path)
+    content = path.read_bytes()
+    for length in [*range(16), *range(16, len(content), 37), len(content) - 1]:
+        path.write_bytes(content[:length])
+        with pytest.raises(ModelFileError):
+            load_model(path)
+
+
+def test_a_file_of_another_class(model, path):
+    model.save(path)
+    with safe_open(path, framework="numpy") as file:
+        header = json.loads(file.metadata()["robirank"])
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    header |= {"class": "RoBiRank", "params": {}}
+    path.write_bytes(save(arrays, metadata={"robirank": json.dumps(header)}))
+    with pytest.raises(ModelFileError, match=r"holds a RoBiRank, not a Tiny; use RoBiRank\.load"):
+        Tiny.load(path)
+    with pytest.raises(ModelFileError, match="n_features_in_ must be a positive integer"):
+        load_model(path)
+
+
+def test_what_cannot_be_saved(model, path):
+    with pytest.raises(NotFittedError):
+        Tiny().save(path)
+    with pytest.raises(ValueError, match="feature_names must be left out: a Tiny knows no"):
+        model.save(path, feature_names=["a"])
+    model.item_factors[0, 0] = np.nan
+    with pytest.raises(ValueError, match="item_factors holds NaN or infinity"):
+        model.save(path)
+    model.item_factors = np.zeros((7, 2), np.float32)
+    with pytest.raises(ValueError, match=r"item_factors must have shape \(items, 3\)"):
+        model.save(path)
+    assert not path.exists()
