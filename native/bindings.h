@@ -13,3 +13,4 @@ void bind_topk(nanobind::module_& m);
 void bind_points(nanobind::module_& m);
 void bind_interactions(nanobind::module_& m);
 void bind_mixture(nanobind::module_& m);
+void bind_sgd(nanobind::module_& m);

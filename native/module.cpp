@@ -13,4 +13,5 @@ NB_MODULE(_core, m) {
   bind_points(m);
   bind_interactions(m);
   bind_mixture(m);
+  bind_sgd(m);
 }

@@ -190,3 +190,58 @@ def draw_lists(
     seed: int,
     n_threads: int,
 ) -> NDArray[np.int32]: ...
+
+# --- sgd.cpp ---
+# Tasks return (sampled items, loss, steps left out because they were not finite).
+
+def sgd_task(
+    U: NDArray[np.float32],
+    acc_u: NDArray[np.float32],
+    indptr: NDArray[np.int64],
+    items: NDArray[np.int32],
+    slope: NDArray[np.float32],
+    decay_u: NDArray[np.float32],
+    V: NDArray[np.float32],
+    acc_v: NDArray[np.float32],
+    decay_v: NDArray[np.float32],
+    position: NDArray[np.int32],
+    first: int,
+    popularity: NDArray[np.float32],
+    cell_items: int,
+    factors: int,
+    negatives: int,
+    rate_u: float,
+    rate_v: float,
+    literal: bool,
+    key: int,
+) -> tuple[int, float, int]: ...
+def warp_task(
+    U: NDArray[np.float32],
+    acc_u: NDArray[np.float32],
+    indptr: NDArray[np.int64],
+    items: NDArray[np.int32],
+    weight: NDArray[np.float32] | None,
+    decay_u: NDArray[np.float32],
+    V: NDArray[np.float32],
+    acc_v: NDArray[np.float32],
+    decay_v: NDArray[np.float32],
+    position: NDArray[np.int32],
+    first: int,
+    weight_after: NDArray[np.float32],
+    cell_items: int,
+    factors: int,
+    margin: float,
+    rate_u: float,
+    rate_v: float,
+    key: int,
+) -> tuple[int, float, int]: ...
+def record_scores(
+    U: NDArray[np.float32],
+    indptr: NDArray[np.int64],
+    items: NDArray[np.int32],
+    V: NDArray[np.float32],
+    position: NDArray[np.int32],
+    first: int,
+    scores: NDArray[np.float32],
+) -> None: ...
+def sgd_draws(key: int, cell: int, record: int, n: int, bound: int) -> NDArray[np.uint32]: ...

@@ -190,7 +190,9 @@ class LatentRoBiRank(LatentModel):
 
     def _fold_in(self, records: Records) -> Floats:
         counts = records.user_counts().astype(np.float64)
-        decay: NDArray[np.float64] = self._reg(records.n_items) * self.user_scale_ * counts**USER_EXPONENT
+        decay: NDArray[np.float64] = (
+            self._reg(records.n_items) * self.user_scale_ * counts**USER_EXPONENT
+        )
         return fold_in(
             self.item_factors[: records.n_items],
             records,

@@ -1,0 +1,1 @@
+"""Where training runs: the plan of the stratified algorithm, its tasks, and who executes them."""

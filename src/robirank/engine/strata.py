@@ -1,0 +1,97 @@
+"""The plan of the stratified algorithm (paper, appendix): who works on what, and when.
+
+Users are cut once, at random, into P parts. For every (U,V)-step the items are put in a new random
+order and cut into P blocks. In sub-step r part q works on block (q + r) mod P, so no two tasks of a
+sub-step touch the same row, and after P sub-steps every record has been visited once.
+
+Everything here is a pure function of (seed, epoch): any worker can compute it again, and the order
+in which tasks of a sub-step run cannot matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Plan", "count_parts", "schedule", "task_key", "user_parts"]
+
+_USERS, _ITEMS, _DRAWS = range(3)  # what a stream of random numbers is for
+
+
+def count_parts(wanted: int, n_users: int, n_items: int) -> int:
+    """The number of parts: as wanted, but every part has a user and every block two items."""
+    return max(1, min(wanted, n_users, n_items // 2))
+
+
+def user_parts(seed: int, n_users: int, parts: int) -> list[NDArray[np.int32]]:
+    """Cut the users at random into parts of equal size (give or take one).
+
+    Examples
+    --------
+    >>> [len(part) for part in user_parts(seed=0, n_users=10, parts=3)]
+    [4, 3, 3]
+    """
+    order = _stream(seed, _USERS).permutation(n_users).astype(np.int32)
+    return np.array_split(order, parts)
+
+
+def schedule(parts: int) -> Iterator[list[tuple[int, int]]]:
+    """The pairs (part, block) of each sub-step.
+
+    Examples
+    --------
+    >>> list(schedule(2))
+    [[(0, 0), (1, 1)], [(0, 1), (1, 0)]]
+    """
+    for shift in range(parts):
+        yield [(part, (part + shift) % parts) for part in range(parts)]
+
+
+def task_key(seed: int, epoch: int, part: int, block: int) -> int:
+    """The key of all random numbers that one task draws."""
+    state = np.random.SeedSequence([seed, _DRAWS, epoch, part, block])
+    return int(state.generate_state(1, np.uint64)[0])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The order of the items in one epoch, and its blocks.
+
+    Examples
+    --------
+    >>> plan = Plan(seed=0, epoch=3, n_items=10, parts=4)
+    >>> plan.bounds.tolist()
+    [0, 2, 5, 7, 10]
+    >>> bool((plan.position[plan.order] == range(10)).all())
+    True
+    """
+
+    seed: int
+    epoch: int
+    n_items: int
+    parts: int
+
+    @cached_property
+    def order(self) -> NDArray[np.int32]:
+        """The item at each place of the epoch's order."""
+        return _stream(self.seed, _ITEMS, self.epoch).permutation(self.n_items).astype(np.int32)
+
+    @cached_property
+    def position(self) -> NDArray[np.int32]:
+        """The place of each item in the epoch's order."""
+        position = np.empty(self.n_items, dtype=np.int32)
+        position[self.order] = np.arange(self.n_items, dtype=np.int32)
+        return position
+
+    @property
+    def bounds(self) -> NDArray[np.int64]:
+        """Block b holds the places ``bounds[b]:bounds[b + 1]``."""
+        return np.arange(self.parts + 1, dtype=np.int64) * self.n_items // self.parts
+
+
+def _stream(*key: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))

@@ -1,0 +1,249 @@
+"""The tasks of the stratified algorithm: pure functions of a part, a block and numbers.
+
+A `Part` owns what belongs to its users (rows of U, records, slopes) and never leaves its worker; a
+`Block` of V travels. A task changes only the rows of the two it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robirank import _core
+from robirank.losses import RHOS, RhoName
+
+__all__ = [
+    "Block",
+    "Part",
+    "Report",
+    "Steps",
+    "WarpSteps",
+    "cell_size",
+    "empty_rows",
+    "padded",
+    "uv_task",
+    "warp_task",
+    "xi_task",
+]
+
+Floats = NDArray[np.float32]
+
+ROW_UNIT = 16  # floats; rows of factors are padded to a multiple, which the kernel asks for
+CELL_BYTES = 1 << 19  # rows of a cell: half of a usual second-level cache
+MAX_CELL_ITEMS = 4096
+USERS_AT_ONCE, ITEMS_AT_ONCE = 256, 1 << 14  # whose scores are computed together: 16 MB
+PAD = 48  # floats between rows of scores: at a power of two all rows share a few cache lines
+
+
+@dataclass
+class Part:
+    """What belongs to one part of the users; user i of the part is user ``users[i]`` of the data.
+
+    Attributes
+    ----------
+    users : array of shape (n,)
+        The users of the part.
+    indptr, items, weight
+        Their records in CSR form; no weight: all 1.
+    U, acc, decay : arrays of shapes (n, width), (n,) and (n,)
+        Their rows of U, padded with zeros, Adagrad's sums, and what each record of a row pays of
+        the row's penalty.
+    slope : array of shape (n_records,)
+        weight · ρ'(t) of each record.
+    """
+
+    users: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+    items: NDArray[np.int32]
+    weight: Floats | None
+    U: Floats
+    acc: Floats
+    decay: Floats
+    slope: Floats
+
+
+@dataclass
+class Block:
+    """Rows of V that stand together in the epoch's order, from place ``first`` on."""
+
+    first: int
+    V: Floats
+    acc: Floats
+    decay: Floats
+    popularity: Floats
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How the (U,V)-step of RoBiRank moves."""
+
+    factors: int
+    negatives: int
+    rate_u: float
+    rate_v: float
+    literal: bool
+    cell_items: int
+
+
+@dataclass(frozen=True)
+class WarpSteps:
+    """How WARP moves; ``weight_after[n]`` is Φ(rank) where the n-th trial found a violator."""
+
+    factors: int
+    weight_after: Floats
+    margin: float
+    rate_u: float
+    rate_v: float
+    cell_items: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a task has to say: sampled items, its estimate of the loss, steps left out."""
+
+    draws: int = 0
+    loss: float = 0.0
+    not_finite: int = 0
+
+    def __add__(self, other: Report) -> Report:
+        return Report(
+            self.draws + other.draws,
+            self.loss + other.loss,
+            self.not_finite + other.not_finite,
+        )
+
+
+def padded(factors: int) -> int:
+    """Floats a row: a multiple of what the kernel handles at once."""
+    return -(-factors // ROW_UNIT) * ROW_UNIT
+
+
+def empty_rows(n: int, factors: int) -> Floats:
+    """Rows of zeros, padded, each beginning on a cache line."""
+    width = padded(factors)
+    memory = np.zeros(n * width + ROW_UNIT, dtype=np.float32)
+    begin = -memory.ctypes.data % 64 // 4
+    return memory[begin : begin + n * width].reshape(n, width)
+
+
+def cell_size(factors: int) -> int:
+    """Items a cell: as many as fit in half of a usual second-level cache.
+
+    Examples
+    --------
+    >>> cell_size(64), cell_size(256)
+    (2048, 512)
+    """
+    return int(np.clip(CELL_BYTES // (4 * padded(factors)), 64, MAX_CELL_ITEMS))
+
+
+def uv_task(
+    part: Part, block: Block, position: NDArray[np.int32], steps: Steps, key: int
+) -> Report:
+    """Visit once every record of the part whose item lies in the block (RoBiRank)."""
+    return Report(
+        *_core.sgd_task(
+            part.U,
+            part.acc,
+            part.indptr,
+            part.items,
+            part.slope,
+            part.decay,
+            block.V,
+            block.acc,
+            block.decay,
+            position,
+            block.first,
+            block.popularity,
+            steps.cell_items,
+            steps.factors,
+            steps.negatives,
+            steps.rate_u,
+            steps.rate_v,
+            steps.literal,
+            key,
+        )
+    )
+
+
+def warp_task(
+    part: Part, block: Block, position: NDArray[np.int32], steps: WarpSteps, key: int
+) -> Report:
+    """Visit once every record of the part whose item lies in the block (WARP)."""
+    return Report(
+        *_core.warp_task(
+            part.U,
+            part.acc,
+            part.indptr,
+            part.items,
+            part.weight,
+            part.decay,
+            block.V,
+            block.acc,
+            block.decay,
+            position,
+            block.first,
+            steps.weight_after,
+            steps.cell_items,
+            steps.factors,
+            steps.margin,
+            steps.rate_u,
+            steps.rate_v,
+            key,
+        )
+    )
+
+
+# ------------------------------------------------------------------------------ the ξ-step
+
+
+def xi_task(
+    part: Part,
+    blocks: Sequence[Block],
+    position: NDArray[np.int32],
+    users: slice,
+    rho: RhoName,
+) -> float:
+    r"""The ξ-step of some users of the part: set the slopes of their records from the exact t_xy.
+
+    .. math:: t_{xy} = \sum_{y' \ne y} \sigma_0(s_{xy} - s_{xy'})
+
+    The blocks of V visit twice: once for the scores s_xy of the records, once for the sums, so
+    that all of V need never be in one place. Returns the users' part of the loss, Σ weight · ρ(t).
+    """
+    first, last = part.indptr[users.start], part.indptr[users.stop]
+    indptr = part.indptr[users.start : users.stop + 1] - first
+    records = slice(first, last)
+    scores = np.empty(last - first, dtype=np.float32)
+    for block in blocks:
+        _core.record_scores(
+            part.U[users], indptr, part.items[records], block.V, position, block.first, scores
+        )
+    t = _inner_sums(part.U[users], blocks, indptr, scores)
+    slope, loss = RHOS[rho].prime(t), RHOS[rho].value(t)
+    if part.weight is not None:
+        slope *= part.weight[records]
+        loss *= part.weight[records]
+    part.slope[records] = slope
+    return float(loss.sum())
+
+
+def _inner_sums(
+    U: Floats, blocks: Sequence[Block], indptr: NDArray[np.int64], scores: Floats
+) -> NDArray[np.float64]:
+    t = np.empty(len(scores))
+    memory = np.empty((USERS_AT_ONCE, ITEMS_AT_ONCE + PAD), dtype=np.float32)
+    active = np.flatnonzero(np.diff(indptr))
+    for begin in range(0, len(active), USERS_AT_ONCE):
+        rows = active[begin : begin + USERS_AT_ONCE]
+        own = slice(indptr[rows[0]], indptr[rows[-1] + 1])
+        sums = _core.PointSums(np.append(indptr[rows], own.stop) - own.start, scores[own])
+        for block in blocks:
+            for place in range(0, len(block.V), ITEMS_AT_ONCE):
+                V = block.V[place : place + ITEMS_AT_ONCE]
+                sums.add(np.matmul(U[rows], V.T, out=memory[: len(rows), : len(V)]), 1)
+        t[own] = sums.sums(1)
+    return np.maximum(t - 1.0, 0.0)  # without the term of y itself, σ0(0) = 1

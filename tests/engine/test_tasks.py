@@ -1,0 +1,262 @@
+"""Tasks: the native steps against plain NumPy ones, and their mean against the true gradient."""
+
+from copy import deepcopy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from engine import reference
+from robirank import _core
+from robirank.engine.strata import Plan
+from robirank.engine.tasks import (
+    Block,
+    Part,
+    Steps,
+    WarpSteps,
+    empty_rows,
+    uv_task,
+    warp_task,
+    xi_task,
+)
+from robirank.losses import RHOS, list_loss
+
+STEPS = Steps(factors=5, negatives=6, rate_u=0.1, rate_v=0.05, literal=False, cell_items=7)
+WARP = WarpSteps(
+    factors=5,
+    weight_after=np.array([0, 2.5, 2.0, 1.5, 1.0], np.float32),
+    margin=1.0,
+    rate_u=0.1,
+    rate_v=0.05,
+    cell_items=7,
+)
+
+
+def make_rows(rng, n, factors):
+    rows = empty_rows(n, factors)
+    rows[:, :factors] = rng.standard_normal((n, factors))
+    return rows
+
+
+def make_task(seed, n_users=6, n_items=23, factors=5, weighted=False):
+    """A part of few users with some records, and the second of two blocks of items."""
+    rng = np.random.default_rng(seed)
+    likes = rng.random((n_users, n_items)) < 0.3
+    indptr = np.concatenate([[0], np.cumsum(likes.sum(1))])
+    items = np.nonzero(likes)[1].astype(np.int32)
+    n = len(items)
+    part = Part(
+        users=np.arange(n_users, dtype=np.int32),
+        indptr=indptr,
+        items=items,
+        weight=rng.uniform(0.5, 2.0, n).astype(np.float32) if weighted else None,
+        U=make_rows(rng, n_users, factors),
+        acc=rng.uniform(0, 1, n_users).astype(np.float32),
+        decay=rng.uniform(0, 0.1, n_users).astype(np.float32),
+        slope=rng.uniform(0.01, 0.3, n).astype(np.float32),
+    )
+    plan = Plan(seed, 0, n_items, 2)
+    first = int(plan.bounds[1])
+    size = n_items - first
+    popularity = likes.sum(0).astype(np.float32)[plan.order[first:]]
+    acc = rng.uniform(0, 1, size).astype(np.float32)
+    decay = rng.uniform(0, 0.1, size).astype(np.float32)
+    block = Block(first, make_rows(rng, size, factors), acc, decay, popularity)
+    return part, block, plan.position
+
+
+def in_doubles(part, block, factors):
+    """Copies for the reference: float64, without padding."""
+    part, block = deepcopy(part), deepcopy(block)
+    part.U, part.acc = part.U[:, :factors].astype(float), part.acc.astype(float)
+    block.V, block.acc = block.V[:, :factors].astype(float), block.acc.astype(float)
+    return part, block
+
+
+def assert_same(part, block, plain_part, plain_block, factors):
+    for ours, plain in (
+        (part.U[:, :factors], plain_part.U),
+        (block.V[:, :factors], plain_block.V),
+        (part.acc, plain_part.acc),
+        (block.acc, plain_block.acc),
+    ):
+        assert_allclose(ours, plain, rtol=2e-4, atol=2e-5)
+    assert not part.U[:, factors:].any()
+    assert not block.V[:, factors:].any()
+
+
+@pytest.fixture(params=_core.instruction_sets())
+def instruction_set(request):
+    before = _core.instruction_set()
+    _core.use_instruction_set(request.param)
+    yield request.param
+    _core.use_instruction_set(before)
+
+
+@pytest.mark.parametrize("literal", [False, True])
+@pytest.mark.parametrize("factors", [1, 16, 20, 32, 64, 128, 256])
+def test_steps_are_those_of_the_formulas(factors, literal, instruction_set):
+    steps = replace(STEPS, factors=factors, literal=literal)
+    part, block, position = make_task(factors, factors=factors)
+    plain_part, plain_block = in_doubles(part, block, factors)
+    draws, loss = reference.robirank_task(plain_part, plain_block, position, steps, 99, 7)
+    report = uv_task(part, block, position, steps, 99)
+    assert_same(part, block, plain_part, plain_block, factors)
+    assert (report.draws, report.not_finite) == (draws, 0)
+    assert_allclose(report.loss, loss, rtol=1e-4)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    negatives=st.integers(1, 40),
+    cell_items=st.integers(2, 30),
+    n_items=st.integers(4, 40),
+)
+def test_steps_for_any_shape(seed, negatives, cell_items, n_items):
+    steps = replace(STEPS, negatives=negatives, cell_items=cell_items)
+    part, block, position = make_task(seed, n_items=n_items)
+    plain_part, plain_block = in_doubles(part, block, 5)
+    reference.robirank_task(plain_part, plain_block, position, steps, seed, cell_items)
+    uv_task(part, block, position, steps, seed)
+    assert_same(part, block, plain_part, plain_block, 5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("factors", [1, 20, 32, 64, 128])
+def test_warp_steps_are_those_of_the_formulas(factors, weighted, instruction_set):
+    steps = replace(WARP, factors=factors)
+    part, block, position = make_task(factors, factors=factors, weighted=weighted)
+    plain_part, plain_block = in_doubles(part, block, factors)
+    draws, loss = reference.warp_task(plain_part, plain_block, position, steps, 99, 7)
+    report = warp_task(part, block, position, steps, 99)
+    assert_same(part, block, plain_part, plain_block, factors)
+    assert (report.draws, report.not_finite) == (draws, 0)
+    assert_allclose(report.loss, loss, rtol=1e-4)
+
+
+def test_a_task_touches_only_its_records():
+    part, block, position = make_task(1)
+    before_u, before_v = part.U.copy(), block.V.copy()
+    uv_task(part, block, position, STEPS, 5)
+    places = position[part.items] - block.first
+    inside = (places >= 0) & (places < len(block.V))
+    users = np.repeat(np.arange(len(part.users)), np.diff(part.indptr))[inside]
+    moved = (before_u != part.U).any(1)
+    assert_array_equal(np.flatnonzero(moved), np.unique(users))
+    assert (before_v != block.V).any(1)[places[inside]].all()
+
+
+@pytest.mark.parametrize("literal", [False, True])
+def test_on_average_a_step_follows_the_true_gradient(literal):
+    """One record, many plans and draws. Huge Adagrad sums make the steps plain gradient steps.
+
+    The paper's literal pseudocode leaves out the gradient of the other items, and only that.
+    """
+    n_items, factors, slope, reg, eta = 9, 3, 0.7, 0.3, 1e-3
+    rng = np.random.default_rng(0)
+    u, V = rng.standard_normal(factors), rng.standard_normal((n_items, factors))
+    y, sums, squares, n = 4, 0.0, 0.0, 4000
+    steps = Steps(factors, 4, eta * 1e6, eta * 1e6, literal, cell_items=2)
+    counts = rng.integers(1, 9, n_items).astype(np.float32)
+    for epoch in range(n):
+        plan = Plan(7, epoch, n_items, 2)
+        part = Part(
+            users=np.zeros(1, np.int32),
+            indptr=np.array([0, 1]),
+            items=np.array([y], np.int32),
+            weight=None,
+            U=empty_rows(1, factors),
+            acc=np.full(1, 1e12, np.float32),
+            decay=np.full(1, reg, np.float32),
+            slope=np.array([slope], np.float32),
+        )
+        part.U[0, :factors] = u
+        rows = empty_rows(n_items, factors)
+        rows[:, :factors] = V[plan.order]
+        acc = np.full(n_items, 1e12, np.float32)
+        before = np.concatenate([part.U, rows[plan.position]])
+        for low, high in zip(plan.bounds[:-1], plan.bounds[1:], strict=True):
+            own = slice(low, high)
+            decay = np.full(high - low, reg, np.float32)
+            block = Block(int(low), rows[own], acc[own], decay, counts[plan.order[own]])
+            uv_task(part, block, plan.position, steps, epoch)
+        after = np.concatenate([part.U, rows[plan.position]])
+        gradient = (before - after)[:, :factors] / eta
+        sums, squares = sums + gradient, squares + gradient**2
+    mean = sums / n
+    error = np.sqrt(np.maximum(squares / n - mean**2, 0) / n)
+
+    weights = np.zeros(n_items)
+    weights[y] = 1.0
+    by_score = slope * list_loss(V @ u, weights, "identity").gradient
+    true_u, true_v = by_score @ V + reg * u, np.outer(by_score, u)
+    true_v[y] += reg * V[y]
+    if literal:
+        true_v[np.arange(n_items) != y] = 0.0
+    truth = np.vstack([true_u, true_v])
+    assert (np.abs(mean - truth) <= 4.5 * error + 2e-3).all()
+    assert np.abs(truth).max() > 0.5  # the tolerance above is small beside it
+    assert error.max() < 0.1
+
+
+@pytest.mark.parametrize("rho", ["log", "type2"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_xi_step_gives_the_slope_at_the_exact_sum(rho, weighted):
+    part, _, _ = make_task(2, weighted=weighted)
+    before = part.slope.copy()
+    n_items = 23
+    plan = Plan(0, 0, n_items, 3)
+    V = make_rows(np.random.default_rng(1), n_items, 5)
+    blocks = [
+        Block(int(low), V[low:high], *np.ones((3, high - low), np.float32))
+        for low, high in zip(plan.bounds[:-1], plan.bounds[1:], strict=True)
+    ]
+    loss = xi_task(part, blocks, plan.position, slice(1, 4), rho)
+    expected, slopes = 0.0, before
+    for x in range(1, 4):
+        for r in range(part.indptr[x], part.indptr[x + 1]):
+            weight = 1.0 if part.weight is None else part.weight[r]
+            alone = np.zeros(n_items)
+            alone[plan.position[part.items[r]]] = 1.0
+            t = list_loss(V @ part.U[x], alone).t.max()
+            expected += weight * float(RHOS[rho].value(t))
+            slopes[r] = weight * RHOS[rho].prime(t)
+    assert_allclose(part.slope, slopes, rtol=1e-4)
+    assert_allclose(loss, expected, rtol=1e-5)
+
+
+def test_draws_are_uniform():
+    drawn = np.concatenate([_core.sgd_draws(5, 0, record, 40, 10) for record in range(1000)])
+    counts = np.bincount(drawn, minlength=10)
+    assert len(counts) == 10
+    assert np.abs(counts - 4000).max() < 5 * np.sqrt(40_000 * 0.1 * 0.9)
+
+
+def test_what_is_not_finite_is_left_out_and_counted():
+    part, block, position = make_task(3)
+    part.U[2, 0] = np.inf
+    V = block.V.copy()
+    report = uv_task(part, block, position, STEPS, 5)
+    places = position[part.items] - block.first
+    users = np.repeat(np.arange(len(part.users)), np.diff(part.indptr))
+    assert report.not_finite == ((users == 2) & (places >= 0)).sum() > 0
+    assert np.isfinite(block.V).all()
+    assert (block.V != V).any()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"negatives": 0}, "negatives must be between 1 and 1024"),
+        ({"negatives": 1025}, "negatives must be between 1 and 1024"),
+        ({"cell_items": 1}, "cell must be between 2 and 65536"),
+        ({"factors": 17}, "factors must be between 1 and the width of the rows"),
+    ],
+)
+def test_bad_settings_are_named(change, message):
+    part, block, position = make_task(0)
+    with pytest.raises(ValueError, match=message):
+        uv_task(part, block, position, replace(STEPS, **change), 0)
