@@ -51,6 +51,7 @@ _HOMES = {
     "IRPush": "robirank.ltr.irpush",
     "LSRank": "robirank.ltr.lsrank",
     "LatentRoBiRank": "robirank.latent.model",
+    "WARP": "robirank.latent.warp",
     "DivergenceError": "robirank.latent.training",
     "EpochReport": "robirank.latent.training",
     "evaluate": "robirank.latent.evaluate",
@@ -59,6 +60,7 @@ _HOMES = {
 
 __all__ = [
     "MART",
+    "WARP",
     "AdaRank",
     "CoordinateAscent",
     "DivergenceError",
@@ -124,6 +126,7 @@ if TYPE_CHECKING:
     from robirank.latent.export import export_index
     from robirank.latent.model import LatentRoBiRank
     from robirank.latent.training import DivergenceError, EpochReport
+    from robirank.latent.warp import WARP
     from robirank.listwise import listwise_loss
     from robirank.ltr.adarank import AdaRank
     from robirank.ltr.coordinate_ascent import CoordinateAscent

@@ -15,6 +15,7 @@ from robirank.latent.fold_in import fold_in
 from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, penalty, row_weights
 from robirank.latent.products import Floats
 from robirank.latent.records import Records, Weighting, as_records
+from robirank.latent.sgd import SgdSolver
 from robirank.latent.training import Solver
 from robirank.latent.xi import objective
 from robirank.listwise import check_choice
@@ -238,6 +239,8 @@ class LatentRoBiRank(LatentModel):
         rate: float,
         workers: Workers,
     ) -> Solver:
+        if self._solver_name(records) == "sgd":
+            return self._sgd_solver(records, U, V, seed, epochs, rate, workers)
         return ExactSolver(
             records,
             U,
@@ -247,6 +250,33 @@ class LatentRoBiRank(LatentModel):
             learning_rate=rate * (self.learning_rate or 0.02),
             user_rate=rate * 0.3,
             epochs=epochs,
+            seed=seed,
+            workers=workers,
+        )
+
+    def _sgd_solver(
+        self,
+        records: Records,
+        U: Floats,
+        V: Floats,
+        seed: int,
+        epochs: int,
+        rate: float,
+        workers: Workers,
+    ) -> Solver:
+        step = rate * (self.learning_rate or 0.05)
+        return SgdSolver(
+            records,
+            U,
+            V,
+            rho=self.rho,
+            reg=self._reg(records.n_items),
+            learning_rate=step,
+            user_rate=2.0 * step,
+            epochs=epochs,
+            negatives=self.negatives,
+            parts=self.parts,
+            literal=self.literal,
             seed=seed,
             workers=workers,
         )
