@@ -45,7 +45,7 @@ class StratifiedSolver:
         workers: Workers,
     ) -> None:
         self.epochs, self.epoch_number = epochs, 0
-        self._n_records = records.n_records
+        self._n_records = max(1, records.n_records)
         self._rate, self._user_rate = learning_rate, user_rate
         self._cell_items = cell_size(U.shape[1])
         self._engine = LocalEngine(workers)
