@@ -108,11 +108,12 @@ def whole_step(users: int, alone: dict[str, float], product: float) -> dict[str,
     V = (0.5 * rng.standard_normal((ITEMS, FACTORS))).astype(np.float32)
     indptr = np.arange(users + 1) * POINTS
     items = rng.integers(0, ITEMS, users * POINTS).astype(np.int32)
-    memory = np.empty((users, 16_384 + 48), dtype=np.float32)
+    width = 1 << 15
+    memory = np.empty((users, width + 16), dtype=np.float32)  # as inner_sums does it
 
     def scores_only() -> None:
-        for begin in range(0, ITEMS, 16_384):
-            block = V[begin : begin + 16_384]
+        for begin in range(0, ITEMS, width):
+            block = V[begin : begin + width]
             np.matmul(U, block.T, out=memory[:, : len(block)])
 
     def step() -> NDArray[np.float64]:

@@ -11,4 +11,6 @@ void bind_ranking_measure(nanobind::module_& m);
 void bind_exact(nanobind::module_& m);
 void bind_topk(nanobind::module_& m);
 void bind_points(nanobind::module_& m);
+void bind_interactions(nanobind::module_& m);
+void bind_mixture(nanobind::module_& m);
 void bind_sgd(nanobind::module_& m);

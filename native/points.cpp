@@ -32,6 +32,7 @@ class PointSums {
     for (int64_t b = 0; b < n; ++b) {
       rows_.push_back(chosen_kernels().open_row(points_.data() + offsets_[b], size(b)));
       cells += rows_[b].cells;
+      most_cells_ = std::max(most_cells_, rows_[b].cells);
     }
     moments_.assign(4 * cells, 0.0);
     double* next = moments_.data();
@@ -77,7 +78,7 @@ class PointSums {
 #pragma omp parallel num_threads(thread_count(n_threads, n, n* work))
     {
       const ThreadScratch scratch(0);
-      std::fill_n(scratch.view().counts, kMaxFine, 0);
+      std::fill_n(scratch.view().counts, most_cells_ * kFinePerCell, 0);
 #pragma omp for schedule(dynamic, 4)
       for (int64_t b = 0; b < n; ++b)
         if (size(b) > 0) visit(b, scratch.view());
@@ -88,6 +89,7 @@ class PointSums {
   std::vector<float> points_;
   std::vector<double> t_, moments_;
   std::vector<PointRow> rows_;
+  int most_cells_ = 0;
 };
 
 // All columns at once; adds to t.

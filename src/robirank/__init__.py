@@ -21,6 +21,13 @@ _HOMES = {
     "LetorFormatError": "robirank.data.letor",
     "load_dataset": "robirank.data.folds",
     "make_ranking": "robirank.data.generators",
+    "Interactions": "robirank.data.interactions",
+    "load_interactions": "robirank.data.interaction_files",
+    "make_interactions": "robirank.data.make_interactions",
+    "split_ratio": "robirank.data.splits",
+    "split_leave_one_out": "robirank.data.splits",
+    "split_time": "robirank.data.splits",
+    "split_new_users": "robirank.data.splits",
     "listwise_loss": "robirank.listwise",
     "RobustClassifier": "robirank.classifier",
     "RoBiRank": "robirank.ltr.robirank",
@@ -44,6 +51,7 @@ _HOMES = {
     "IRPush": "robirank.ltr.irpush",
     "LSRank": "robirank.ltr.lsrank",
     "LatentRoBiRank": "robirank.latent.model",
+    "WARP": "robirank.latent.warp",
     "DivergenceError": "robirank.latent.training",
     "EpochReport": "robirank.latent.training",
     "evaluate": "robirank.latent.evaluate",
@@ -52,12 +60,14 @@ _HOMES = {
 
 __all__ = [
     "MART",
+    "WARP",
     "AdaRank",
     "CoordinateAscent",
     "DivergenceError",
     "EpochReport",
     "IRPush",
     "InfNormPush",
+    "Interactions",
     "LSRank",
     "LambdaMART",
     "LatentRoBiRank",
@@ -80,14 +90,20 @@ __all__ = [
     "listwise_loss",
     "load_dataset",
     "load_extra",
+    "load_interactions",
     "load_letor",
     "load_model",
     "losses",
+    "make_interactions",
     "make_ranking",
     "metrics",
     "normalize_queries",
     "save_letor",
     "save_model",
+    "split_leave_one_out",
+    "split_new_users",
+    "split_ratio",
+    "split_time",
 ]
 
 if TYPE_CHECKING:
@@ -95,12 +111,22 @@ if TYPE_CHECKING:
     from robirank.classifier import RobustClassifier
     from robirank.data.folds import load_dataset
     from robirank.data.generators import make_ranking
+    from robirank.data.interaction_files import load_interactions
+    from robirank.data.interactions import Interactions
     from robirank.data.letor import LetorFormatError, load_letor, save_letor
+    from robirank.data.make_interactions import make_interactions
     from robirank.data.ranking import RankingData, normalize_queries
+    from robirank.data.splits import (
+        split_leave_one_out,
+        split_new_users,
+        split_ratio,
+        split_time,
+    )
     from robirank.latent.evaluate import evaluate
     from robirank.latent.export import export_index
     from robirank.latent.model import LatentRoBiRank
     from robirank.latent.training import DivergenceError, EpochReport
+    from robirank.latent.warp import WARP
     from robirank.listwise import listwise_loss
     from robirank.ltr.adarank import AdaRank
     from robirank.ltr.coordinate_ascent import CoordinateAscent

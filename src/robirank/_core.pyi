@@ -169,6 +169,28 @@ def point_sums(
     method: int = 0,
 ) -> None: ...
 
+# --- interactions.cpp, mixture.cpp ---
+
+def group_records(
+    user: NDArray[np.int32],
+    item: NDArray[np.int32],
+    count: NDArray[np.float32] | None,
+    time: NDArray[Any] | None,
+    n_users: int,
+    n_items: int,
+    n_threads: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32], NDArray[Any] | None]: ...
+def sample_rows(
+    indptr: NDArray[np.int64], take: NDArray[np.int64], seed: int, n_threads: int
+) -> NDArray[np.uint8]: ...
+def draw_lists(
+    indptr: NDArray[np.int64],
+    share: NDArray[np.float32],
+    tables: NDArray[np.float32],
+    seed: int,
+    n_threads: int,
+) -> NDArray[np.int32]: ...
+
 # --- sgd.cpp ---
 # Tasks return (sampled items, loss, steps left out because they were not finite).
 

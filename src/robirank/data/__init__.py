@@ -1,1 +1,1 @@
-"""What comes in: judged documents from files and frames, folds, generators."""
+"""What comes in: judged documents and interactions, from files and frames; splits, generators."""

@@ -1,0 +1,369 @@
+"""Interactions from and to files: CSV, TSV and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from robirank._files import write_whole
+from robirank.data._blocks import DamagedGzipError, line_blocks
+from robirank.data._records import Collector
+from robirank.data.ids import Ids
+from robirank.data.interactions import Choice, Interactions, from_records, offsets
+
+__all__ = ["load_interactions"]
+
+PathLike = str | os.PathLike[str]
+Column = str | int
+
+_BLOCK_BYTES = 1 << 25
+_BLOCK_ROWS = 1 << 20
+_SEPARATORS = ("\t", ",", ";", "|", " ")
+
+
+def load_interactions(
+    path: PathLike,
+    *,
+    user: Column | None = None,
+    item: Column | None = None,
+    count: Column | None = None,
+    time: Column | None = None,
+    sep: str | None = None,
+    header: bool | None = None,
+    users: Ids | None = None,
+    items: Ids | None = None,
+    unseen: Choice = "error",
+    on_missing: Choice = "error",
+) -> Interactions:
+    r"""Read interactions from a CSV, TSV or Parquet file, one row an interaction.
+
+    Columns are given by name, or by position from 0 on where the file has no header.
+
+    Parameters
+    ----------
+    path : str or path
+        Parquet if the name ends with ``.parquet`` or ``.pq``, otherwise text, plain or gzip.
+    user, item : str or int, optional
+        The columns with the ids. By default the columns ``user`` and ``item`` of a file whose
+        header has both, and the first two columns of any other file.
+    count, time : str or int, optional
+        The columns with counts and times; none by default.
+    sep : str, optional
+        What separates columns: one character. By default a tab in ``.tsv``, a comma in ``.csv``,
+        and in other files whichever of tab, comma, semicolon, bar and blank the first line has.
+        Text may stand in double quotes unless the separator is a tab.
+    header : bool, optional
+        Whether the first line names the columns. By default it does if columns are asked for by
+        name, or if it names ``user`` and ``item``.
+    users, items, unseen, on_missing
+        As in `Interactions.from_frame`.
+
+    Returns
+    -------
+    Interactions
+        Ids are integers if all of a column are plain integers, otherwise text as it stands:
+        ``007`` and ``7`` are two ids.
+
+    Notes
+    -----
+    The file is read by blocks, so that the peak of memory depends on the result and hardly on the
+    length of the ids.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "plays.tsv")
+    >>> _ = path.write_text("ann\ttea\t3\nbob\ttea\t1\nann\trum\t2\n")
+    >>> load_interactions(path, count=2).matrix.toarray().tolist()
+    [[3.0, 2.0], [1.0, 0.0]]
+    """
+    wanted = {"user": user, "item": item, "count": count, "time": time}
+    for name, column in wanted.items():
+        if isinstance(column, bool) or not isinstance(column, str | int | None):
+            raise TypeError(f"{name} must be the name or the position of a column; got {column!r}")
+    if Path(path).suffix in (".parquet", ".pq"):
+        text, first_row, row = False, 0, "row"
+        blocks = _parquet_blocks(path, wanted)
+    else:
+        layout = _layout(path, wanted, sep, header)
+        text, first_row, row = True, 1 + layout.header, "line"
+        blocks = _text_blocks(path, layout)
+    collector = Collector(
+        users,
+        items,
+        unseen=unseen,
+        on_missing=on_missing,
+        text=text,
+        first_row=first_row,
+        row=row,
+    )
+    try:
+        for block in blocks:
+            collector.add(**{name: block[name] for name in block.columns})
+        return from_records(collector.finish())
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a text file is built, and where in it the wanted columns are."""
+
+    sep: str
+    header: bool
+    n_fields: int
+    columns: dict[str, int]
+
+    @property
+    def quote(self) -> str | None:
+        return None if self.sep == "\t" else '"'
+
+    def parse(self, lines: bytes) -> pl.DataFrame:
+        """Lines as columns of text."""
+        names = self.sep.join(map(str, range(self.n_fields))) + "\n"
+        frame = pl.read_csv(
+            names.encode() + lines,
+            separator=self.sep,
+            quote_char=self.quote,
+            infer_schema=False,
+        )
+        return frame.select(pl.col(str(place)).alias(name) for name, place in self.columns.items())
+
+
+def _layout(
+    path: PathLike, wanted: dict[str, Column | None], sep: str | None, header: bool | None
+) -> _Layout:
+    first, second = _first_lines(path)
+    if not first.strip():
+        raise ValueError(f"{os.fspath(path)} begins with an empty line; expected one interaction")
+    if sep is None:
+        sep = _separator(path, first)
+    if len(sep.encode()) != 1:
+        raise ValueError(f"sep must be one character; got {sep!r}")
+    fields = _fields(first, sep)
+    by_name = any(isinstance(column, str) for column in wanted.values())
+    if header is None:
+        header = by_name or {"user", "item"} <= set(fields)
+        if not header:
+            _suspect_header(path, fields, _fields(second, sep) if second else [])
+    if by_name and not header:
+        raise ValueError("columns can be asked for by name only with header=True")
+    names = fields if header else None
+    return _Layout(sep, header, len(fields), _places(path, wanted, names, len(fields)))
+
+
+def _first_lines(path: PathLike) -> tuple[str, str]:
+    with Path(path).open("rb") as file:
+        try:
+            block = next(iter(line_blocks(file, 1 << 16)), None)
+        except DamagedGzipError as error:
+            raise ValueError(f"{os.fspath(path)}: {error}") from None
+    if block is None:
+        raise ValueError(f"{os.fspath(path)} is empty; expected one interaction a line")
+    lines = bytes(block).split(b"\n", 2)
+    try:
+        first = lines[0].decode().rstrip("\r")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{os.fspath(path)} is not a text file in UTF-8: {error}") from None
+    return first, lines[1].decode(errors="replace").rstrip("\r")
+
+
+def _separator(path: PathLike, line: str) -> str:
+    name = os.fspath(path).removesuffix(".gz")
+    if name.endswith((".tsv", ".tab")):
+        return "\t"
+    if name.endswith(".csv"):
+        return ","
+    for sep in _SEPARATORS:
+        if sep in line:
+            return sep
+    raise ValueError(
+        f"{os.fspath(path)}: cannot see what separates the columns of {line!r:.80}; give sep="
+    )
+
+
+def _fields(line: str, sep: str) -> list[str]:
+    if sep == "\t":
+        return line.split(sep)
+    return next(csv.reader([line], delimiter=sep), [])
+
+
+def _suspect_header(path: PathLike, first: list[str], second: list[str]) -> None:
+    """Refuse a first line that names the columns in other words than ``user`` and ``item``."""
+    pairs = list(zip(first[:2], second[:2], strict=False))
+    words = any(re.fullmatch(r"(?i)\W*(user|item)s?[ _]?(id)?", field) for field in first)
+    if words or any(b.isdigit() and re.fullmatch(r"[A-Za-z _]+", a) for a, b in pairs):
+        raise ValueError(
+            f"{os.fspath(path)}: the first line looks like a header, {first}; name the columns, "
+            f"such as user={first[0]!r}, or say header=False"
+        )
+
+
+def _places(
+    path: PathLike, wanted: dict[str, Column | None], names: list[str] | None, n_fields: int
+) -> dict[str, int]:
+    places = {}
+    named = names is not None and {"user", "item"} <= set(names)
+    for k, (argument, column) in enumerate(wanted.items()):
+        if column is None and argument in ("user", "item"):
+            column = argument if named else k
+        if column is None:
+            continue
+        if isinstance(column, str) and column not in (names or []):
+            raise ValueError(
+                f"{argument}={column!r} is not a column of {os.fspath(path)}; it has {names}"
+            )
+        place = (names or []).index(column) if isinstance(column, str) else column
+        if not 0 <= place < n_fields:
+            raise ValueError(
+                f"{argument}={column!r} is not a column of {os.fspath(path)}; "
+                f"it has {n_fields} columns, counted from 0"
+            )
+        places[argument] = place
+    if places["user"] == places["item"]:
+        raise ValueError(f"user and item must be two columns; both are column {places['user']}")
+    return places
+
+
+def _text_blocks(path: PathLike, layout: _Layout) -> Iterator[pl.DataFrame]:
+    n_before = 0
+    with Path(path).open("rb") as file:
+        try:
+            for block in line_blocks(file, _BLOCK_BYTES):
+                lines = bytes(block)
+                if n_before == 0 and layout.header:
+                    lines = lines[lines.index(b"\n") + 1 :]
+                    n_before = 1
+                if lines:
+                    yield _parsed(lines, layout, n_before)
+                n_before += lines.count(b"\n")
+        except DamagedGzipError as error:
+            raise ValueError(str(error)) from None
+
+
+def _parsed(lines: bytes, layout: _Layout, n_before: int) -> pl.DataFrame:
+    if layout.quote and lines.count(b'"') % 2:
+        raise ValueError("a line break within quotes; ids must not contain line breaks")
+    try:
+        frame = layout.parse(lines)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(_first_wrong_line(lines, layout, n_before) or str(error)) from None
+    blank = frame.select(pl.all_horizontal(pl.all().is_null()).alias("blank")).to_series()
+    if blank.any() and _has_blank_lines(lines):  # they say nothing, so nothing is missing there
+        frame = frame.with_columns(blank)
+    return frame
+
+
+def _has_blank_lines(lines: bytes) -> bool:
+    return lines.startswith((b"\n", b"\r\n")) or b"\n\n" in lines or b"\n\r\n" in lines
+
+
+def _first_wrong_line(lines: bytes, layout: _Layout, n_before: int) -> str | None:
+    for number, line in enumerate(lines.split(b"\n"), n_before + 1):
+        try:
+            n_fields = len(_fields(line.decode(), layout.sep))
+        except UnicodeDecodeError:
+            return f"line {number} is not text in UTF-8"
+        if n_fields > layout.n_fields:
+            return f"line {number} has {n_fields} fields; the first line has {layout.n_fields}"
+    return None
+
+
+def _parquet_blocks(path: PathLike, wanted: dict[str, Column | None]) -> Iterator[pl.DataFrame]:
+    lazy = _scan(path)
+    names = lazy.collect_schema().names()
+    places = _places(path, wanted, names, len(names))
+    columns = [pl.col(names[place]).alias(name) for name, place in places.items()]
+    n_rows = lazy.select(pl.len()).collect().item()
+    for begin in range(0, n_rows, _BLOCK_ROWS):
+        yield lazy.slice(begin, _BLOCK_ROWS).select(columns).collect()
+
+
+def _scan(path: PathLike) -> pl.LazyFrame:
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {os.fspath(path)}")
+    try:
+        lazy = pl.scan_parquet(os.fspath(path))
+        lazy.collect_schema()
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"{os.fspath(path)} is not a Parquet file: {error}") from None
+    return lazy
+
+
+def save_interactions(data: Interactions, path: PathLike) -> None:
+    """Write what `Interactions.save` describes."""
+    user_code, item_code = data.user_codes(), data.indices
+    columns: dict[str, Any] = {
+        "user": _spread(data.users, user_code),
+        "item": _spread(data.items, item_code),
+        "user_code": user_code,
+        "item_code": item_code,
+    }
+    if data.counts is not None:
+        columns["count"] = data.counts
+    if data.timestamps is not None:
+        columns["time"] = data.timestamps
+    frame = pl.DataFrame(columns)
+    idle_users = np.flatnonzero(data.lengths == 0)
+    idle_items = np.flatnonzero(np.bincount(item_code, minlength=data.n_items) == 0)
+    alone = [
+        pl.DataFrame({name: _spread(ids, codes), f"{name}_code": codes.astype(np.int32)})
+        for name, ids, codes in (
+            ("user", data.users, idle_users),
+            ("item", data.items, idle_items),
+        )
+        if len(codes)
+    ]
+    frame = pl.concat([frame, *alone], how="diagonal")
+    with write_whole(path) as file:
+        frame.write_parquet(file, row_group_size=1 << 18)
+
+
+def _spread(ids: Ids, codes: Any) -> pl.Series:
+    values = ids.portable()
+    if isinstance(values, range):
+        return pl.Series(codes.astype(np.int64))
+    return values.gather(codes)
+
+
+def load_saved(path: PathLike) -> Interactions:
+    """Read a file that `save_interactions` wrote."""
+    lazy = _scan(path)
+    names = lazy.collect_schema().names()
+    missing = {"user", "item", "user_code", "item_code"} - set(names)
+    if missing:
+        raise ValueError(
+            f"{os.fspath(path)} has no column {sorted(missing)[0]!r}, so Interactions.save did not "
+            "write it; use load_interactions for other files"
+        )
+    users = _gathered(path, lazy, "user")
+    items = _gathered(path, lazy, "item")
+    paired = pl.col("user_code").is_not_null() & pl.col("item_code").is_not_null()
+    records = lazy.select(c for c in names if c not in ("user", "item")).filter(paired).collect()
+    n_in_row = np.bincount(records["user_code"].to_numpy(), minlength=len(users))
+    return Interactions(
+        users,
+        items,
+        offsets(n_in_row),
+        records["item_code"].to_numpy(),
+        records["count"].to_numpy() if "count" in names else None,
+        records["time"].to_numpy() if "time" in names else None,
+    )
+
+
+def _gathered(path: PathLike, lazy: pl.LazyFrame, side: str) -> Ids:
+    """The ids of one side, in the order of their codes."""
+    code = f"{side}_code"
+    pairs = lazy.select(side, code).drop_nulls().unique(code).sort(code).collect(engine="streaming")
+    ids = Ids(pairs[side])
+    if len(ids) != len(pairs) or (pairs[code].to_numpy() != np.arange(len(pairs))).any():
+        raise ValueError(f"{os.fspath(path)} is damaged: {code} must number the ids from 0 on")
+    return ids

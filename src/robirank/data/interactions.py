@@ -1,0 +1,451 @@
+"""Who interacted with what: a sparse table of users and items with their outside ids."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from typing import Any, Literal, cast
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from robirank import _core
+from robirank._threads import thread_count
+from robirank.data._frames import blocks, pick_columns
+from robirank.data._records import Collector, Records, as_times
+from robirank.data.ids import Codes, Ids
+
+__all__ = ["Interactions"]
+
+Choice = Literal["error", "drop"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # comparing arrays has no single answer
+class Interactions:
+    """Interactions of users with items, one row a user, as a CSR matrix with outside ids.
+
+    Made by `from_frame`, `from_arrays`, `from_matrix` or `robirank.load_interactions`. What holds
+    for all of them:
+
+    - **Ids** may be anything hashable. Codes count users and items in the order of their first
+      appearance, unless ids are given.
+    - **Duplicates** are one interaction: counts add up, and the earliest time is kept.
+    - **Missing** ids, counts or times (null, None, NaN, "") are an error that says how many there
+      are; ``on_missing="drop"`` leaves such rows out.
+    - **Counts** are positive and finite; anything else is an error.
+    - **Users and items without interactions** exist only where ids are given.
+    - **Unseen ids**, those not among given ids, are an error or are left out (``unseen``).
+
+    Attributes
+    ----------
+    users, items : Ids
+        Outside ids; `Ids.index` gives their codes.
+    indptr : int64 array of shape (n_users + 1,)
+        Where each user's interactions begin in `indices`.
+    indices : int32 array of shape (n_interactions,)
+        Codes of the items, rising within each user.
+    counts : float32 array of shape (n_interactions,), or None
+        How often, or how much; None if 1 throughout.
+    timestamps : int64 or float64 array of shape (n_interactions,), or None
+        When; dates are microseconds since 1970 (UTC).
+
+    Examples
+    --------
+    >>> data = Interactions.from_arrays(["ann", "bob", "ann", "ann"], ["tea", "tea", "rum", "tea"])
+    >>> data
+    Interactions(2 users × 2 items, 3 interactions, density 75%)
+    >>> data.matrix.toarray().tolist()
+    [[2.0, 1.0], [1.0, 0.0]]
+    >>> data.items[data.indices[data.indptr[0] : data.indptr[1]]].tolist()
+    ['tea', 'rum']
+    """
+
+    users: Ids
+    items: Ids
+    indptr: NDArray[np.int64]
+    indices: Codes
+    counts: NDArray[np.float32] | None = None
+    timestamps: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        self._set("indptr", np.ascontiguousarray(self.indptr, dtype=np.int64))
+        self._set("indices", np.ascontiguousarray(self.indices, dtype=np.int32))
+        _check_rows(self.indptr, self.indices, self.shape)
+        if self.counts is not None:
+            counts = np.ascontiguousarray(self.counts, dtype=np.float32)
+            _check_length("counts", counts, self.indices)
+            wrong = np.flatnonzero(~((counts > 0) & (counts < np.inf)))
+            if len(wrong):
+                raise ValueError(
+                    f"counts must be positive finite numbers; got {counts[wrong[0]]:g}"
+                )
+            self._set("counts", None if (counts == 1).all() else counts)
+        if self.timestamps is not None:
+            times, missing = as_times(self.timestamps)
+            _check_length("timestamps", times, self.indices)
+            if missing.any():
+                raise ValueError(f"timestamps must not be missing; {missing.sum()} are")
+            self._set("timestamps", np.ascontiguousarray(times))
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    @property
+    def n_users(self) -> int:
+        """The number of users, those without interactions included."""
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        """The number of items, those without interactions included."""
+        return len(self.items)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Users × items."""
+        return len(self.users), len(self.items)
+
+    @property
+    def n_interactions(self) -> int:
+        """The number of pairs (user, item); a repeated interaction counts once."""
+        return len(self.indices)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """How many items each user has."""
+        return np.diff(self.indptr)
+
+    @cached_property
+    def matrix(self) -> sp.csr_matrix:
+        """The counts as a float32 CSR matrix users × items; it shares memory with this object."""
+        counts = self.counts
+        if counts is None:
+            counts = np.ones(len(self.indices), dtype=np.float32)
+        matrix = sp.csr_matrix((counts, self.indices, self.indptr), shape=self.shape)
+        matrix.has_canonical_format = True
+        return matrix
+
+    def __len__(self) -> int:
+        return self.n_interactions
+
+    def __repr__(self) -> str:
+        cells = self.n_users * self.n_items
+        density = f", density {100 * self.n_interactions / cells:.3g}%" if cells else ""
+        return (
+            f"Interactions({self.n_users:,} users × {self.n_items:,} items, "
+            f"{self.n_interactions:,} interactions{density})"
+        )
+
+    def user_index(self, ids: Any) -> Any:
+        """The codes of users, −1 for one that is not here; see `Ids.index`."""
+        return self.users.index(ids)
+
+    def item_index(self, ids: Any) -> Any:
+        """The codes of items, −1 for one that is not here; see `Ids.index`."""
+        return self.items.index(ids)
+
+    def user_codes(self) -> Codes:
+        """The code of the user of each interaction."""
+        return np.repeat(np.arange(self.n_users, dtype=np.int32), self.lengths)
+
+    def binarize(self) -> Interactions:
+        """Forget the counts: each pair counts 1."""
+        return Interactions(
+            self.users, self.items, self.indptr, self.indices, None, self.timestamps
+        )
+
+    def take(self, chosen: NDArray[np.bool_]) -> Interactions:
+        """Keep the interactions that a mask marks; users and items stay as they are.
+
+        Examples
+        --------
+        >>> data = Interactions.from_arrays([7, 7, 8], [1, 2, 1], counts=[5, 1, 2])
+        >>> data.take(data.matrix.data > 1)
+        Interactions(2 users × 2 items, 2 interactions, density 50%)
+        """
+        chosen = np.asarray(chosen)
+        if chosen.dtype != bool or chosen.shape != self.indices.shape:
+            raise ValueError(
+                f"chosen must be a mask for {self.n_interactions} interactions; "
+                f"got {chosen.dtype} of shape {chosen.shape}"
+            )
+        return Interactions(
+            self.users,
+            self.items,
+            offsets(_count_in_rows(chosen, self.indptr)),
+            self.indices[chosen],
+            None if self.counts is None else self.counts[chosen],
+            None if self.timestamps is None else self.timestamps[chosen],
+        )
+
+    def filter(self, *, min_user: int = 1, min_item: int = 1) -> Interactions:
+        """Leave out users and items with few interactions, until none is left (the k-core).
+
+        What is left out of one side makes the other side shorter, so this goes on until every
+        user has at least `min_user` items and every item at least `min_item` users. The ids of
+        the others go too, and so do those without any interactions.
+
+        Examples
+        --------
+        >>> data = Interactions.from_arrays(["a", "a", "b", "b", "c"], [1, 2, 1, 2, 3])
+        >>> data.filter(min_item=2)
+        Interactions(2 users × 2 items, 4 interactions, density 100%)
+        """
+        _check_minimum("min_user", min_user)
+        _check_minimum("min_item", min_item)
+        user, item = self.user_codes(), self.indices
+        keep = np.ones(len(item), dtype=bool)
+        kept = -1
+        while kept != (kept := int(np.count_nonzero(keep))):
+            users = np.bincount(user[keep], minlength=self.n_users) >= min_user
+            items = np.bincount(item[keep], minlength=self.n_items) >= min_item
+            keep &= users[user] & items[item]
+        return self.take(keep)._choose(np.flatnonzero(users), np.flatnonzero(items))
+
+    def _choose(self, users: NDArray[Any], items: NDArray[Any]) -> Interactions:
+        """Keep users and items by code; the others must be without interactions."""
+        place = np.full(self.n_items, -1, dtype=np.int32)
+        place[items] = np.arange(len(items), dtype=np.int32)
+        return Interactions(
+            self.users.take(users),
+            self.items.take(items),
+            offsets(self.lengths[users]),
+            place[self.indices],
+            self.counts,
+            self.timestamps,
+        )
+
+    def align(self, other: Interactions, *, unseen: Choice = "error") -> Interactions:
+        """Give these interactions the ids of others, so that codes mean the same in both.
+
+        Parameters
+        ----------
+        other : Interactions
+            Whose users and items to take.
+        unseen : {"error", "drop"}
+            What to do with interactions whose user or item is not in `other`.
+
+        Examples
+        --------
+        >>> train = Interactions.from_arrays(["ann", "bob"], ["tea", "rum"])
+        >>> test = Interactions.from_arrays(["bob", "eve"], ["tea", "rum"])
+        >>> test.align(train, unseen="drop").matrix.toarray().tolist()
+        [[0.0, 0.0], [1.0, 0.0]]
+        """
+        user = other.users.index(self.users[:])
+        item = other.items.index(self.items[:])
+        users, items = user[self.user_codes()], item[self.indices]
+        known = (users >= 0) & (items >= 0)
+        if unseen != "drop" and not known.all():
+            raise ValueError(
+                f"{(~known).sum()} of {len(self)} interactions have a user or an item that other "
+                "does not have; unseen='drop' leaves them out"
+            )
+        part = self.take(known)
+        return from_records(
+            Records(
+                other.users, other.items, users[known], items[known], part.counts, part.timestamps
+            )
+        )
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        user: str = "user",
+        item: str = "item",
+        count: str | None = None,
+        time: str | None = None,
+        *,
+        users: Ids | None = None,
+        items: Ids | None = None,
+        unseen: Choice = "error",
+        on_missing: Choice = "error",
+    ) -> Interactions:
+        """Take interactions from a table, one row an interaction.
+
+        Parameters
+        ----------
+        frame : DataFrame or dict of arrays
+            polars, pandas, or anything else with ``__arrow_c_stream__``.
+        user, item : str
+            The columns with the ids.
+        count : str, optional
+            The column with a number of plays, a quantity, …; without it each row counts 1.
+        time : str, optional
+            The column with the time, as numbers or dates.
+        users, items : Ids, optional
+            Ids to use, such as those of the training data; codes then mean the same.
+        unseen : {"error", "drop"}
+            What to do with rows whose id is not among given ids.
+        on_missing : {"error", "drop"}
+            What to do with rows that lack an id, a count or a time.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> plays = pl.DataFrame({"user": ["u1", "u2"], "song": [31, 17], "plays": [3, 1]})
+        >>> train = Interactions.from_frame(plays, item="song", count="plays")
+        >>> train.items.index(17)
+        1
+        >>> later = pl.DataFrame({"user": ["u2", "u3"], "song": [31, 31]})
+        >>> ids = {"users": train.users, "items": train.items}
+        >>> Interactions.from_frame(later, item="song", **ids, unseen="drop")
+        Interactions(2 users × 2 items, 1 interactions, density 25%)
+        """
+        names = {"user": user, "item": item, "count": count, "time": time}
+        columns = pick_columns(frame, {k: v for k, v in names.items() if v is not None})
+        collector = Collector(users, items, unseen=unseen, on_missing=on_missing)
+        for block in blocks(columns):
+            collector.add(**block)
+        return from_records(collector.finish())
+
+    @classmethod
+    def from_arrays(
+        cls,
+        users: ArrayLike,
+        items: ArrayLike,
+        counts: ArrayLike | None = None,
+        times: ArrayLike | None = None,
+        *,
+        on_missing: Choice = "error",
+    ) -> Interactions:
+        """Take interactions from arrays or lists: one entry an interaction, outside ids."""
+        columns = {"user": users, "item": items, "count": counts, "time": times}
+        return cls.from_frame(
+            {name: column for name, column in columns.items() if column is not None},
+            count=None if counts is None else "count",
+            time=None if times is None else "time",
+            on_missing=on_missing,
+        )
+
+    @classmethod
+    def from_matrix(cls, matrix: Any, users: Any = None, items: Any = None) -> Interactions:
+        """Take a sparse matrix users × items.
+
+        Parameters
+        ----------
+        matrix : sparse matrix or array, any format
+            Stored zeros are no interactions; duplicate entries add up. A float32 CSR matrix
+            shares its memory.
+        users, items : Ids or array, optional
+            An outside id for each row and each column; 0, 1, 2, … by default.
+
+        Examples
+        --------
+        >>> import scipy.sparse as sp
+        >>> Interactions.from_matrix(sp.csr_matrix([[0, 3], [1, 0]]), users=["ann", "bob"])
+        Interactions(2 users × 2 items, 2 interactions, density 50%)
+        """
+        if not sp.issparse(matrix):
+            raise TypeError(f"matrix must be a scipy sparse matrix; got {type(matrix).__name__}")
+        csr: Any = sp.csr_array(cast(Any, matrix))
+        if not csr.has_canonical_format or (csr.data == 0).any():
+            csr = csr.copy()
+            csr.sum_duplicates()
+            csr.eliminate_zeros()
+        user_ids = _ids_for("users", users, csr.shape[0])
+        item_ids = _ids_for("items", items, csr.shape[1])
+        return cls(user_ids, item_ids, csr.indptr, csr.indices, csr.data)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], **options: Any) -> Interactions:
+        """Read a CSV, TSV or Parquet file; see `robirank.load_interactions`."""
+        from robirank.data.interaction_files import load_interactions
+
+        return load_interactions(path, **options)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a Parquet file, whole or not at all, that `load` reads back as it was.
+
+        It has one row an interaction and the columns user, item, user_code and item_code, and
+        where there are such also count and time. Users and items without interactions have a row
+        with nothing on the other side. Ids must be integers or text.
+        """
+        from robirank.data.interaction_files import save_interactions
+
+        save_interactions(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Interactions:
+        """Read a file that `save` wrote."""
+        from robirank.data.interaction_files import load_saved
+
+        return load_saved(path)
+
+
+def offsets(lengths: NDArray[Any]) -> NDArray[np.int64]:
+    """Where rows of the given lengths begin, and where the last one ends."""
+    out = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, dtype=np.int64, out=out[1:])
+    return out
+
+
+def from_records(records: Records) -> Interactions:
+    """Sort records into rows and merge those with the same user and item."""
+    n_users, n_items = len(records.users), len(records.items)
+    indptr, indices, counts, times = _core.group_records(
+        records.user,
+        records.item,
+        records.count,
+        records.time,
+        n_users,
+        n_items,
+        thread_count(None),
+    )
+    n = int(indptr[-1])
+    if n < len(indices):  # merged records left room at the end
+        indices, counts = indices[:n].copy(), counts[:n].copy()
+        times = None if times is None else times[:n].copy()
+    if not np.isfinite(counts).all():
+        raise ValueError("the counts of a user and an item add up to more than float32 can hold")
+    return Interactions(records.users, records.items, indptr, indices, counts, times)
+
+
+def _count_in_rows(chosen: NDArray[np.bool_], indptr: NDArray[np.int64]) -> NDArray[np.int64]:
+    filled = np.flatnonzero(np.diff(indptr))
+    counts = np.zeros(len(indptr) - 1, dtype=np.int64)
+    if len(filled):
+        counts[filled] = np.add.reduceat(chosen, indptr[filled], dtype=np.int64)
+    return counts
+
+
+def _ids_for(name: str, ids: Any, n: int) -> Ids:
+    if ids is None:
+        return Ids.range(n)
+    ids = ids if isinstance(ids, Ids) else Ids(ids)
+    if len(ids) != n:
+        raise ValueError(f"{name} must have {n} distinct ids, as the matrix has; got {len(ids)}")
+    return ids
+
+
+def _check_minimum(name: str, value: Any) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be an integer ≥ 1; got {value!r}")
+
+
+def _check_length(name: str, values: NDArray[Any], indices: Codes) -> None:
+    if values.shape != indices.shape:
+        raise ValueError(
+            f"{name} must have one value for each of the {len(indices)} interactions; "
+            f"got shape {values.shape}"
+        )
+
+
+def _check_rows(indptr: NDArray[np.int64], indices: Codes, shape: tuple[int, int]) -> None:
+    n = len(indices)
+    right = indptr.shape == (shape[0] + 1,) and indptr[0] == 0 and indptr[-1] == n
+    if not right or (np.diff(indptr) < 0).any():
+        raise ValueError(f"indptr must rise from 0 to {n} in {shape[0]} steps, one for each user")
+    if n == 0:
+        return
+    if indices.min() < 0 or indices.max() >= shape[1]:
+        raise ValueError(f"indices must be from 0 to {shape[1] - 1}, codes of items")
+    rising = indices[1:] > indices[:-1]
+    starts = indptr[(indptr > 0) & (indptr < n)]
+    rising[starts - 1] = True
+    if not rising.all():
+        raise ValueError("indices must rise within each user; from_arrays sorts and merges them")

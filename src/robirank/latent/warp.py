@@ -1,0 +1,176 @@
+"""WARP, the loss of WSABIE: the paper's baseline for latent collaborative retrieval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from robirank._checks import check_count
+from robirank._workers import Workers
+from robirank.latent.base import LatentModel, check_rate
+from robirank.latent.products import Floats
+from robirank.latent.records import Records, Weighting, as_records
+from robirank.latent.training import Solver
+from robirank.latent.warp_solver import WarpSolver
+
+__all__ = ["WARP"]
+
+_FOLD_IN_EPOCHS = 50
+
+
+class WARP(LatentModel):
+    r"""Weighted approximate-rank pairwise loss (WSABIE), with the same care as `LatentRoBiRank`.
+
+    For a record (x, y), items that x does not have are sampled until one violates the margin,
+    :math:`⟨U_x, V_{y'}⟩ > ⟨U_x, V_y⟩ - 1`. If that took N trials, the rank of y is estimated as
+    ⌊(|Y| − 1) / N⌋, and a gradient step on the hinge loss has the weight
+    :math:`Φ(r) = \sum_{k \le r} 1/k`.
+
+    Parameters
+    ----------
+    factors : int, default=64
+    regularization : float, default=0.05
+        λ of the penalty, weighted by rows as in `LatentRoBiRank`.
+    iterations : int, default=64
+        Passes over the records.
+    learning_rate : float, default=0.05
+        Of V in row-wise Adagrad; U gets twice as much. It falls to zero over the iterations.
+    max_trials : int, default=100
+        Items to sample for a record at most.
+    weighting : {"binary", "log", "count"}, default="binary"
+        What counts mean, as in `LatentRoBiRank`.
+    parts : int, default=8
+        Into how many parts users and items are cut; it changes the result, the number of threads
+        does not.
+    random_state : int, RandomState or None, default=None
+    num_threads : int, default=0
+        0: every core.
+
+    Attributes
+    ----------
+    user_factors, item_factors : float32 arrays
+        U and V.
+    n_iter_, best_iter_, history_
+        As in `LatentRoBiRank`.
+
+    References
+    ----------
+    Weston, Bengio, Usunier: WSABIE: Scaling Up to Large Vocabulary Image Annotation. IJCAI 2011.
+
+    Examples
+    --------
+    >>> from robirank import WARP, make_interactions
+    >>> data = make_interactions(200, 100, 3000, random_state=0)
+    >>> model = WARP(factors=8, iterations=5, random_state=0).fit(data, show_progress=False)
+    >>> model.recommend([0, 1], data.matrix[:2], N=3)[0].shape
+    (2, 3)
+    """
+
+    def __init__(
+        self,
+        factors: int = 64,
+        *,
+        regularization: float = 0.05,
+        iterations: int = 64,
+        learning_rate: float = 0.05,
+        max_trials: int = 100,
+        weighting: Weighting = "binary",
+        parts: int = 8,
+        random_state: Any = None,
+        num_threads: int = 0,
+    ) -> None:
+        self.factors = factors
+        self.regularization = regularization
+        self.iterations = iterations
+        self.learning_rate = learning_rate
+        self.max_trials = max_trials
+        self.weighting = weighting
+        self.parts = parts
+        self.random_state = random_state
+        self.num_threads = num_threads
+
+    def fold_in(self, user_items: Any) -> Floats:
+        """Find factors for users that the model has not seen: 50 passes with V held fixed.
+
+        Parameters
+        ----------
+        user_items : sparse matrix or Interactions, one row a user
+
+        Returns
+        -------
+        float32 array of shape (n_users, factors)
+        """
+        self._check_fitted()
+        records = as_records(user_items, self.weighting)
+        if records.n_items != len(self.item_factors):
+            raise ValueError(
+                f"user_items must have one column for each of the {len(self.item_factors)} items; "
+                f"it has {records.n_items}"
+            )
+        return self._fold_in(records)
+
+    def _fold_in(self, records: Records) -> Floats:
+        V = self.item_factors[: records.n_items]
+        U = np.zeros((records.n_users, V.shape[1]), np.float32)
+        if not records.n_records:
+            return U
+        with Workers(self.n_threads) as workers:
+            solver = self._make(records, U, V, 0, _FOLD_IN_EPOCHS, (2.0, 0.0), workers)
+            for _ in range(_FOLD_IN_EPOCHS):
+                solver.epoch()
+            return solver.factors()[0]
+
+    def _check_params(self) -> None:
+        check_rate("regularization", self.regularization)
+        check_rate("learning_rate", self.learning_rate)
+        for name in ("iterations", "max_trials", "parts"):
+            check_count(name, getattr(self, name))
+
+    def _epochs(self) -> int:
+        return self.iterations
+
+    def _solver_name(self, records: Records) -> str:  # noqa: ARG002 (there is one)
+        return "sgd"
+
+    def _solver(
+        self,
+        records: Records,
+        U: Floats,
+        V: Floats,
+        seed: int,
+        epochs: int,
+        rate: float,
+        workers: Workers,
+    ) -> Solver:
+        return self._make(records, U, V, seed, epochs, (2.0 * rate, rate), workers)
+
+    def _make(
+        self,
+        records: Records,
+        U: Floats,
+        V: Floats,
+        seed: int,
+        epochs: int,
+        rates: tuple[float, float],
+        workers: Workers,
+    ) -> WarpSolver:
+        return WarpSolver(
+            records,
+            U,
+            V,
+            reg=self.regularization,
+            learning_rate=rates[1] * self.learning_rate,
+            user_rate=rates[0] * self.learning_rate,
+            epochs=epochs,
+            max_trials=self.max_trials,
+            parts=self.parts,
+            seed=seed,
+            workers=workers,
+        )
+
+    def _advice(self) -> str:
+        return (
+            f"Lower learning_rate (it is {self.learning_rate:g}; try a tenth), or raise "
+            f"regularization (it is {self.regularization:g})"
+        )

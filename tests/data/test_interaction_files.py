@@ -1,0 +1,284 @@
+"""Interactions from and to files."""
+
+import doctest
+import gzip
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robirank import Interactions, load_interactions
+from robirank.data import interaction_files as module
+from robirank.data.ids import Ids
+
+
+def pairs(data):
+    user, item = data.users[data.user_codes()].tolist(), data.items[data.indices].tolist()
+    counts = np.ones(len(data)) if data.counts is None else data.counts
+    return dict(zip(zip(user, item, strict=True), counts.tolist(), strict=True))
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="plays.tsv"):
+        path = tmp_path / name
+        content = text if isinstance(text, bytes) else text.encode()
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "options"),
+    [
+        ("a\t7\t2\nb\t7\t1\na\t9\t5\n", "x.tsv", {"count": 2}),
+        ("a\t7\t2\nb\t7\t1\na\t9\t5\n", "x.tsv.gz", {"count": 2}),
+        ("a\t7\t2\r\nb\t7\t1\r\na\t9\t5", "x.txt", {"count": 2}),
+        ("a,7,2\n\nb,7,1\na,9,5\n\n\n", "x.csv", {"count": 2}),
+        ("\ufeffa;7;2\nb;7;1\na;9;5\n", "x.dat", {"count": 2}),
+        ("a 7 2\nb 7 1\na 9 5\n", "x", {"count": 2}),
+        ("a|7|2\nb|7|1\na|9|5\n", "x.csv", {"count": 2, "sep": "|"}),
+        ("2,7,a\n1,7,b\n5,9,a\n", "x.csv", {"user": 2, "item": 1, "count": 0}),
+        ("item,n,user\n7,2,a\n7,1,b\n9,5,a\n", "x.csv", {"count": "n"}),
+        (
+            "who,what,n\na,7,2\nb,7,1\na,9,5\n",
+            "x.csv",
+            {"user": "who", "item": "what", "count": "n"},
+        ),
+        ("who,what,n\na,7,2\nb,7,1\na,9,5\n", "x.csv", {"header": True, "count": 2}),
+        ('"a",7,2\n"b",7,1\n"a",9,5\n', "x.csv", {"count": 2}),
+    ],
+)
+@pytest.mark.parametrize("block", [8, 1 << 20])
+def test_formats(write, monkeypatch, text, name, options, block):
+    monkeypatch.setattr(module, "_BLOCK_BYTES", block)
+    data = load_interactions(write(text, name), **options)
+    assert pairs(data) == {("a", 7): 2, ("b", 7): 1, ("a", 9): 5}
+    assert list(data.users) == ["a", "b"]
+    assert (data.users.kind, data.items.kind) == ("str", "int")
+
+
+@pytest.mark.parametrize("block", [8, 1 << 20])
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        (["1", "-2", "0", "9223372036854775807"], "int"),
+        (["1", "2", "007", "7"], "str"),
+        (["1", "2", "9223372036854775808"], "str"),
+        (["1", "2", "-0"], "str"),
+        (["1", "2", " 3"], "str"),
+        (["1", "2.0"], "str"),
+        (["12345678", "23456789", "x"], "str"),  # found out in a later block
+    ],
+)
+def test_ids_are_integers_only_if_all_are(write, monkeypatch, block, written, kind):
+    monkeypatch.setattr(module, "_BLOCK_BYTES", block)
+    data = load_interactions(write("".join(f"{v}\ti\n" for v in written)))
+    assert data.users.kind == kind
+    assert [str(v) for v in data.users] == written
+
+
+@settings(max_examples=40)
+@given(
+    records=st.lists(
+        st.tuples(st.sampled_from(["1", "01", "b", "ü"]), st.integers(-3, 3), st.integers(1, 5)),
+        min_size=1,
+        max_size=20,
+    ),
+    block=st.integers(8, 40),
+)
+def test_files_say_what_frames_say(tmp_path_factory, records, block):
+    frame = pl.DataFrame(records, schema=["user", "item", "n"], orient="row")
+    folder = tmp_path_factory.mktemp("plays")
+    frame.write_csv(folder / "plays.csv")
+    frame.write_parquet(folder / "plays.parquet")
+    whole = Interactions.from_frame(frame, count="n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_BLOCK_BYTES", block)
+        patch.setattr(module, "_BLOCK_ROWS", 3)
+        parquet = load_interactions(folder / "plays.parquet", count="n")
+        text = load_interactions(folder / "plays.csv", count="n", users=whole.users)
+    assert parquet.users == text.users == whole.users
+    assert parquet.items == text.items == whole.items
+    assert pairs(parquet) == pairs(text) == pairs(whole)
+
+
+def test_given_ids_decide_how_text_is_read(write):
+    path = write("1\ta\n007\ta\n7\ta\nx\ta\n")
+    data = load_interactions(path, users=Ids([7, 1]), unseen="drop")
+    assert pairs(data) == {(7, "a"): 1, (1, "a"): 1}  # 007 is not 7
+    data = load_interactions(path, users=Ids(["007", "1"]), unseen="drop")
+    assert pairs(data) == {("007", "a"): 1, ("1", "a"): 1}
+    with pytest.raises(ValueError, match=r"2 of 4 rows have a user .* first is '007'"):
+        load_interactions(path, users=Ids([7, 1]))
+
+
+def test_times(write):
+    path = write("a,1,30\na,2,10\na,1,20\n", "x.csv")
+    assert load_interactions(path, time=2).timestamps.tolist() == [20, 10]
+    path = write("a,1,0.5\nb,1,2\n", "x.csv")
+    assert load_interactions(path, time=2).timestamps.tolist() == [0.5, 2.0]
+    path = write("a,1,1970-01-01T00:00:01Z\nb,1,1970-01-01T00:00:02Z\n", "x.csv")
+    assert load_interactions(path, time=2).timestamps.tolist() == [1_000_000, 2_000_000]
+    path = write("a,1,1970-01-01 00:00:01\nb,1,1970-01-01 00:00:02\n", "x.csv")
+    assert load_interactions(path, time=2).timestamps.tolist() == [1_000_000, 2_000_000]
+    with pytest.raises(ValueError, match="dates such as"):
+        load_interactions(write("a,1,soon\n", "x.csv"), time=2)
+
+
+@pytest.mark.parametrize("block", [10, 1 << 20])
+@pytest.mark.parametrize("blank", ["", "\n\n"])
+def test_missing_fields_name_their_line(write, monkeypatch, block, blank):
+    monkeypatch.setattr(module, "_BLOCK_BYTES", block)
+    path = write(f"user,item\na,1\n{blank}b,\nc,2\nd,\n,3\n", "x.csv")
+    line = 3 + len(blank)
+    message = (
+        rf"x.csv: 1 of 5 rows have no user \(the first is line {line + 3}\), "
+        rf"2 of 5 rows have no item \(the first is line {line}\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        load_interactions(path)
+    assert set(pairs(load_interactions(path, on_missing="drop"))) == {("a", 1), ("c", 2)}
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "options", "message"),
+    [
+        ("", "x.csv", {}, "x.csv is empty"),
+        ("\n1,2\n", "x.csv", {}, "begins with an empty line"),
+        ("userId,movieId\n1,2\n", "x.csv", {}, r"looks like a header, \['userId', 'movieId'\]"),
+        ("user_id\tsong\nu1\ts1\n", "x.tsv", {}, "looks like a header.*user='user_id'"),
+        ("a,b\n", "x.csv", {"user": "who"}, r"user='who' is not a column of .*it has \['a', 'b'\]"),
+        ("a,b\n", "x.csv", {"count": 2}, "count=2 is not a column of .*it has 2 columns"),
+        ("a,b\n", "x.csv", {"count": -1}, "count=-1 is not a column"),
+        ("a,b\n", "x.csv", {"user": "a", "header": False}, "only with header=True"),
+        ("a,b\n", "x.csv", {"user": 1}, "user and item must be two columns"),
+        ("a\n", "x.txt", {}, "cannot see what separates the columns of 'a'"),
+        ("a,b\n", "x.csv", {"sep": "::"}, "sep must be one character; got '::'"),
+        ("a,b\nc,d\ne,f,g\n", "x.csv", {}, "x.csv: line 3 has 3 fields; the first line has 2"),
+        ("a,b,many\n", "x.csv", {"count": 2}, "x.csv: count must hold numbers; got 'many'"),
+        ("a,b,1\na,c,0\n", "x.csv", {"count": 2}, "x.csv: count must be .* line 2 has 0"),
+        ("h,i,n\na,c,-1\n", "x.csv", {"user": "h", "item": "i", "count": "n"}, "line 2 has -1"),
+        (b"a,b\nc,\xff\n", "x.csv", {}, "line 2 is not text in UTF-8"),
+        (b"\xff\n", "x.csv", {}, "not a text file in UTF-8"),
+        (b"PAR0", "x.parquet", {}, "x.parquet is not a Parquet file"),
+    ],
+)
+def test_what_cannot_be_read_is_named(write, text, name, options, message):
+    with pytest.raises(ValueError, match=message):
+        load_interactions(write(text, name), **options)
+
+
+def test_more_that_cannot_be_read(write, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load_interactions(tmp_path / "none.csv")
+    with pytest.raises(FileNotFoundError):
+        load_interactions(tmp_path / "none.parquet")
+    with pytest.raises(TypeError, match="user must be the name or the position of a column"):
+        load_interactions(write("a,b\n", "x.csv"), user=1.5)
+    cut = tmp_path / "cut.tsv.gz"
+    cut.write_bytes(gzip.compress("".join(f"{i}\t{i}\n" for i in range(9999)).encode())[:-9])
+    with pytest.raises(ValueError, match=r"cut.tsv.gz: the gzip file is truncated"):
+        load_interactions(cut)
+
+
+def test_quotes(write, monkeypatch):
+    path = write('"Smith, J",1\n"O""Neil",2\n', "x.csv")
+    assert list(load_interactions(path).users) == ["Smith, J", 'O"Neil']
+    path = write('6" nails\t1\n"x"\t2\n', "x.tsv")  # in a TSV a quote is a character
+    assert list(load_interactions(path).users) == ['6" nails', '"x"']
+    monkeypatch.setattr(module, "_BLOCK_BYTES", 8)
+    with pytest.raises(ValueError, match="line break within quotes"):
+        load_interactions(write('a,1\n"one\ntwo three",1\n', "x.csv"))
+
+
+def test_a_header_alone_is_an_empty_table(write):
+    assert load_interactions(write("user,item\n", "x.csv")).shape == (0, 0)
+
+
+def test_from_file_is_the_same(write):
+    path = write("a,1\n", "x.csv")
+    assert pairs(Interactions.from_file(path, sep=",")) == {("a", 1): 1}
+
+
+IDS = [Ids(["x", "y", "z"]), Ids([7, -1, 3]), Ids.range(3)]
+
+
+@pytest.mark.parametrize("users", IDS)
+@pytest.mark.parametrize("counts", [None, [2.5, 1.0]])
+@pytest.mark.parametrize("times", [None, [3, 4], [0.5, 1.5]])
+def test_saved_tables_come_back_as_they_were(tmp_path, users, counts, times):
+    """Users and items without interactions and the order of ids included."""
+    data = Interactions(users, Ids(["b", "a", "c"]), [0, 0, 2, 2], [0, 2], counts, times)
+    data.save(tmp_path / "saved.parquet")
+    again = Interactions.load(tmp_path / "saved.parquet")
+    assert again.users == data.users
+    assert again.items == data.items
+    for name in ("indptr", "indices", "counts", "timestamps"):
+        old, new = getattr(data, name), getattr(again, name)
+        assert (old is None) == (new is None)
+        if old is not None:
+            assert new.dtype == old.dtype
+            assert new.tolist() == old.tolist()
+
+
+def test_saved_tables_are_plain_tables_too(tmp_path):
+    data = Interactions.from_arrays(["a", "b"], [5, 4], [3, 1])
+    path = tmp_path / "saved.parquet"
+    data.save(path)
+    assert pairs(load_interactions(path, count="count")) == pairs(data)
+    empty = Interactions.from_arrays([], [])
+    empty.save(path)
+    assert Interactions.load(path).shape == (0, 0)
+    assert [p.name for p in tmp_path.iterdir()] == ["saved.parquet"]
+
+
+def test_what_cannot_be_saved_or_loaded(tmp_path):
+    path = tmp_path / "x.parquet"
+    with pytest.raises(TypeError, match="of type tuple"):
+        Interactions.from_arrays([(1, 2)], [1]).save(path)
+    assert not path.exists()
+    pl.DataFrame({"user": [1], "item": [2]}).write_parquet(path)
+    with pytest.raises(ValueError, match=r"no column 'item_code', so Interactions.save did not"):
+        Interactions.load(path)
+    frame = pl.DataFrame({"user": [1], "item": [2], "user_code": [0], "item_code": [3]})
+    frame.write_parquet(path)
+    with pytest.raises(ValueError, match="damaged: item_code must number the ids from 0 on"):
+        Interactions.load(path)
+
+
+@pytest.mark.data
+def test_real_files(real_data):
+    folder = real_data / "implicit"
+    gowalla = load_interactions(folder / "gowalla" / "train.tsv.gz")
+    assert (gowalla.n_users, len(gowalla), gowalla.counts) == (29_858, 719_081, None)
+    ids = {"users": Ids.range(29_858), "items": Ids.range(40_981)}
+    test = load_interactions(folder / "gowalla" / "test.tsv.gz", **ids)
+    assert test.shape == (29_858, 40_981)
+    assert len(test) == 217_242
+    lastfm = load_interactions(folder / "lastfm" / "interactions.tsv.gz", count=2)
+    assert (lastfm.shape, len(lastfm)) == ((1_892, 17_632), 92_834)
+    assert lastfm.matrix[lastfm.user_index(2), lastfm.item_index(51)] == 13_883
+    songs = load_interactions(folder / "msd-subset" / "interactions.tsv.gz", count=2)
+    assert len(songs) == 42_739
+    assert songs.items[0] == "SOAKIMP12A8C130995"
+
+
+def test_every_example_of_the_guide_runs(tmp_path, monkeypatch):
+    page = Path(__file__).parents[2] / "docs" / "guide" / "interactions.md"
+    monkeypatch.chdir(tmp_path)
+    Path("plays.tsv").write_text("ann\thelp\t3\nbob\thelp\t1\nann\tgirl\t2\n")
+    Path("later.tsv").write_text("ann\thelp\t3\nzoe\thelp\t1\n")
+    Path("ratings.csv").write_text(
+        "userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n7,31,3.0,851866703\n"
+    )
+    text = "\n".join(
+        "" if x.startswith("```") else x for x in page.read_text(encoding="utf-8").splitlines()
+    )
+    examples = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+    assert len(examples.examples) > 20
+    assert doctest.DocTestRunner().run(examples).failed == 0

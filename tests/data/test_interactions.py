@@ -1,0 +1,398 @@
+"""Tables of interactions, against a dict of pairs."""
+
+import datetime
+import re
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robirank import _core
+from robirank.data import _frames as module
+from robirank.data._records import as_times
+from robirank.data.ids import Ids
+from robirank.data.interactions import Interactions, offsets
+
+USERS = st.sampled_from(["ann", "bob", "eve", "zoe"])
+ITEMS = st.integers(-2, 4)
+RECORDS = st.lists(st.tuples(USERS, ITEMS, st.integers(1, 9), st.integers(0, 99)), max_size=25)
+
+
+def pairs(data):
+    """What a table says: (user, item) → (count, time), by outside ids."""
+    user = data.users[data.user_codes()].tolist()
+    item = data.items[data.indices].tolist()
+    counts = np.ones(len(data)) if data.counts is None else data.counts
+    times = [None] * len(data) if data.timestamps is None else data.timestamps.tolist()
+    return dict(zip(zip(user, item, strict=True), zip(counts, times, strict=True), strict=True))
+
+
+def columns(records):
+    return [[r[k] for r in records] for k in range(4)]
+
+
+@settings(max_examples=40)
+@given(records=RECORDS, block=st.sampled_from([3, 1000]))
+def test_counts_add_up_and_the_earliest_time_stays(records, block):
+    user, item, count, time = columns(records)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_BLOCK_ROWS", block)
+        data = Interactions.from_arrays(user, item, count, time)
+    expected = {}
+    for u, i, c, t in records:
+        old = expected.get((u, i), (0, 99))
+        expected[u, i] = (old[0] + c, min(old[1], t))
+    assert pairs(data) == expected
+    assert list(data.users) == list(dict.fromkeys(user))  # order of first appearance
+    assert list(data.items) == list(dict.fromkeys(item))
+    for begin, end in zip(data.indptr[:-1], data.indptr[1:], strict=True):
+        assert (np.diff(data.indices[begin:end]) > 0).all()
+    assert (data.indptr.dtype, data.indices.dtype) == (np.int64, np.int32)
+
+
+@settings(max_examples=40)
+@given(RECORDS)
+def test_matrix_is_that_of_scipy(records):
+    user, item, count, _ = columns(records)
+    data = Interactions.from_arrays(user, item, count)
+    shape = (len(data.users), len(data.items))
+    places = ([data.users.index(u) for u in user], [data.items.index(i) for i in item])
+    expected = sp.coo_matrix((count, places), shape=shape, dtype=np.float32).tocsr()
+    assert isinstance(data.matrix, sp.csr_matrix)
+    assert data.matrix.dtype == np.float32
+    assert data.matrix.shape == data.shape == shape
+    assert (data.matrix.toarray() == expected.toarray()).all()
+    assert data.matrix.nnz == data.n_interactions == len(data) == expected.nnz
+
+
+def test_without_counts_repetitions_are_counted():
+    data = Interactions.from_arrays(["a", "a", "b"], [1, 1, 1])
+    assert data.counts.tolist() == [2, 1]
+    assert data.binarize().counts is None
+    assert data.binarize().matrix.data.tolist() == [1, 1]
+    assert Interactions.from_arrays(["a", "b"], [1, 1]).counts is None
+    assert Interactions.from_arrays(["a", "b"], [1, 1], [1.0, 1.0]).counts is None
+
+
+def test_long_sums_are_exact():
+    data = Interactions.from_arrays([0] * 5, [0] * 5, [2**24, 1, 1, 1, 1])  # float32 would stay
+    assert data.counts.tolist() == [2**24 + 4]
+
+
+FRAMES = {"polars": pl.DataFrame, "lazy": pl.LazyFrame, "pandas": pd.DataFrame, "dict": dict}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_frames_of_every_kind(kind):
+    day = datetime.datetime(2024, 5, 17)
+    table = {
+        "who": ["x", "y", "x"],
+        "what": [10, 20, 20],
+        "n": [1, 2, 3],
+        "when": [day, day, day + datetime.timedelta(seconds=1)],
+        "other": [0.0, 0.0, 0.0],
+    }
+    data = Interactions.from_frame(FRAMES[kind](table), "who", "what", "n", "when")
+    start = int(day.replace(tzinfo=datetime.UTC).timestamp()) * 1_000_000
+    assert pairs(data) == {
+        ("x", 10): (1, start),
+        ("y", 20): (2, start),
+        ("x", 20): (3, start + 1_000_000),
+    }
+
+
+def test_frames_of_unknown_libraries():
+    inside = pl.DataFrame({"user": [1, 2], "item": ["a", "b"]})
+
+    class Foreign:
+        columns = ("not", "names")
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return inside.__arrow_c_stream__(requested_schema)
+
+    assert set(pairs(Interactions.from_frame(Foreign()))) == {(1, "a"), (2, "b")}
+
+
+def test_unknown_columns_and_frames():
+    with pytest.raises(ValueError, match=r"item='item' is not a column.*\['user', 'song'\]"):
+        Interactions.from_frame({"user": [1], "song": [2]})
+    with pytest.raises(TypeError, match="DataFrame or a dict of arrays; got int"):
+        Interactions.from_frame(7)
+    with pytest.raises(ValueError, match=r"same length; got \{'user': 2, 'item': 1\}"):
+        Interactions.from_arrays([1, 2], [1])
+    with pytest.raises(ValueError, match="same length"):
+        Interactions.from_arrays([1, 2], [1, 2], counts=[1])
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        ["a", None, "b", None],
+        ["a", "", "b", ""],
+        [1.0, np.nan, 2.0, np.nan],
+        [(1, 2), None, (2, 3), None],
+        pd.Series([1, None, 2, None], dtype="Int64"),
+        pd.Series(["a", None, "b", np.nan]),
+        pl.Series([1, None, 2, None]),
+        pd.Series(pd.to_datetime(["2024-01-01", None, "2024-01-02", None])),
+    ],
+)
+@pytest.mark.parametrize("block", [2, 1000])
+def test_missing_ids(monkeypatch, user, block):
+    monkeypatch.setattr(module, "_BLOCK_ROWS", block)
+    frame = {"user": user, "item": [7, 8, 9, 9]}
+    message = r"2 of 4 rows have no user \(the first is row 1\); on_missing='drop'"
+    with pytest.raises(ValueError, match=message):
+        Interactions.from_frame(frame)
+    data = Interactions.from_frame(frame, on_missing="drop")
+    assert data.shape == (2, 2)
+    assert list(data.items) == [7, 9]  # 8 came with nobody
+    assert data.matrix.toarray().tolist() == [[1, 0], [0, 1]]
+
+
+def test_missing_items_counts_and_times():
+    with pytest.raises(ValueError, match=r"1 of 2 rows have no item .the first is row 0"):
+        Interactions.from_arrays([1, 2], [None, 3])
+    with pytest.raises(ValueError, match=r"1 of 2 rows have no count .the first is row 1"):
+        Interactions.from_arrays([1, 2], [2, 3], [1, np.nan])
+    with pytest.raises(ValueError, match=r"2 of 3 rows have no time .the first is row 0"):
+        Interactions.from_arrays([1, 2, 3], [2, 3, 4], times=[np.nan, 5, np.inf])
+    kept = Interactions.from_arrays([1, 2], [2, 3], [1, None], on_missing="drop")
+    assert kept.shape == (1, 1)
+    with pytest.raises(ValueError, match="on_missing must be 'error' or 'drop'; got 'skip'"):
+        Interactions.from_arrays([1], [1], on_missing="skip")
+
+
+@pytest.mark.parametrize("bad", [0, -1, np.inf, 1e39])
+def test_counts_that_are_no_counts(bad):
+    with pytest.raises(ValueError, match=rf"in every row; row 2 has {re.escape(f'{bad:g}')}"):
+        Interactions.from_arrays([1, 2, 3], [1, 1, 1], [1, 1, bad])
+    with pytest.raises(ValueError, match="count must hold numbers"):
+        Interactions.from_arrays([1, 2], [1, 1], ["many", "few"])
+
+
+def test_counts_whose_sum_is_too_large():
+    with pytest.raises(ValueError, match="more than float32 can hold"):
+        Interactions.from_arrays([1, 1], [1, 1], [3e38, 3e38])
+
+
+def test_given_ids_are_kept_with_and_without_interactions():
+    users, items = Ids(["zoe", "ann", "bob"]), Ids([9, 8, 7])
+    data = Interactions.from_frame({"user": ["ann"], "item": [7]}, users=users, items=items)
+    assert data.users is users
+    assert data.matrix.toarray().tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 0]]
+
+
+@pytest.mark.parametrize("block", [2, 1000])
+def test_unseen_ids(monkeypatch, block):
+    monkeypatch.setattr(module, "_BLOCK_ROWS", block)
+    frame = {"user": ["ann", "eve", "bob", "fay"], "item": [7, 7, 1, 2]}
+    users, items = Ids(["ann", "bob"]), Ids([7])
+    message = r"2 of 4 rows have a user that is not in users \(the first is 'eve'\); unseen='drop'"
+    with pytest.raises(ValueError, match=message):
+        Interactions.from_frame(frame, users=users)
+    with pytest.raises(ValueError, match=r"have an item that is not in items \(the first is 1\)"):
+        Interactions.from_frame(frame, items=items)
+    both = Interactions.from_frame(frame, users=users, items=items, unseen="drop")
+    assert both.matrix.toarray().tolist() == [[1], [0]]
+    # What is left out on one side brings no ids to the other.
+    assert list(Interactions.from_frame(frame, items=items, unseen="drop").users) == ["ann", "eve"]
+    assert list(Interactions.from_frame(frame, users=users, unseen="drop").items) == [7, 1]
+    with pytest.raises(ValueError, match="unseen must be 'error' or 'drop'; got 'ignore'"):
+        Interactions.from_frame(frame, users=users, unseen="ignore")
+
+
+@settings(max_examples=40)
+@given(first=RECORDS, second=RECORDS)
+def test_align_gives_the_codes_of_the_other(first, second):
+    train = Interactions.from_arrays(*columns(first))
+    test = Interactions.from_arrays(*columns(second))
+    aligned = test.align(train, unseen="drop")
+    assert aligned.users is train.users
+    assert aligned.items is train.items
+    known = {p: v for p, v in pairs(test).items() if p[0] in train.users and p[1] in train.items}
+    assert pairs(aligned) == known
+    if len(known) < len(test):
+        with pytest.raises(ValueError, match=f"{len(test) - len(known)} of {len(test)} interact"):
+            test.align(train)
+
+
+def core_by_loops(found, min_user, min_item):
+    while True:
+        users, items = Counter(u for u, _ in found), Counter(i for _, i in found)
+        kept = {(u, i) for u, i in found if users[u] >= min_user and items[i] >= min_item}
+        if len(kept) == len(found):
+            return kept
+        found = kept
+
+
+@settings(max_examples=40)
+@given(records=RECORDS, min_user=st.integers(1, 4), min_item=st.integers(1, 4))
+def test_filter_is_the_core(records, min_user, min_item):
+    data = Interactions.from_arrays(*columns(records))
+    core = data.filter(min_user=min_user, min_item=min_item)
+    expected = core_by_loops(set(pairs(data)), min_user, min_item)
+    assert pairs(core) == {p: v for p, v in pairs(data).items() if p in expected}
+    assert list(core.users) == [u for u in data.users if u in {u for u, _ in expected}]
+    assert list(core.items) == [i for i in data.items if i in {i for _, i in expected}]
+
+
+def test_filter_arguments():
+    data = Interactions.from_arrays([1], [1])
+    with pytest.raises(ValueError, match="min_user must be an integer ≥ 1; got 0"):
+        data.filter(min_user=0)
+
+
+def test_from_matrix():
+    matrix = sp.coo_matrix(([1.0, 2.0, 0.0, 4.0], ([0, 0, 1, 2], [1, 1, 0, 0])), shape=(3, 3))
+    data = Interactions.from_matrix(matrix, items=["a", "b", "c"])
+    assert pairs(data) == {(0, "b"): (3, None), (2, "a"): (4, None)}  # 0 is no interaction
+    assert data.shape == (3, 3)
+    assert matrix.nnz == 4  # the input is not touched
+    for kind in (sp.csr_array, sp.csc_matrix, sp.lil_matrix):
+        assert pairs(Interactions.from_matrix(kind(matrix))) == {
+            (0, 1): (3, None),
+            (2, 0): (4, None),
+        }
+    with pytest.raises(
+        ValueError, match="users must have 3 distinct ids, as the matrix has; got 2"
+    ):
+        Interactions.from_matrix(matrix, users=["a", "b", "b"])
+    with pytest.raises(ValueError, match="positive finite numbers; got -4"):
+        Interactions.from_matrix(-matrix.tocsr()[2:])
+    with pytest.raises(TypeError, match="scipy sparse matrix; got ndarray"):
+        Interactions.from_matrix(np.eye(2))
+
+
+def test_canonical_matrix_is_not_copied():
+    matrix = sp.random(50, 40, 0.2, format="csr", dtype=np.float32, random_state=0)
+    data = Interactions.from_matrix(matrix)
+    assert np.shares_memory(data.indices, matrix.indices)
+    assert np.shares_memory(data.matrix.data, matrix.data)
+    assert np.shares_memory(data.matrix.indices, data.indices)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"indptr": [0, 2]}, "indptr must rise from 0 to 3 in 2 steps"),
+        ({"indptr": [0, 4, 3]}, "indptr must rise"),
+        ({"indptr": [1, 2, 3]}, "indptr must rise"),
+        ({"indices": [0, 1, 2]}, "indices must be from 0 to 1"),
+        ({"indices": [0, -1, 0]}, "indices must be from 0 to 1"),
+        ({"indices": [1, 0, 0]}, "rise within each user"),
+        ({"indices": [1, 1, 0]}, "rise within each user"),
+        ({"counts": [1.0, 2.0]}, "counts must have one value for each of the 3 interactions"),
+        ({"counts": [1.0, 2.0, 0.0]}, "positive finite numbers; got 0"),
+        ({"timestamps": [1, 2]}, "timestamps must have one value"),
+        ({"timestamps": [1.0, np.nan, 2.0]}, "timestamps must not be missing; 1 are"),
+    ],
+)
+def test_the_door_is_watched(change, message):
+    good = {"users": Ids(["ab", "c"]), "items": Ids.range(2)}
+    good |= {"indptr": [0, 2, 3], "indices": [0, 1, 0]}
+    assert len(Interactions(**good)) == 3
+    with pytest.raises(ValueError, match=message):
+        Interactions(**(good | change))
+
+
+def test_empty_tables():
+    data = Interactions.from_arrays([], [])
+    assert data.shape == (0, 0)
+    assert len(data) == 0
+    assert repr(data) == "Interactions(0 users × 0 items, 0 interactions)"
+    some = Interactions.from_frame({"user": [], "item": []}, users=Ids([1]), items=Ids([2, 3]))
+    assert some.matrix.shape == (1, 2)
+    assert some.matrix.nnz == 0
+    assert some.filter().shape == (0, 0)
+
+
+def test_repr_and_lookup():
+    data = Interactions.from_arrays(["a", "a", "b"], ["x", "y", "y"])
+    assert repr(data) == "Interactions(2 users × 2 items, 3 interactions, density 75%)"
+    assert data.user_index("b") == 1
+    assert data.item_index(["y", "q"]).tolist() == [1, -1]
+    assert data.lengths.tolist() == [2, 1]
+
+
+def test_take():
+    data = Interactions.from_arrays([1, 1, 3], [1, 2, 1], [4, 5, 6], [7, 8, 9])
+    part = data.take(np.array([False, True, True]))
+    assert pairs(part) == {(1, 2): (5, 8), (3, 1): (6, 9)}
+    assert part.shape == data.shape
+    with pytest.raises(ValueError, match="mask for 3 interactions; got bool of shape"):
+        data.take(np.array([True]))
+
+
+def test_times_of_every_kind():
+    seconds = [0, 1, 2]
+    micro = [0, 1_000_000, 2_000_000]
+    dates = [datetime.datetime(1970, 1, 1, 0, 0, s) for s in seconds]
+    assert as_times(np.array(dates, dtype="datetime64[ns]"))[0].tolist() == micro
+    assert as_times(pl.Series(dates))[0].tolist() == micro
+    assert as_times(pl.Series(dates).dt.replace_time_zone("UTC"))[0].tolist() == micro
+    assert as_times(pd.Series(dates))[0].tolist() == micro
+    assert as_times(pl.Series([datetime.date(1970, 1, 2)]))[0].tolist() == [86_400_000_000]
+    assert as_times(seconds)[0].dtype == np.int64
+    assert as_times(np.array([0.5]))[0].dtype == np.float64
+    assert as_times(np.array(["NaT"], dtype="datetime64[s]"))[1].tolist() == [True]
+    assert as_times(dates)[0].tolist() == micro
+    assert as_times(pd.Series(dates).dt.tz_localize("UTC"))[0].tolist() == micro
+    assert as_times(pd.array([1, None], dtype="Int64"))[1].tolist() == [False, True]
+    assert as_times([1, None])[1].tolist() == [False, True]
+    assert as_times(pl.Series([1, None]))[1].tolist() == [False, True]
+    with pytest.raises(ValueError, match="time must hold numbers"):
+        as_times(["yesterday"])
+
+
+def test_more_than_two_to_the_31_interactions():
+    """The arithmetic, without the memory."""
+    starts = offsets(np.array([2**31, 5, 2**31], dtype=np.int64))
+    assert starts.dtype == np.int64
+    assert starts.tolist() == [0, 2**31, 2**31 + 5, 2**32 + 5]
+    small = offsets(np.array([2, 3], dtype=np.int8))  # sums outgrow the type of the lengths
+    assert small.dtype == np.int64
+    assert offsets(np.full(20, 127, dtype=np.int8))[-1] == 20 * 127
+    # What scipy would take for a matrix of that size, as it decides in its constructor.
+    indices = np.array([0], dtype=np.int32)
+    chosen = sp.get_index_dtype((indices, starts), maxval=10, check_contents=True)
+    assert chosen == np.int64
+
+
+def test_native_arguments():
+    codes = np.array([0, 1], dtype=np.int32)
+
+    def group(user=codes, item=codes, count=None, time=None, n_users=2):
+        return _core.group_records(user, item, count, time, n_users, 2, 1)
+
+    assert group()[0].tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="user is out of range"):
+        group(n_users=1)
+    with pytest.raises(ValueError, match="item is out of range"):
+        group(item=-codes)
+    with pytest.raises(ValueError, match="the same length"):
+        group(count=np.ones(3, dtype=np.float32))
+    with pytest.raises(ValueError, match="must not fall"):
+        _core.sample_rows(np.array([0, 2, 1]), np.array([1, 1]), 0, 1)
+    with pytest.raises(ValueError, match="one number for each row"):
+        _core.sample_rows(np.array([0, 2, 3]), np.array([1]), 0, 1)
+
+
+def test_threads_change_nothing(monkeypatch):
+    rng = np.random.default_rng(0)
+    user, item = rng.integers(0, 500, 200_000), rng.integers(0, 300, 200_000)
+    count, time = rng.random(200_000) + 0.1, rng.random(200_000)
+    results = []
+    for n in ("1", "3"):
+        monkeypatch.setenv("OMP_NUM_THREADS", n)
+        results.append(Interactions.from_arrays(user, item, count, time))
+    one, three = results
+    assert (one.indptr == three.indptr).all()
+    assert (one.indices == three.indices).all()
+    assert (one.counts == three.counts).all()
+    assert (one.timestamps == three.timestamps).all()

@@ -1,0 +1,196 @@
+"""Splits: nothing lost, nothing twice, and each what it says."""
+
+import datetime
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robirank.data.ids import Ids
+from robirank.data.interactions import Interactions, offsets
+from robirank.data.splits import (
+    split_leave_one_out,
+    split_new_users,
+    split_ratio,
+    split_time,
+)
+
+
+def random_table(lengths, seed=0, *, n_items=30, distinct_times=False):
+    rng = np.random.default_rng(seed)
+    rows = [np.sort(rng.choice(n_items, size=n, replace=False)) for n in lengths]
+    indices = np.concatenate([*rows, np.empty(0, dtype=int)])
+    n = len(indices)
+    times = rng.permutation(n) if distinct_times else rng.integers(0, 5, n)
+    counts = 1.0 + np.arange(n)
+    return Interactions(
+        Ids.range(len(lengths)),
+        Ids.range(n_items),
+        offsets(np.array(lengths)),
+        indices,
+        counts,
+        times,
+    )
+
+
+LENGTHS = st.lists(st.integers(0, 12), min_size=1, max_size=12)
+SPLITS = {
+    "ratio": lambda data, seed: split_ratio(data, 0.3, random_state=seed),
+    "leave one out": lambda data, seed: split_leave_one_out(data, random_state=seed),
+    "latest": lambda data, seed: split_leave_one_out(data, by_time=True),
+    "at": lambda data, seed: split_time(data, at=seed % 6),
+    "last third": lambda data, seed: split_time(data, fraction=0.33),
+    "new users": lambda data, seed: split_new_users(data, 0.4, random_state=seed),
+}
+
+
+@pytest.mark.parametrize("kind", SPLITS)
+@settings(max_examples=40)
+@given(lengths=LENGTHS, seed=st.integers(0, 999))
+def test_every_interaction_is_in_one_part_with_all_that_belongs_to_it(kind, lengths, seed):
+    data = random_table(lengths, seed)
+    parts = SPLITS[kind](data, seed)
+    together = []
+    for part in parts:
+        assert part.users is data.users
+        assert part.items is data.items
+        times = part.timestamps
+        together += zip(part.user_codes(), part.indices, part.matrix.data, times, strict=True)
+    whole = zip(data.user_codes(), data.indices, data.matrix.data, data.timestamps, strict=True)
+    assert sorted(together) == sorted(whole)
+
+
+@given(lengths=LENGTHS, seed=st.integers(0, 999), share=st.floats(0, 1))
+def test_ratio_is_within_one_and_leaves_one(lengths, seed, share):
+    data = random_table(lengths, seed)
+    train, test = split_ratio(data, share, random_state=seed)
+    for n, n_train, n_test in zip(data.lengths, train.lengths, test.lengths, strict=True):
+        assert n_train >= min(n, 1)
+        assert abs(n_test - min(share * n, max(n - 1, 0))) < 1 + 1e-9
+
+
+def test_ratio_is_right_on_average_even_for_short_lists():
+    data = random_table([2] * 20_000)
+    _, test = split_ratio(data, 0.2)
+    assert len(test) / len(data) == pytest.approx(0.2, abs=0.005)
+
+
+@pytest.mark.parametrize("kind", ["ratio", "leave one out"])
+def test_each_place_is_as_likely_as_any_other(kind):
+    n = 5_000
+    data = random_table([10] * n)
+    _, test = SPLITS[kind](data, 1)
+    chosen = np.zeros(len(data), dtype=bool)
+    keys = data.user_codes() * 100 + data.indices
+    chosen[np.isin(keys, test.user_codes() * 100 + test.indices)] = True
+    by_place = chosen.reshape(n, 10).mean(axis=0)
+    share = {"ratio": 0.3, "leave one out": 0.1}[kind]
+    np.testing.assert_allclose(by_place, share, atol=4 * np.sqrt(share * (1 - share) / n))
+    neighbours = np.corrcoef(chosen.reshape(n, 10)[:, 3], chosen.reshape(n, 10)[:, 4])[0, 1]
+    assert neighbours == pytest.approx(-1 / 9, abs=4 / np.sqrt(n))  # without repetition
+    users = np.corrcoef(chosen[:-10:10], chosen[10::10])[0, 1]
+    assert users == pytest.approx(0, abs=4 / np.sqrt(n))
+
+
+@settings(max_examples=40)
+@given(lengths=LENGTHS, seed=st.integers(0, 999))
+def test_leave_one_out(lengths, seed):
+    data = random_table(lengths, seed, distinct_times=True)
+    for by_time in (False, True):
+        train, test = split_leave_one_out(data, by_time=by_time, random_state=seed)
+        assert test.lengths.tolist() == [int(n > 1) for n in lengths]
+        if by_time:
+            kept = dict(zip(test.user_codes().tolist(), test.timestamps.tolist(), strict=True))
+            for user, time in zip(train.user_codes().tolist(), train.timestamps, strict=True):
+                assert time < kept.get(user, np.inf)
+
+
+def test_the_latest_of_equal_times_has_the_highest_code():
+    data = Interactions.from_arrays([1, 1, 1], ["a", "b", "c"], times=[5, 5, 0])
+    _, test = split_leave_one_out(data, by_time=True)
+    assert test.items[test.indices].tolist() == ["b"]
+
+
+def test_time_worked_by_hand():
+    data = Interactions.from_arrays([1, 1, 2, 2], [1, 2, 1, 2], times=[10, 20, 20, 30])
+    train, test = split_time(data, at=20)
+    assert train.timestamps.tolist() == [10]
+    assert test.timestamps.tolist() == [20, 20, 30]
+    assert len(split_time(data, at=20.5)[1]) == 1
+    assert len(split_time(data, fraction=0.25)[1]) == 1
+    assert len(split_time(data, fraction=0.5)[1]) == 3  # both of the same moment
+    assert len(split_time(data, fraction=0.0)[1]) == 0
+    assert len(split_time(data, fraction=1.0)[0]) == 0
+
+
+def test_time_by_dates():
+    dates = [datetime.datetime(2024, 5, d) for d in (1, 2, 3)]
+    data = Interactions.from_arrays([1, 2, 3], [1, 1, 1], times=dates)
+    paris = datetime.timezone(datetime.timedelta(hours=2))
+    for at in (
+        dates[1],
+        "2024-05-02",
+        "2024-05-02 00:00:00+00:00",
+        np.datetime64("2024-05-02"),
+        datetime.date(2024, 5, 2),
+        datetime.datetime(2024, 5, 2, 2, tzinfo=paris),
+    ):
+        assert [len(part) for part in split_time(data, at)] == [1, 2]
+
+
+@settings(max_examples=40)
+@given(
+    lengths=LENGTHS, seed=st.integers(0, 999), share=st.floats(0, 1), hidden_share=st.floats(0, 1)
+)
+def test_new_users(lengths, seed, share, hidden_share):
+    data = random_table(lengths, seed)
+    train, visible, hidden = split_new_users(data, share, hidden=hidden_share, random_state=seed)
+    new = visible.lengths > 0
+    assert (new == (hidden.lengths > 0)).all()  # at least one on each side
+    assert (train.lengths[new] == 0).all()
+    assert (train.lengths[~new] == data.lengths[~new]).all()
+    able = int((data.lengths > 1).sum())
+    assert new.sum() == min(round(share * len(lengths)), able)
+    short = np.abs(hidden.lengths - hidden_share * data.lengths)[new]
+    assert (short < 1 + 1e-9).all() or hidden_share in (0, 1) or (hidden.lengths[new] == 1).any()
+
+
+def test_seed_decides_and_threads_do_not(monkeypatch):
+    data = random_table(np.tile([3, 9, 25], 3000))
+
+    def outcome(state):
+        return split_ratio(data, 0.2, random_state=state)[1].matrix.data.tolist()
+
+    first = outcome(3)
+    assert outcome(np.random.default_rng(3)) == first
+    assert outcome(4) != first
+    assert outcome(None) != outcome(None)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert outcome(3) == first
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda d: split_ratio(d, 1.5), "test must be a number from 0 to 1; got 1.5"),
+        (lambda d: split_ratio(d, random_state=-1), "random_state must be an integer ≥ 0"),
+        (lambda d: split_new_users(d, -0.1), "fraction must be a number from 0 to 1; got -0.1"),
+        (lambda d: split_new_users(d, hidden="half"), "hidden must be a number from 0 to 1"),
+        (lambda d: split_time(d), "either at or fraction; got at=None, fraction=None"),
+        (lambda d: split_time(d, 1, fraction=0.5), "either at or fraction"),
+        (lambda d: split_time(d, "soon"), "a date in ISO form; got 'soon'"),
+        (lambda d: split_time(d, float("nan")), "a number or a date; got nan"),
+        (lambda d: split_time(d, fraction=2), "fraction must be a number from 0 to 1; got 2"),
+    ],
+)
+def test_bad_arguments(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(random_table([2, 3]))
+
+
+def test_times_are_needed():
+    data = Interactions.from_arrays([1, 1], [1, 2])
+    for split in (lambda: split_time(data, 1), lambda: split_leave_one_out(data, by_time=True)):
+        with pytest.raises(ValueError, match="data has no timestamps"):
+            split()
