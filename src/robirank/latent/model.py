@@ -62,10 +62,11 @@ class LatentRoBiRank(LatentModel):
     iterations : int, optional
         Epochs. Default: 64.
     learning_rate : float, optional
-        Of V; see the solvers for the defaults.
+        Of V. Default: 0.02 for "exact" (Adam), 0.1 for "sgd" (row-wise Adagrad, and twice as much
+        for U). It falls to zero over the iterations.
     weighting : {"binary", "log", "count"}, default="binary"
         What w_xy is: one as in the paper, log2(1 + count), or the count.
-    negatives : int, default=32
+    negatives : int, default=128
         Items that "sgd" samples for a record.
     literal : bool, default=False
         Follow the paper's pseudocode to the letter in "sgd" and leave V_y' alone; its gradient is
@@ -120,7 +121,7 @@ class LatentRoBiRank(LatentModel):
         iterations: int | None = None,
         learning_rate: float | None = None,
         weighting: Weighting = "binary",
-        negatives: int = 32,
+        negatives: int = 128,
         literal: bool = False,
         parts: int = 8,
         random_state: Any = None,
@@ -264,7 +265,7 @@ class LatentRoBiRank(LatentModel):
         rate: float,
         workers: Workers,
     ) -> Solver:
-        step = rate * (self.learning_rate or 0.05)
+        step = rate * (self.learning_rate or 0.1)
         return SgdSolver(
             records,
             U,

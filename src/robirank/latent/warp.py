@@ -30,11 +30,11 @@ class WARP(LatentModel):
     Parameters
     ----------
     factors : int, default=64
-    regularization : float, default=0.05
+    regularization : float, default=2.0
         λ of the penalty, weighted by rows as in `LatentRoBiRank`.
     iterations : int, default=64
         Passes over the records.
-    learning_rate : float, default=0.05
+    learning_rate : float, default=0.1
         Of V in row-wise Adagrad; U gets twice as much. It falls to zero over the iterations.
     max_trials : int, default=100
         Items to sample for a record at most.
@@ -71,9 +71,9 @@ class WARP(LatentModel):
         self,
         factors: int = 64,
         *,
-        regularization: float = 0.05,
+        regularization: float = 2.0,
         iterations: int = 64,
-        learning_rate: float = 0.05,
+        learning_rate: float = 0.1,
         max_trials: int = 100,
         weighting: Weighting = "binary",
         parts: int = 8,
