@@ -144,8 +144,10 @@ LAYOUTS: dict[str, Layout] = {
         {"classes_": 2},
         required=("coef_", "intercept_", "classes_"),
     ),
-    "LatentRoBiRank": _latent("robirank.latent.model:LatentRoBiRank"),
-    "WARP": _latent("robirank.latent.warp:WARP"),
+    "LatentRoBiRank": _latent(
+        "robirank.latent.model:LatentRoBiRank", _N_ROUNDS | {"solver_": str, "user_scale_": float}
+    ),
+    "WARP": _latent("robirank.latent.warp:WARP", _N_ROUNDS),
 }
 
 

@@ -12,13 +12,14 @@ from robirank._workers import Workers
 from robirank.latent.base import LatentModel, check_rate
 from robirank.latent.exact import ExactSolver
 from robirank.latent.fold_in import fold_in
-from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, penalty, row_weights
+from robirank.latent.penalty import USER_EXPONENT
 from robirank.latent.products import Floats
 from robirank.latent.records import Records, Weighting, as_records
 from robirank.latent.sgd import SgdSolver
 from robirank.latent.training import Solver
 from robirank.latent.xi import objective
 from robirank.listwise import check_choice
+from robirank.losses import RHOS
 
 __all__ = ["LatentRoBiRank"]
 
@@ -156,15 +157,13 @@ class LatentRoBiRank(LatentModel):
                 f"user_items must have the model's shape {shape}; it has "
                 f"{(records.n_users, records.n_items)}"
             )
-        loss = objective(
-            self.user_factors, self.item_factors, records, rho=self.rho, n_threads=self.n_threads
-        )
-        return loss + penalty(
+        return objective(
             self.user_factors,
             self.item_factors,
-            row_weights(records.user_counts(), USER_EXPONENT),
-            row_weights(records.item_counts(), ITEM_EXPONENT),
-            self._reg(records.n_items),
+            records,
+            rho=self.rho,
+            reg=self._reg(records.n_items),
+            n_threads=self.n_threads,
         )
 
     def fold_in(self, user_items: Any) -> Floats:
@@ -192,9 +191,8 @@ class LatentRoBiRank(LatentModel):
 
     def _fold_in(self, records: Records) -> Floats:
         counts = records.user_counts().astype(np.float64)
-        decay: NDArray[np.float64] = (
-            self._reg(records.n_items) * self.user_scale_ * counts**USER_EXPONENT
-        )
+        scale = self._reg(records.n_items) * self.user_scale_
+        decay: NDArray[np.float64] = scale * counts**USER_EXPONENT
         return fold_in(
             self.item_factors[: records.n_items],
             records,
@@ -285,6 +283,10 @@ class LatentRoBiRank(LatentModel):
     def _advice(self) -> str:
         rate = "its default" if self.learning_rate is None else f"{self.learning_rate:g}"
         return f"Lower learning_rate (it is {rate}; try a tenth), or raise regularization"
+
+    def _idle_loss(self, records: Records) -> float:
+        weights = 1.0 if records.weight is None else float(records.weight.mean(dtype=np.float64))
+        return weights * float(RHOS[self.rho].value(records.n_items - 1.0))
 
     def _learned(self, records: Records) -> None:
         self.solver_ = self._solver_name(records)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from robirank._checks import check_count
+from robirank._checks import check_count, check_positive
 from robirank._workers import Workers
-from robirank.latent.base import LatentModel, check_rate
+from robirank.latent.base import LatentModel
 from robirank.latent.products import Floats
 from robirank.latent.records import Records, Weighting, as_records
 from robirank.latent.training import Solver
@@ -122,8 +122,8 @@ class WARP(LatentModel):
             return solver.factors()[0]
 
     def _check_params(self) -> None:
-        check_rate("regularization", self.regularization)
-        check_rate("learning_rate", self.learning_rate)
+        check_positive("regularization", self.regularization)
+        check_positive("learning_rate", self.learning_rate)
         for name in ("iterations", "max_trials", "parts"):
             check_count(name, getattr(self, name))
 
