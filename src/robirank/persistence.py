@@ -144,7 +144,10 @@ LAYOUTS: dict[str, Layout] = {
         {"classes_": 2},
         required=("coef_", "intercept_", "classes_"),
     ),
-    "LatentRoBiRank": _latent("robirank.latent.model:LatentRoBiRank"),
+    "LatentRoBiRank": _latent(
+        "robirank.latent.model:LatentRoBiRank",
+        {"n_iter_": int, "best_iter_": int, "user_scale_": float},
+    ),
     "WARP": _latent("robirank.latent.warp:WARP"),
 }
 
