@@ -145,10 +145,9 @@ LAYOUTS: dict[str, Layout] = {
         required=("coef_", "intercept_", "classes_"),
     ),
     "LatentRoBiRank": _latent(
-        "robirank.latent.model:LatentRoBiRank",
-        {"n_iter_": int, "best_iter_": int, "user_scale_": float},
+        "robirank.latent.model:LatentRoBiRank", _N_ROUNDS | {"user_scale_": float}
     ),
-    "WARP": _latent("robirank.latent.warp:WARP"),
+    "WARP": _latent("robirank.latent.warp:WARP", _N_ROUNDS),
 }
 
 

@@ -146,13 +146,15 @@ def train(
     columns = Columns(user, item, count, time_column, sep, header)
     model = _make(
         method,
+        solver.value,
+        rho.value,
         factors=factors,
         regularization=regularization,
         iterations=iterations,
         learning_rate=learning_rate,
+        weighting=weighting.value,
         random_state=seed,
         num_threads=threads or 0,
-        robirank={"solver": solver.value, "rho": rho.value, "weighting": weighting.value},
     )
     part, held_out = _parts(data, columns, validation, hold_out, seed, quiet)
     note(_plan(model, part), quiet=quiet)
@@ -245,17 +247,18 @@ app.command()(recommend)
 app.command()(similar)
 
 
-def _make(method: Method, *, robirank: dict[str, Any], **options: Any) -> Any:
+def _make(method: Method, solver: str, rho: str, **options: Any) -> Any:
+    given = {name: value for name, value in options.items() if value is not None}
     if method is Method.robirank:
         from robirank.latent.model import LatentRoBiRank
 
-        return LatentRoBiRank(**robirank, **options)
-    for name, default in (("solver", "auto"), ("rho", "log"), ("weighting", "binary")):
-        if robirank[name] != default:
-            raise typer.BadParameter(f"--{name} is of --method robirank; WARP has no such choice")
+        return LatentRoBiRank(solver=solver, rho=rho, **given)  # type: ignore[arg-type]
+    for name, value, default in (("solver", solver, "auto"), ("rho", rho, "log")):
+        if value != default:
+            raise typer.BadParameter(f"--{name} {value} is for --method robirank, not for WARP")
     from robirank.latent.warp import WARP
 
-    return WARP(**options)
+    return WARP(**given)
 
 
 def _parts(

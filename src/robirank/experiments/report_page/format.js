@@ -52,7 +52,10 @@ function setting(params) {
   return parts.join(", ") || NONE;
 }
 
-const MEASURE_NAMES = { ndcg: "NDCG", mean_ndcg: "MeanNDCG", map: "MAP" };
+const MEASURE_NAMES = {
+  ndcg: "NDCG", mean_ndcg: "MeanNDCG", map: "MAP",
+  precision: "Precision", recall: "Recall", hit_rate: "Hit rate",
+};
 
 function measureName(measure) {
   const [name, k] = measure.split("@");
