@@ -64,7 +64,7 @@ def demo(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Train RoBiRank on generated data, compare it, print tables, draw plots."""
+    """Train RoBiRank on generated data, compare it, recommend, print tables, draw plots."""
     from rich.console import Console
 
     from robirank.experiments.demo import run_demo

@@ -137,7 +137,7 @@ def latent(
     as_json: AsJson = False,
 ) -> None:
     """Precision against seconds: RoBiRank, the identity loss and WARP from one start."""
-    from robirank.experiments.latent import LatentExperiment
+    from robirank.experiments.latent import LatentExperiment, data_name
     from robirank.experiments.latent_field import LATENT_FIELD
     from robirank.experiments.latent_runner import run_latent
 
@@ -152,7 +152,7 @@ def latent(
         seeds=seeds,
         threads=threads,
     )
-    folder = output or Path("runs") / f"{data.resolve().name.partition('.')[0]}-latent"
+    folder = output or Path("runs") / f"{data_name(data).replace('/', '-')}-latent"
     names = tuple(LATENT_FIELD) if methods is None else _names(methods)
     _show(run_latent(experiment, folder, names), as_json)
 

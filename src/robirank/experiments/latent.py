@@ -166,12 +166,24 @@ def _union(train: Interactions, valid: Interactions) -> Interactions:
     return Interactions(users, items, np.zeros(len(users) + 1, np.int64), np.zeros(0, np.int32))
 
 
+def data_name(data: Path) -> str:
+    """What the data are called: the folder, or the file after its folder.
+
+    Examples
+    --------
+    >>> data_name(Path("/data/lastfm/plays.tsv.gz"))
+    'lastfm/plays'
+    """
+    path = data.resolve()
+    return path.name if path.is_dir() else f"{path.parent.name}/{path.name.partition('.')[0]}"
+
+
 def describe_parts(experiment: LatentExperiment, parts: Parts) -> dict[str, Any]:
     """The facts of a data set."""
     data = experiment.data
     files = sorted(part_files(data).values()) if data.is_dir() else [data]
     return {
-        "name": data.resolve().name.partition(".")[0],
+        "name": data_name(data),
         "folds": experiment.seeds,
         "users": parts.train.n_users,
         "items": parts.train.n_items,

@@ -44,11 +44,12 @@ def draw_learning(
         labels = []
         for method, curve in curves.items():
             colour, strong = _COLOURS[method], method == "RoBiRank exact"
-            y = curve.values[measure]
-            axes.plot(curve.seconds, y, color=colour, lw=2.6 if strong else 1.6, zorder=3 + strong)
-            axes.plot(curve.seconds[-1:], y[-1:], "o", color=colour, ms=4.5, zorder=5)
+            x, y = curve.seconds, curve.values[measure]
+            axes.plot(x, y, color=colour, lw=2.6 if strong else 1.6, zorder=3 + strong)
+            axes.plot(x[-1:], y[-1:], "o", color=colour, ms=4.5, zorder=5, clip_on=False)
             labels.append((method, float(y[-1]), colour))
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")
         axes.set_xlim(right=end)
         axes.set_ylim(bottom=0)
         axes.set_xlabel("seconds of training, log scale")

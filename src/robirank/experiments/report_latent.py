@@ -8,7 +8,7 @@ from typing import Any
 from robirank.experiments._run_format import natural, some
 from robirank.experiments.latent import MEASURES
 from robirank.experiments.latent_tables import LearningCurve, learning_curves, lift
-from robirank.experiments.report_words import ordinal
+from robirank.experiments.report_words import measure_name, ordinal
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.tables import complete_methods
 
@@ -168,8 +168,8 @@ def _how(settings: Mapping[str, Any]) -> list[dict[str, str]]:
             "text": "Each method is searched alike: its default step size, a third and three "
             "times of it, and on while the best is at the edge." + penalty + " Every setting is "
             f"fitted to the training part for {options['search_iterations']} epochs; the one with "
-            f"the best {settings['select']} on the validation part is fitted to both parts for "
-            f"{options['iterations']} epochs. The test part decides nothing.",
+            f"the best {measure_name(settings['select'])} on the validation part is fitted to "
+            f"both parts for {options['iterations']} epochs. The test part decides nothing.",
         },
         {
             "term": "Times",

@@ -37,7 +37,12 @@ _CONVENTION_NAMES = {
     "trec": "trec_eval's convention",
     "lightgbm": "LightGBM's convention",
 }
-_MEASURE_NAMES = {"ndcg": "NDCG", "mean_ndcg": "MeanNDCG", "map": "MAP"}
+_MEASURE_NAMES = {
+    "ndcg": "NDCG",
+    "mean_ndcg": "MeanNDCG",
+    "map": "MAP",
+    "hit_rate": "hit rate",
+}
 
 
 def measure_name(measure: str) -> str:

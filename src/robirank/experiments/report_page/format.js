@@ -64,6 +64,11 @@ function measureName(measure) {
   return (MEASURE_NAMES[name] ?? name) + (k ? `@${k}` : "");
 }
 
+/** What the units of a method are called. */
+function foldName() {
+  return data.kind === "latent" ? "starting point" : "fold";
+}
+
 function sum(values) {
   return values.reduce((total, value) => total + value, 0);
 }
