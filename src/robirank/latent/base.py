@@ -219,6 +219,7 @@ class LatentModel(FactorModel):
         self.user_factors, self.item_factors = U, V
         self.n_iter_ = solver.epoch_number
         self.history_ = training.history
+        self.stopped_ = training.stopped
         self.best_iter_ = training.best_epoch or solver.epoch_number
         self.user_ids_, self.item_ids_ = ids
         self._learned(records)
