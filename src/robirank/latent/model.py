@@ -58,8 +58,8 @@ class LatentRoBiRank(LatentModel):
         RoBiRank, the identity loss (the paper's baseline), or the bound that is tight to DCG
         (which hardly learns from a random start, as the paper predicts).
     regularization : float, optional
-        λ. Default: 0.21 (factors / 64)^0.07, and n_items / 128 for the identity loss, whose
-        slopes are larger by as much. Chosen on Gowalla's validation part.
+        λ. Default: 0.21 (factors / 64)^0.07, and 1.5 √n_items for the identity loss, whose slopes
+        are so much larger. Chosen on Gowalla's validation part.
     iterations : int, optional
         Epochs. Default: 64.
     learning_rate : float, optional
@@ -215,7 +215,7 @@ class LatentRoBiRank(LatentModel):
         if self.regularization is not None:
             return self.regularization
         if self.rho == "identity":
-            return n_items / 128
+            return 1.5 * float(np.sqrt(n_items))
         return 0.21 * (self.factors / 64) ** 0.07
 
     def _epochs(self) -> int:
