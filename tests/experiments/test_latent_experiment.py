@@ -204,6 +204,27 @@ def test_a_setting_that_diverges_is_not_chosen(small, monkeypatch):
         run_unit(LATENT_FIELD[WARP], parts, small, "seed 0")
 
 
+def test_ctrl_c_ends_the_run_and_not_only_a_fit(small, tmp_path, monkeypatch):
+    """A fit takes the first Ctrl-C for a wish to stop and returns; the run must not go on."""
+    real = latent_module.LatentMethod.make
+
+    def make(method, params, **options):
+        model = real(method, params, **options)
+        fit = model.fit
+
+        def broken_off(data, callbacks, **more):
+            fit(data, callbacks=(*callbacks, lambda _: True), **more)
+            model.stopped_ = "interrupted"
+
+        model.fit = broken_off
+        return model
+
+    monkeypatch.setattr(latent_module.LatentMethod, "make", make)
+    with pytest.raises(KeyboardInterrupt):
+        run_latent(small, tmp_path / "r", [WARP], console=QUIET)
+    assert RunDirectory.open(tmp_path / "r").fits() == []
+
+
 # A run
 
 

@@ -303,7 +303,7 @@ def due(epochs: int) -> set[int]:
     Examples
     --------
     >>> sorted(due(64))[:8], max(due(64)), len(due(64))
-    ([1, 2, 3, 4, 5, 6, 8, 10], 64, 21)
+    ([1, 2, 3, 4, 5, 6, 7, 9], 64, 19)
     """
     return {round(e) for e in np.geomspace(1, epochs, _SNAPSHOTS)} | {epochs}
 
