@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from rich.console import Console
 from typer.testing import CliRunner
 
+import robirank as rr
 from robirank import DivergenceError, LatentRoBiRank, evaluate, make_interactions, split_ratio
 from robirank.cli.app import app
 from robirank.experiments import latent as latent_module
@@ -31,6 +32,7 @@ from robirank.experiments.run_dir import RunDirectory
 
 QUIET = Console(quiet=True)
 SGD, WARP, EXACT = "RoBiRank sgd", "WARP", "RoBiRank exact"
+WARP_MODEL = rr.WARP()
 
 
 def write(path, data):
@@ -149,43 +151,78 @@ def fake_validation(monkeypatch, value_of):
 
 def test_the_search_goes_on_at_the_edge(small, monkeypatch):
     parts = load_parts(small)
+    middle = WARP_MODEL.learning_rate
     tried = fake_validation(monkeypatch, lambda p: p["learning_rate"])
     search(LATENT_FIELD[WARP], parts, small, "seed 0", lambda _: None)
-    assert [p["learning_rate"] for p in tried] == [0.05, 0.0167, 0.15, 0.45, 1.35, 4.05]
-    tried = fake_validation(monkeypatch, lambda p: -abs(np.log(p["learning_rate"] / 0.05)))
+    expected = [middle * 3.0**step for step in (0, -1, 1, 2, 3)]
+    assert_allclose([p["learning_rate"] for p in tried], expected, rtol=0.01)
+    tried = fake_validation(monkeypatch, lambda p: -abs(np.log(p["learning_rate"] / middle)))
     search(LATENT_FIELD[WARP], parts, small, "seed 0", lambda _: None)
-    assert len(tried) == 3
+    assert_allclose([p["learning_rate"] for p in tried], expected[:3], rtol=0.01)
 
 
 def test_then_other_penalties_at_the_best_step_size(small, monkeypatch):
-    parts = load_parts(small)
-    tried = fake_validation(
-        monkeypatch, lambda p: p["regularization"] - abs(p["learning_rate"] - 0.05)
-    )
+    rate, penalty = WARP_MODEL.learning_rate, WARP_MODEL.regularization
+
+    def value(params):  # best at three times the step size and a quarter of the penalty
+        off = np.log([params["learning_rate"] / rate / 3, params["regularization"] * 4 / penalty])
+        return 1 - np.abs(off).sum() / 100
+
+    tried = fake_validation(monkeypatch, value)
     experiment = LatentExperiment(small.data, regularizations=True)
-    search(LATENT_FIELD[WARP], parts, experiment, "seed 0", lambda _: None)
-    assert tried[-2:] == [
-        {"learning_rate": 0.05, "regularization": 0.025},
-        {"learning_rate": 0.05, "regularization": 0.1},
-    ]
+    search(LATENT_FIELD[WARP], load_parts(small), experiment, "seed 0", lambda _: None)
+    places = [(p["learning_rate"] / rate, p["regularization"] / penalty) for p in tried]
+    expected = [(1, 1), (1 / 3, 1), (3, 1), (9, 1), (3, 0.5), (3, 0.25), (3, 0.125)]
+    assert_allclose(places, expected, rtol=0.01)
+
+
+@pytest.mark.parametrize("name", LATENT_FIELD)
+def test_the_search_begins_at_the_defaults(small, name):
+    """A fit without settings is, but for three digits, one with those in the middle."""
+    method, data = LATENT_FIELD[name], load_parts(small).train
+    middle = method.setting(0, 0, factors=4, n_items=data.n_items)
+    options = {"factors": 4, "iterations": 2, "random_state": 0, "num_threads": 1}
+    models = [method.make(p, **options).fit(data, show_progress=False) for p in ({}, middle)]
+    assert_allclose(models[0].item_factors, models[1].item_factors, rtol=0.01, atol=2e-3)
 
 
 def test_a_setting_that_diverges_is_not_chosen(small, monkeypatch):
     parts = load_parts(small)
 
     def fit(model, data, callbacks):
-        if model.learning_rate > 0.03:
+        if model.learning_rate > WARP_MODEL.learning_rate / 2:
             raise DivergenceError("too fast")
         model.fit(data, show_progress=False, callbacks=callbacks)
         model.stopped_ = ""
 
     monkeypatch.setattr(latent_module, "_fit", fit)
     found, _ = run_unit(LATENT_FIELD[WARP], parts, small, "seed 0")
-    assert found["params"]["learning_rate"] < 0.03
-    assert [entry["validation"] is None for entry in found["grid"]][:3] == [True, False, True]
+    assert found["params"]["learning_rate"] < WARP_MODEL.learning_rate / 2
+    assert [entry["validation"] is None for entry in found["grid"]][:3] == [True, False, False]
     monkeypatch.setattr(latent_module, "_fit", lambda *_: (_ for _ in ()).throw(DivergenceError()))
     with pytest.raises(DivergenceError, match="WARP diverged with every setting"):
         run_unit(LATENT_FIELD[WARP], parts, small, "seed 0")
+
+
+def test_ctrl_c_ends_the_run_and_not_only_a_fit(small, tmp_path, monkeypatch):
+    """A fit takes the first Ctrl-C for a wish to stop and returns; the run must not go on."""
+    real = latent_module.LatentMethod.make
+
+    def make(method, params, **options):
+        model = real(method, params, **options)
+        fit = model.fit
+
+        def broken_off(data, callbacks, **more):
+            fit(data, callbacks=(*callbacks, lambda _: True), **more)
+            model.stopped_ = "interrupted"
+
+        model.fit = broken_off
+        return model
+
+    monkeypatch.setattr(latent_module.LatentMethod, "make", make)
+    with pytest.raises(KeyboardInterrupt):
+        run_latent(small, tmp_path / "r", [WARP], console=QUIET)
+    assert RunDirectory.open(tmp_path / "r").fits() == []
 
 
 # A run

@@ -28,6 +28,9 @@ __all__ = ["LatentRoBiRank"]
 EXACT_LIMIT = 1e13
 _KERNEL_FLOPS = 200  # what the listwise kernel costs an item, counted as if it were a product
 
+#: Step sizes of V where none is asked for.
+RATES = {"exact": 0.02, "sgd": 0.1}
+
 SolverName = Literal["auto", "exact", "sgd"]
 
 
@@ -246,7 +249,7 @@ class LatentRoBiRank(LatentModel):
             V,
             rho=self.rho,
             reg=self._reg(records.n_items),
-            learning_rate=rate * (self.learning_rate or 0.02),
+            learning_rate=rate * (self.learning_rate or RATES["exact"]),
             user_rate=rate * 0.3,
             epochs=epochs,
             seed=seed,
@@ -263,7 +266,7 @@ class LatentRoBiRank(LatentModel):
         rate: float,
         workers: Workers,
     ) -> Solver:
-        step = rate * (self.learning_rate or 0.1)
+        step = rate * (self.learning_rate or RATES["sgd"])
         return SgdSolver(
             records,
             U,
