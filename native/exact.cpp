@@ -33,10 +33,12 @@ void check_relevant(const Vector<int64_t>& starts, const Vector<int32_t>& releva
 }
 
 // scores[b] becomes d loss / d scores[b]; losses and t are written.
-void listwise_block(MutableMatrix<float> scores, Vector<int64_t> starts, Vector<int32_t> relevant,
-                    Vector<double> weight, int rho, MutableVector<double> losses,
-                    MutableVector<double> t, int n_threads) {
-  const int64_t rows = scores.shape(0), items = scores.shape(1);
+void listwise_block(nb::ndarray<float, nb::ndim<2>, nb::device::cpu> scores, Vector<int64_t> starts,
+                    Vector<int32_t> relevant, Vector<double> weight, int rho,
+                    MutableVector<double> losses, MutableVector<double> t, int n_threads) {
+  const int64_t rows = scores.shape(0), items = scores.shape(1), stride = scores.stride(0);
+  if (items > 1 && rows > 0 && scores.stride(1) != 1)
+    throw std::invalid_argument("the scores of a row must lie side by side");
   check_relevant(starts, relevant, rows, items);
   if (weight.shape(0) != relevant.shape(0) || t.shape(0) != relevant.shape(0) ||
       static_cast<int64_t>(losses.shape(0)) != rows)
@@ -52,7 +54,7 @@ void listwise_block(MutableMatrix<float> scores, Vector<int64_t> starts, Vector<
     const auto gradient = allocate<float>(items);
 #pragma omp for schedule(dynamic, 4)
     for (int64_t b = 0; b < rows; ++b) {
-      float* row = scores.data() + b * items;
+      float* row = scores.data() + b * stride;
       const List<float> list{row, items, relevant.data() + from[b], weight.data() + from[b],
                              from[b + 1] - from[b]};
       losses.data()[b] = chosen_kernels().list_f32(

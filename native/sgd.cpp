@@ -99,6 +99,7 @@ class SortedRecords {
     for (int64_t c = 0; c < block.cells(); ++c)
       std::fill(cell_of.begin() + block.begin(c), cell_of.begin() + block.begin(c + 1), c);
     std::vector<Found> found;
+    found.reserve(records.indptr[records.n_users] * block.items / block.n_items * 9 / 8);
     starts.assign(block.cells() + 1, 0);
     visit(records, block, [&](int64_t r, int32_t x, uint32_t place) {
       found.push_back({x, place, slope ? slope[r] : 1.0f});

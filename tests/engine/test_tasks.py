@@ -17,6 +17,7 @@ from robirank.engine.tasks import (
     Part,
     Steps,
     WarpSteps,
+    drift_task,
     empty_rows,
     uv_task,
     warp_task,
@@ -214,8 +215,8 @@ def test_xi_step_gives_the_slope_at_the_exact_sum(rho, weighted):
         Block(int(low), V[low:high], *np.ones((3, high - low), np.float32))
         for low, high in zip(plan.bounds[:-1], plan.bounds[1:], strict=True)
     ]
-    loss = xi_task(part, blocks, plan.position, slice(1, 4), rho)
-    expected, slopes = 0.0, before
+    report = xi_task(part, blocks, plan.position, slice(1, 4), rho)
+    expected, slopes = 0.0, before.copy()
     for x in range(1, 4):
         for r in range(part.indptr[x], part.indptr[x + 1]):
             weight = 1.0 if part.weight is None else part.weight[r]
@@ -225,7 +226,19 @@ def test_xi_step_gives_the_slope_at_the_exact_sum(rho, weighted):
             expected += weight * float(RHOS[rho].value(t))
             slopes[r] = weight * RHOS[rho].prime(t)
     assert_allclose(part.slope, slopes, rtol=1e-4)
-    assert_allclose(loss, expected, rtol=1e-5)
+    assert_allclose(report.loss, expected, rtol=1e-5)
+    assert report.records == part.indptr[4] - part.indptr[1]
+    assert_allclose(report.drift, np.log(slopes / before).sum(), rtol=1e-4)
+
+
+def test_drift_moves_the_slopes_of_all_others():
+    part, _, _ = make_task(2)
+    before = part.slope.copy()
+    drift_task(part, slice(1, 3), 1.5)
+    own = slice(part.indptr[1], part.indptr[3])
+    expected = 1.5 * before
+    expected[own] = before[own]
+    assert_allclose(part.slope, expected, rtol=1e-6)
 
 
 def test_draws_are_uniform():

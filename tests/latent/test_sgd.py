@@ -8,9 +8,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from robirank._workers import Workers
 from robirank.latent.records import Records
-from robirank.latent.sgd import SgdSolver
+from robirank.latent.sgd import SgdSolver, xi_turns
 from robirank.latent.warp_solver import WarpSolver, weights_after
-from robirank.latent.xi import objective
+from robirank.latent.xi import inner_sums, objective
+from robirank.losses import RHOS
 
 
 def planted(n_users=60, n_items=80, groups=4, seed=0):
@@ -29,7 +30,7 @@ def start(records, factors=8, seed=0):
     return rows[: records.n_users], rows[records.n_users :]
 
 
-def make(records, workers, kind=SgdSolver, factors=8, **options):
+def make(records, workers, kind=SgdSolver, factors=8, rows=None, **options):
     settings = {
         "reg": 0.02,
         "learning_rate": 0.1,
@@ -42,7 +43,7 @@ def make(records, workers, kind=SgdSolver, factors=8, **options):
         settings |= {"rho": "log", "negatives": 8, "literal": False}
     else:
         settings |= {"max_trials": 20}
-    return kind(records, *start(records, factors), workers=workers, **settings | options)
+    return kind(records, *(rows or start(records, factors)), workers=workers, **settings | options)
 
 
 def train(records, epochs=12, n_threads=1, **options):
@@ -144,6 +145,43 @@ def test_any_small_table_can_be_trained_on(n_users, n_items, parts, factors, see
             assert np.isfinite(after_u).all()
             assert np.isfinite(after_v).all()
             assert_array_equal(after_u[~has.any(1)], U[~has.any(1)])
+
+
+def test_stale_slopes_follow_the_drift():
+    """Users take turns in the ξ-step; meanwhile all slopes stay near their exact values."""
+    records, _, _ = planted()
+    with Workers(1) as workers:
+        solver = make(records, workers, xi_every=4, epochs=40)
+        for _ in range(6):
+            solver.epoch()
+        U, V = solver.factors()
+        exact = RHOS["log"].prime(inner_sums(U, V, records.indptr, records.items))
+        off = np.log(solver.state()["slope"] / exact)
+    start_slope = RHOS["log"].prime(records.n_items - 1.0)
+    assert abs(off.mean()) < 0.25 * abs(np.log(start_slope / exact).mean())
+    assert np.abs(off).min() < 1e-4  # those whose turn it was
+
+
+def test_the_xi_step_starts_from_the_factors_given():
+    """Rows as long as a trained model's: the first slopes are the exact ones."""
+    records, _, _ = planted()
+    U, V = (4 * rows for rows in start(records))
+    with Workers(1) as workers:
+        solver = make(records, workers, rows=(U, V), learning_rate=0.0, user_rate=0.0, xi_every=60)
+        solver.epoch()
+    exact = RHOS["log"].prime(inner_sums(U, V, records.indptr, records.items))
+    assert_allclose(solver.state()["slope"], exact, rtol=1e-3)
+
+
+def test_the_xi_step_takes_turns_where_it_is_dear():
+    assert xi_turns(planted()[0], factors=64, negatives=32) == 1
+    million_song = Records(
+        np.linspace(0, 49_824_519, 1_129_319).astype(np.int64),
+        np.broadcast_to(np.int32(0), 49_824_519),
+        None,
+        386_133,
+    )
+    assert 5 <= xi_turns(million_song, factors=64, negatives=32) <= 15
 
 
 def test_weights_of_warp_are_sums_of_reciprocals():

@@ -90,6 +90,12 @@ class Layout:
         np.take(self._V, rows, axis=0, out=V)
         self._V, self._acc, self.plan = V, self._acc[rows], plan
 
+    def forget(self, kept: float) -> None:
+        """Keep a share of all of Adagrad's sums."""
+        self._acc *= np.float32(kept)
+        for part in self.parts:
+            part.acc *= np.float32(kept)
+
     def blocks(self, n: int) -> list[Block]:
         """V in n blocks: views, so that tasks change it in place."""
         bounds = np.arange(n + 1) * self.n_items // n

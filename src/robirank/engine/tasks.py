@@ -21,7 +21,9 @@ __all__ = [
     "Report",
     "Steps",
     "WarpSteps",
+    "XiReport",
     "cell_size",
+    "drift_task",
     "empty_rows",
     "padded",
     "uv_task",
@@ -200,24 +202,45 @@ def warp_task(
 # ------------------------------------------------------------------------------ the ξ-step
 
 
+@dataclass(frozen=True)
+class XiReport:
+    """What a ξ-step has to say of the records it renewed.
+
+    Attributes
+    ----------
+    records : int
+    loss : float
+        Σ weight · ρ(t).
+    drift : float
+        Σ log(new slope / old slope).
+    """
+
+    records: int = 0
+    loss: float = 0.0
+    drift: float = 0.0
+
+    def __add__(self, other: XiReport) -> XiReport:
+        return XiReport(
+            self.records + other.records, self.loss + other.loss, self.drift + other.drift
+        )
+
+
 def xi_task(
     part: Part,
     blocks: Sequence[Block],
     position: NDArray[np.int32],
     users: slice,
     rho: RhoName,
-) -> float:
+) -> XiReport:
     r"""The ξ-step of some users of the part: set the slopes of their records from the exact t_xy.
 
     .. math:: t_{xy} = \sum_{y' \ne y} \sigma_0(s_{xy} - s_{xy'})
 
     The blocks of V visit twice: once for the scores s_xy of the records, once for the sums, so
-    that all of V need never be in one place. Returns the users' part of the loss, Σ weight · ρ(t).
+    that all of V need never be in one place.
     """
-    first, last = part.indptr[users.start], part.indptr[users.stop]
-    indptr = part.indptr[users.start : users.stop + 1] - first
-    records = slice(first, last)
-    scores = np.empty(last - first, dtype=np.float32)
+    indptr, records = _own(part, users)
+    scores = np.empty(records.stop - records.start, dtype=np.float32)
     for block in blocks:
         _core.record_scores(
             part.U[users], indptr, part.items[records], block.V, position, block.first, scores
@@ -227,8 +250,24 @@ def xi_task(
     if part.weight is not None:
         slope *= part.weight[records]
         loss *= part.weight[records]
+    old = part.slope[records]
+    moved = np.log(slope, where=old > 0, out=np.zeros_like(t))
+    moved -= np.log(old, where=old > 0, out=np.zeros_like(old))
     part.slope[records] = slope
-    return float(loss.sum())
+    return XiReport(len(t), float(loss.sum()), float(moved.sum()))
+
+
+def drift_task(part: Part, users: slice, factor: float) -> None:
+    """Multiply the slopes of all records of the part by a factor, but for those of some users."""
+    _, records = _own(part, users)
+    part.slope[: records.start] *= np.float32(factor)
+    part.slope[records.stop :] *= np.float32(factor)
+
+
+def _own(part: Part, users: slice) -> tuple[NDArray[np.int64], slice]:
+    """Where the records of some users begin among their own, and which those are."""
+    indptr = part.indptr[users.start : users.stop + 1]
+    return indptr - indptr[0], slice(int(indptr[0]), int(indptr[-1]))
 
 
 def _inner_sums(

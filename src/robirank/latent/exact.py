@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from robirank import _core
 from robirank._workers import Workers
 from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, row_weights
-from robirank.latent.products import Floats, Products, add_up, users_that_fit
+from robirank.latent.products import Floats, Products, add_up, score_rows, users_that_fit
 from robirank.latent.records import Records
 from robirank.listwise import RHO_CODES
 
@@ -87,7 +87,7 @@ class ExactSolver:
         self._step_number = 0
         self._user_sum = np.zeros(len(U), np.float32)
         self._first, self._second = np.zeros_like(V), np.zeros_like(V)
-        self._scores = np.empty((self._block, records.n_items), np.float32)
+        self._scores = score_rows(self._block, records.n_items)
 
     def epoch(self, should_stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
         """One pass over the users; returns the mean loss of a record, without the penalty.

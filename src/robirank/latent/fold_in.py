@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from robirank import _core
 from robirank._workers import Workers
-from robirank.latent.products import Floats, Products, users_that_fit
+from robirank.latent.products import Floats, Products, score_rows, users_that_fit
 from robirank.latent.records import Records
 from robirank.listwise import RHO_CODES
 
@@ -82,7 +82,7 @@ class _Problem:
     _scores: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        self._scores = np.empty((len(self.users), self.records.n_items), np.float32)
+        self._scores = score_rows(len(self.users), self.records.n_items)
 
     def at(self, u: Doubles, active: NDArray[np.int64]) -> tuple[Doubles, Doubles]:
         """Losses and gradients of some users of the block."""

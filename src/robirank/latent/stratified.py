@@ -20,6 +20,9 @@ from robirank.latent.records import Records
 __all__ = ["StratifiedSolver"]
 
 
+KEPT = 0.5  # of Adagrad's sums from one epoch to the next
+
+
 class StratifiedSolver:
     """A solver that walks the records in strata; a subclass says what a task does.
 
@@ -27,7 +30,8 @@ class StratifiedSolver:
     into as many blocks, and each part meets each block once; tasks that run side by side share no
     row, so the bits do not depend on the number of threads (see `robirank.engine.strata`).
 
-    The rate falls to zero over the epochs, in a straight line.
+    Steps are those of row-wise Adagrad. Half of its sums is forgotten with every epoch, because
+    the first gradients are the largest; the rate falls to zero over the epochs, in a straight line.
     """
 
     def __init__(
@@ -66,6 +70,8 @@ class StratifiedSolver:
     def _pass(self, should_stop: Callable[[], bool]) -> Report:
         layout = self._layout
         layout.turn(self.epoch_number)
+        if self.epoch_number > 0:
+            layout.forget(KEPT)
         parts, blocks = layout.parts, layout.blocks(len(layout.parts))
         total = Report()
         for step, pairs in enumerate(schedule(len(parts))):

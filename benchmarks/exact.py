@@ -1,0 +1,89 @@
+"""The exact solver's epoch: how much of it is matrix products, and how far it is from their floor.
+
+    python benchmarks/exact.py [--users 30000] [--items 41000] [--factors 64]
+
+Three products of users × items × factors are the floor; the rest is the listwise kernel over all
+items, Adam, and Python. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+
+import numpy as np
+
+import robirank as rr
+from robirank._workers import Workers
+from robirank.latent.exact import ExactSolver
+from robirank.latent.records import as_records
+
+
+def flops_per_second() -> float:
+    """What the machine's BLAS reaches on all cores with one large product."""
+    A = np.random.default_rng(0).standard_normal((3000, 3000), dtype=np.float32)
+    best = np.inf
+    for _ in range(5):
+        begin = time.perf_counter()
+        A @ A
+        best = min(best, time.perf_counter() - begin)
+    return 2 * 3000.0**3 / best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--users", type=int, default=30_000)
+    parser.add_argument("--items", type=int, default=41_000)
+    parser.add_argument("--factors", type=int, default=64)
+    parser.add_argument("--epochs", type=int, default=4)
+    args = parser.parse_args()
+    data = rr.make_interactions(args.users, args.items, 27 * args.users, random_state=0)
+    records = as_records(data)
+    rng = np.random.default_rng(0)
+    U, V = (
+        rng.standard_normal((n, args.factors), dtype=np.float32) / np.float32(args.factors**0.5)
+        for n in (args.users, args.items)
+    )
+    rate = flops_per_second()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with Workers() as workers:
+        solver = ExactSolver(
+            records,
+            U,
+            V,
+            rho="log",
+            reg=0.21,
+            learning_rate=0.02,
+            user_rate=0.3,
+            epochs=64,
+            seed=0,
+            workers=workers,
+        )
+        seconds, shares = [], []
+        for _ in range(args.epochs):
+            begin, products = time.perf_counter(), solver.products.seconds
+            solver.epoch()
+            seconds.append(time.perf_counter() - begin)
+            shares.append((solver.products.seconds - products) / seconds[-1] / workers.n_threads)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e6
+    optimiser = (2 * V.nbytes + 4 * len(U)) / 1e9
+    floor = 6.0 * args.users * args.items * args.factors / rate
+    best = int(np.argmin(seconds))
+    print(f"{args.users:,} users × {args.items:,} items, {args.factors} factors")
+    print(f"an epoch              {seconds[best]:8.2f} s")
+    print(f"  floor of 3 products {floor:8.2f} s at {rate / 1e9:.0f} Gflop/s")
+    print(f"  in products         {100 * shares[best]:8.0f} % of the threads' time")
+    print(f"memory beyond factors, optimiser and data {grown - optimiser:6.2f} GB")
+    figures = {
+        "exact_gemm_share": round(shares[best], 3),
+        "epoch_seconds": round(seconds[best], 2),
+        "over_floor": round(seconds[best] / floor, 2),
+        "extra_memory_gb": round(grown - optimiser, 3),
+    }
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()
