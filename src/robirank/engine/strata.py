@@ -25,6 +25,7 @@ __all__ = [
     "task_key",
     "user_parts",
     "visiting_order",
+    "xi_turn",
     "xi_waves",
 ]
 
@@ -74,17 +75,23 @@ def visiting_order(part: int, parts: int) -> list[int]:
     return [(part + shift) % parts for shift in range(parts)]
 
 
+def xi_turn(n_users: int, turn: int, of: int) -> slice:
+    """The users of a part whose turn it is, one share of several."""
+    return slice(n_users * turn // of, n_users * (turn + 1) // of)
+
+
 def xi_waves(n_users: int, turn: int, of: int) -> list[slice]:
-    """Some users of a part, those whose turn it is, in waves of bounded size.
+    """The users of a part whose turn it is, in waves of bounded size.
 
     Examples
     --------
     >>> xi_waves(n_users=6000, turn=1, of=2)
     [slice(3000, 4024, None), slice(4024, 5048, None), slice(5048, 6000, None)]
     """
-    begin, end = n_users * turn // of, n_users * (turn + 1) // of
+    whole = xi_turn(n_users, turn, of)
     return [
-        slice(first, min(first + XI_WAVE_USERS, end)) for first in range(begin, end, XI_WAVE_USERS)
+        slice(first, min(first + XI_WAVE_USERS, whole.stop))
+        for first in range(whole.start, whole.stop, XI_WAVE_USERS)
     ]
 
 

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from robirank._checks import check_count, check_positive
 from robirank._workers import Workers
+from robirank.engine.start import random_rows
 from robirank.latent.checkpoint import Checkpoint, fingerprint
 from robirank.latent.factors import FactorModel
 from robirank.latent.products import Floats
@@ -167,7 +168,7 @@ class LatentModel(FactorModel):
         known, d = self.item_factors.shape
         V = np.empty((n_items, d), np.float32)
         V[:known] = self.item_factors
-        V[known:] = 0.1 * _normal([seed, 2], n_items - known, d)
+        V[known:] = 0.1 * random_rows([seed, 2], n_items - known, d)
         return V
 
     def _train(
@@ -216,7 +217,7 @@ class LatentModel(FactorModel):
     def _start(self, n_users: int, n_items: int, seed: int) -> tuple[Floats, Floats]:
         """Rows of length about one, in random directions."""
         d = self.factors
-        return _normal([seed, 0], n_users, d), _normal([seed, 1], n_items, d)
+        return random_rows([seed, 0], n_users, d), random_rows([seed, 1], n_items, d)
 
     def _checkpoint(
         self,
@@ -283,12 +284,6 @@ class _Snapshot(FactorModel):
 
 def _seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-
-
-def _normal(key: list[int], n: int, d: int) -> Floats:
-    rows = np.random.default_rng(key).standard_normal((n, d), dtype=np.float32)
-    rows /= np.float32(np.sqrt(d))
-    return rows
 
 
 def check_rate(name: str, value: Any) -> None:

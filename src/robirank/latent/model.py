@@ -16,6 +16,7 @@ from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, penalty, row_w
 from robirank.latent.products import Floats
 from robirank.latent.records import Records, Weighting, as_records
 from robirank.latent.sgd import SgdSolver
+from robirank.latent.stratified import local_engine
 from robirank.latent.training import Solver
 from robirank.latent.xi import objective
 from robirank.listwise import check_choice
@@ -264,21 +265,24 @@ class LatentRoBiRank(LatentModel):
         rate: float,
         workers: Workers,
     ) -> Solver:
-        step = rate * (self.learning_rate or 0.05)
-        return SgdSolver(
+        engine = local_engine(
             records,
             U,
             V,
-            rho=self.rho,
             reg=self._reg(records.n_items),
+            parts=self.parts,
+            seed=seed,
+            workers=workers,
+        )
+        step = rate * (self.learning_rate or 0.05)
+        return SgdSolver(
+            engine,
+            rho=self.rho,
             learning_rate=step,
             user_rate=2.0 * step,
             epochs=epochs,
             negatives=self.negatives,
-            parts=self.parts,
             literal=self.literal,
-            seed=seed,
-            workers=workers,
         )
 
     def _advice(self) -> str:

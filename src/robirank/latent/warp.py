@@ -11,6 +11,7 @@ from robirank._workers import Workers
 from robirank.latent.base import LatentModel, check_rate
 from robirank.latent.products import Floats
 from robirank.latent.records import Records, Weighting, as_records
+from robirank.latent.stratified import local_engine
 from robirank.latent.training import Solver
 from robirank.latent.warp_solver import WarpSolver
 
@@ -155,18 +156,21 @@ class WARP(LatentModel):
         rates: tuple[float, float],
         workers: Workers,
     ) -> WarpSolver:
-        return WarpSolver(
+        engine = local_engine(
             records,
             U,
             V,
             reg=self.regularization,
+            parts=self.parts,
+            seed=seed,
+            workers=workers,
+        )
+        return WarpSolver(
+            engine,
             learning_rate=rates[1] * self.learning_rate,
             user_rate=rates[0] * self.learning_rate,
             epochs=epochs,
             max_trials=self.max_trials,
-            parts=self.parts,
-            seed=seed,
-            workers=workers,
         )
 
     def _advice(self) -> str:
