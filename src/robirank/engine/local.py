@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -87,35 +88,43 @@ class LocalEngine:
         layout.forget(kept)
         blocks, position = layout.blocks(), layout.plan.position
         order = Wavefront(self.n_parts)
-        reports: dict[tuple[int, int], Report] = {}
+        reports: list[dict[int, Report]] = [{} for _ in range(self.n_parts)]
 
         def work(_: int) -> None:
             while place := order.take(should_stop):
                 step, part, block = place
                 key = task_key(layout.seed, epoch, part, block)
                 with order.doing(part):
-                    reports[step, part] = task(
+                    reports[step][part] = task(
                         layout.parts[part], blocks[block], position, settings[step], key
                     )
 
         self._workers.map(work, range(self._workers.n_threads))
-        return sum((reports[place] for place in sorted(reports)), Report())
+        steps = [sum((by[part] for part in sorted(by)), Report()) for by in reports]
+        return sum(steps, Report())
 
     def xi_step(self, turn: int, of: int, rho: RhoName) -> XiReport:
         """Renew the slopes of a share of the users."""
         blocks, position = self.layout.blocks(), self.layout.plan.position
-        tasks = [
-            (wave, number, users)
-            for number, part in enumerate(self.layout.parts)
-            for wave, users in enumerate(xi_waves(len(part.users), turn, of))
+        waves = [xi_waves(len(part.users), turn, of) for part in self.layout.parts]
+        places = [
+            (wave, part)
+            for wave in range(max(map(len, waves)))
+            for part in range(self.n_parts)
+            if wave < len(waves[part])
         ]
 
-        def work(task: tuple[int, int, slice]) -> XiReport:
-            _, part, users = task
+        def work(place: tuple[int, int]) -> XiReport:
+            wave, part = place
             visits = [blocks[b] for b in visiting_order(part, self.n_parts)]
-            return xi_task(self.layout.parts[part], visits, position, users, rho)
+            return xi_task(self.layout.parts[part], visits, position, waves[part][wave], rho)
 
-        return sum(self._workers.map(work, sorted(tasks, key=lambda t: t[:2])), XiReport())
+        found = zip(places, self._workers.map(work, places), strict=True)
+        by_wave = [
+            sum((report for _, report in group), XiReport())
+            for _, group in groupby(found, key=lambda one: one[0][0])
+        ]
+        return sum(by_wave, XiReport())
 
     def drift(self, turn: int, of: int, factor: float) -> None:
         """Multiply the slopes of all the other users."""
