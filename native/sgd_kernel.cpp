@@ -219,6 +219,8 @@ CellReport robirank(const Cell& cell, const Rule& rule) {
       return robirank_cell<64>(cell, rule);
     case 128:
       return robirank_cell<128>(cell, rule);
+    case 256:
+      return robirank_cell<256>(cell, rule);
     default:
       return robirank_cell<0>(cell, rule);
   }

@@ -48,7 +48,7 @@ class Layout:
     tensors : mapping from attribute to Tensor
         Fitted arrays.
     numbers : mapping from attribute to type
-        Fitted numbers, int or float.
+        Fitted numbers, int or float, and short texts, str.
     labels : mapping from attribute to int
         Fitted arrays of labels (numbers or strings), and how many.
     required : tuple of str

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
 
 class FitProgress:
-    """Shows iteration, loss and time left on a terminal; costs nothing when it is off.
+    """Shows iteration and time left on a terminal, and figures below; costs nothing when it is off.
 
     Examples
     --------
@@ -25,26 +26,7 @@ class FitProgress:
 
     def __enter__(self) -> FitProgress:
         if self._show:
-            from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                Progress,
-                TextColumn,
-                TimeElapsedColumn,
-                TimeRemainingColumn,
-            )
-
-            left = [TextColumn("left"), TimeRemainingColumn()] if self._remaining else []
-
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=24),
-                TextColumn("iteration {task.completed}/{task.total}"),
-                TextColumn("{task.fields[status]}"),
-                TimeElapsedColumn(),
-                *left,
-                console=Console(stderr=True),
-            )
+            self._bar = _two_lines(self._remaining)
             self._task = self._bar.add_task(self._title, total=self._total, status="")
             self._bar.start()
         return self
@@ -71,3 +53,31 @@ class FitProgress:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+def _two_lines(remaining: bool) -> Any:
+    """A bar, and the figures on a line of their own: both fit into 80 columns."""
+    from rich.console import Console, RenderableType
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    class TwoLines(Progress):
+        def get_renderables(self) -> Iterable[RenderableType]:
+            yield self.make_tasks_table(self.tasks)
+            for task in self.tasks:
+                yield f"  {task.fields['status']}"
+
+    left = [TextColumn("left"), TimeRemainingColumn()] if remaining else []
+    return TwoLines(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=16),
+        TextColumn("iteration {task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+        *left,
+        console=Console(stderr=True, highlight=False),
+    )

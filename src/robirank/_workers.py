@@ -38,11 +38,10 @@ class Workers:
         self._limits: Any = None
 
     def __enter__(self) -> Self:
-        from threadpoolctl import threadpool_limits
-
-        self._limits = threadpool_limits(limits=1, user_api="blas")
+        self._limits = _one_thread_each()
         if self.n_threads > 1:
-            self._pool = ThreadPoolExecutor(self.n_threads)
+            # Where BLAS runs on OpenMP, its number of threads is a matter of each thread.
+            self._pool = ThreadPoolExecutor(self.n_threads, initializer=_one_thread_each)
         return self
 
     def map(self, work: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> list[_Result]:
@@ -61,3 +60,9 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
         self._limits.restore_original_limits()
+
+
+def _one_thread_each() -> Any:
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(limits=1, user_api="blas")

@@ -15,6 +15,8 @@ PEER = "from implicit.cpu.bpr import BayesianPersonalizedRanking as Model"
 #: The line that takes the place of the peer's.
 OURS = {
     "Tiny": "from latent.tiny import Tiny as Model",
+    "LatentRoBiRank": "from robirank import LatentRoBiRank as Model",
+    "WARP": "from robirank import WARP as Model",
 }
 
 SCRIPT = """

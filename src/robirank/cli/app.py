@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from robirank.cli import experiment, ltr
+from robirank.cli import experiment, latent, ltr
 from robirank.cli.console import INTERRUPTED, GuardedGroup, print_json
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
     help="Ranking via robust binary classification.",
 )
 app.add_typer(ltr.app, name="ltr")
+app.add_typer(latent.app, name="latent")
 app.add_typer(experiment.app, name="experiment")
 app.command()(experiment.report)
 
@@ -63,7 +64,7 @@ def demo(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Train RoBiRank on generated data, compare it, print tables, draw plots."""
+    """Train RoBiRank on generated data, compare it, recommend, print tables, draw plots."""
     from rich.console import Console
 
     from robirank.experiments.demo import run_demo

@@ -10,7 +10,8 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -130,3 +131,25 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
     console = Console(highlight=False, markup=False)
     console.print(title, style="bold")
     console.print(table)
+
+
+def print_facts(title: str, facts: Mapping[str, Any]) -> None:
+    """Print names and values as a table on standard output; lists are left to JSON."""
+    rows = [[k.replace("_", " "), _cell(v)] for k, v in facts.items() if not isinstance(v, list)]
+    print_table(title, ["", "value"], rows)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def check_folder(path: Path) -> None:
+    """Fail before the work, not after it."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise IsADirectoryError(f"cannot write {path}: it is a folder")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from robirank.cli.console import UNEXPECTED, note, print_json
+from robirank.cli.interactions import Columns, Header, Item, Sep, User
+
+if TYPE_CHECKING:
+    from robirank.experiments.run_dir import RunDirectory
 
 app = typer.Typer(no_args_is_help=True, help="The paper's experiments on your data.")
 
@@ -41,11 +45,7 @@ def _run(
     jobs: int | None,
     as_json: bool,
 ) -> None:
-    from rich.console import Console
-    from rich.markdown import Markdown
-
     from robirank.experiments.ltr import Experiment
-    from robirank.experiments.report import write_report
     from robirank.experiments.runner import run_experiment
 
     name = data.resolve().name
@@ -53,16 +53,7 @@ def _run(
     experiment = Experiment(data, convention, select, normalize=normalize, seed=seed)
     titles = {"ltr": name, "init": f"{name}, starts", "identity": f"{name}, transformations"}
     run = run_experiment(experiment, folder, methods, title=titles[kind], n_jobs=jobs)
-    page = write_report(folder)
-    note(f"table {run.path / 'table.md'}, report {page}")
-    if as_json:
-        print_json({"run": str(run.path), "report": str(page), "fits": run.fits()})
-    else:
-        Console(width=140).print(Markdown((run.path / "table.md").read_text("utf-8")))
-    failed = sum(fit["status"] == "failed" for fit in run.fits())
-    if failed:
-        note(f"{failed} fits failed; the same command tries them again")
-        raise typer.Exit(UNEXPECTED)
+    _show(run, as_json)
 
 
 @app.command()
@@ -80,7 +71,7 @@ def ltr(
     """Compare the whole field, settings chosen on the validation part."""
     from robirank.experiments.field import PAPER_FIELD
 
-    names = PAPER_FIELD if methods is None else tuple(m.strip() for m in methods.split(","))
+    names = PAPER_FIELD if methods is None else _names(methods)
     _run("ltr", data, output, names, convention, select, normalize, seed, jobs, as_json)
 
 
@@ -118,6 +109,75 @@ def identity(
     _run(
         "identity", data, output, IDENTITY_FIELD, convention, select, normalize, seed, jobs, as_json
     )
+
+
+@app.command()
+def latent(
+    data: Annotated[
+        Path,
+        typer.Argument(help="Folder with train, valid and test files, or one file to split."),
+    ],
+    output: Output = None,
+    methods: Methods = None,
+    factors: Annotated[int, typer.Option(min=1, help="Length of the factors.")] = 64,
+    iterations: Annotated[
+        int, typer.Option(min=1, help="Epochs of a final fit; the search takes a quarter.")
+    ] = 64,
+    select: Select = "ndcg@10",
+    seeds: Annotated[int, typer.Option(min=1, help="Starting points.")] = 1,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="16 epochs, and no search for the penalty.")
+    ] = False,
+    seed: Seed = 0,
+    threads: Annotated[int | None, typer.Option(min=1, help="All cores by default.")] = None,
+    user: User = None,
+    item: Item = None,
+    sep: Sep = None,
+    header: Header = None,
+    as_json: AsJson = False,
+) -> None:
+    """Precision against seconds: RoBiRank, the identity loss and WARP from one start."""
+    from robirank.experiments.latent import LatentExperiment, data_name
+    from robirank.experiments.latent_field import LATENT_FIELD
+    from robirank.experiments.latent_runner import run_latent
+
+    experiment = LatentExperiment(
+        data,
+        Columns(user=user, item=item, sep=sep, header=header).options(),
+        factors=factors,
+        iterations=16 if quick else iterations,
+        select=select,
+        regularizations=not quick,
+        seed=seed,
+        seeds=seeds,
+        threads=threads,
+    )
+    folder = output or Path("runs") / f"{data_name(data).replace('/', '-')}-latent"
+    names = tuple(LATENT_FIELD) if methods is None else _names(methods)
+    _show(run_latent(experiment, folder, names), as_json)
+
+
+def _names(methods: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in methods.split(","))
+
+
+def _show(run: RunDirectory, as_json: bool) -> None:
+    """Write the report of a finished run, print its table, and say whether all went well."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    from robirank.experiments.report import write_report
+
+    page = write_report(run.path)
+    note(f"table {run.path / 'table.md'}, report {page}")
+    if as_json:
+        print_json({"run": str(run.path), "report": str(page), "fits": run.fits()})
+    else:
+        Console(width=140).print(Markdown((run.path / "table.md").read_text("utf-8")))
+    failed = sum(fit["status"] == "failed" for fit in run.fits())
+    if failed:
+        note(f"{failed} fits failed; the same command tries them again")
+        raise typer.Exit(UNEXPECTED)
 
 
 def report(

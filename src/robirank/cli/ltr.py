@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from robirank.cli.console import (
+    check_folder,
     note,
+    print_facts,
     print_json,
     print_table,
     print_text,
@@ -132,7 +134,7 @@ def train(
     started = time.perf_counter()
     if normalize and sparse:
         raise typer.BadParameter("--normalize makes features dense; leave out --sparse")
-    _check_folder(model_path)
+    check_folder(model_path)
     read: dict[str, Any] = {
         "sparse": sparse,
         "normalize": normalize,
@@ -164,8 +166,7 @@ def train(
     if as_json:
         print_json(report)
     else:
-        rows = [[k.replace("_", " "), _cell(v)] for k, v in report.items() if k != "alphas"]
-        print_table(f"Trained {type(model).__name__}", ["", "value"], rows)
+        print_facts(f"Trained {type(model).__name__}", report)
 
 
 @app.command()
@@ -385,17 +386,3 @@ def _read(
             f"{data.n_features} features{skipped}"
         )
     return data
-
-
-def _check_folder(path: Path) -> None:
-    """Fail before the work, not after it."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}")
-    if path.is_dir():
-        raise IsADirectoryError(f"cannot write {path}: it is a folder")
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -92,6 +92,11 @@ class Partitions:
         return int(self.manifest["seed"])
 
     @property
+    def cut(self) -> tuple[int, int]:
+        """The number of parts, and the seed."""
+        return self.parts, self.seed
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Users × items."""
         return int(self.manifest["n_users"]), int(self.manifest["n_items"])
@@ -128,6 +133,12 @@ class Partitions:
     def item_counts(self) -> NDArray[np.int64]:
         """How many records each item has."""
         return self._table(self.manifest["items"], ["records"])["records"].to_numpy()
+
+    def part_ids(self, part: int) -> Ids | None:
+        """The outside ids of the users of a part; None where there are none."""
+        if not self.manifest["user_ids"]:
+            return None
+        return Ids(self._table(self.manifest["users"][part], ["id"])["id"])
 
     def item_ids(self) -> Ids:
         """The outside ids of the items; their codes where there are none."""
@@ -231,6 +242,7 @@ def partition(
         "counts": data.counts is not None,
         "user_ids": _savable(data.users),
         "item_ids": _savable(data.items),
+        "mean_weight": _mean_weight(data.counts),
         "lengths": [column.tolist() for column in np.unique(data.lengths, return_counts=True)],
         "part": [],
         "users": [],
@@ -313,6 +325,13 @@ def _with_ids(columns: dict[str, Any], ids: Ids, codes: NDArray[np.int32] | None
     if _savable(ids):
         columns["id"] = ids[slice(None) if codes is None else codes]
     return pl.DataFrame(columns)
+
+
+def _mean_weight(counts: NDArray[np.float32] | None) -> dict[str, float]:
+    if counts is None:
+        return {"binary": 1.0, "log": 1.0, "count": 1.0}
+    log = np.log2(1.0 + counts).mean(dtype=np.float64)
+    return {"binary": 1.0, "log": float(log), "count": float(counts.mean(dtype=np.float64))}
 
 
 def _savable(ids: Ids) -> bool:

@@ -150,7 +150,7 @@ class _Shell:
         return found[0] if len(found) == 1 else found  # Ray takes a single return as it is
 
     def xi(self, refs: Sequence[tuple[int, Any]], *arguments: Any) -> Any:
-        return self._worker.xi(*arguments, _Fetched(refs))
+        return self._worker.xi(_Fetched(refs), *arguments)
 
 
 class _Fetched:

@@ -295,6 +295,8 @@ def _inner_sums(
         for block in blocks:
             for place in range(0, len(block.V), ITEMS_AT_ONCE):
                 V = block.V[place : place + ITEMS_AT_ONCE]
-                sums.add(np.matmul(U[rows], V.T, out=memory[: len(rows), : len(V)]), 1)
+                with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
+                    scored = np.matmul(U[rows], V.T, out=memory[: len(rows), : len(V)])
+                sums.add(scored, 1)
         t[own] = sums.sums(1)
     return np.maximum(t - 1.0, 0.0)  # without the term of y itself, σ0(0) = 1

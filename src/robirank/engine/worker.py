@@ -94,7 +94,7 @@ class PartWorker:
         _core.use_instruction_set(instruction_set)
         self._blas = Workers(1)
         self._blas.__enter__()  # for good: matrix products on one thread
-        self._job, self._seed = job, job.seed
+        self._job, self._seed, self._partitions = job, job.seed, partitions
         self._n_users, self._n_items = partitions.shape
         self._n_parts = partitions.parts
         counts = partitions.item_counts()
@@ -124,13 +124,14 @@ class PartWorker:
     # ------------------------------------------------------------------------------ the start
 
     def start(self, blocks: Sequence[int]) -> list[Cargo]:
-        """Give U its first rows; returns the first rows of some blocks of V."""
+        """Give U its first rows, zeros without records; returns those of some blocks of V."""
         d, own = self._job.factors, list(self.parts.values())
         users = [part.users for part in own]
         for part, rows in zip(
             own, some_random_rows([self._seed, 0], self._n_users, d, users), strict=True
         ):
             part.U[:, :d] = rows
+            part.U[np.diff(part.indptr) == 0] = 0.0
         items = [self._items(0, block) for block in blocks]
         found = some_random_rows([self._seed, 1], self._n_items, d, items)
         return [(rows, np.zeros(len(rows), dtype=np.float32)) for rows in found]
@@ -181,11 +182,18 @@ class PartWorker:
         return (report, self._receipt(begin, cargo, moved, [out])), out
 
     def xi(
-        self, part: int, epoch: int, turn: int, of: int, wave: int, rho: RhoName, blocks: Any
+        self,
+        blocks: Iterable[tuple[int, Cargo]],
+        part: int,
+        epoch: int,
+        turn: int,
+        of: int,
+        wave: int,
+        rho: RhoName,
     ) -> tuple[XiReport, Receipt]:
         """Renew the slopes of one wave of a part's users; the blocks of V visit one by one.
 
-        ``blocks`` is an iterable of pairs (number, cargo) that can be gone through many times.
+        ``blocks`` are pairs (number, cargo) that can be gone through many times.
         """
         begin = time.perf_counter()
         own, plan = self.parts[part], self._plan(epoch)
@@ -267,17 +275,14 @@ class PartWorker:
         return True, (arrays["V"], arrays["acc"])
 
     def write_users(self, folder: Folder) -> list[Entry]:
-        """Write the rows of U, a file a part."""
-        return [
-            folder.write_tensors(
-                f"users-{number:05d}.safetensors",
-                {
-                    "user_factors": part.U[:, : self._job.factors],
-                    "users": part.users,
-                },
-            )
-            for number, part in sorted(self.parts.items())
-        ]
+        """Write the rows of U with the users' outside ids, a file a part."""
+        entries = []
+        for number, part in sorted(self.parts.items()):
+            arrays = {"user_factors": part.U[:, : self._job.factors], "users": part.users}
+            ids = self._partitions.part_ids(number)
+            arrays |= {} if ids is None else ids.to_tensors("ids")
+            entries.append(folder.write_tensors(f"users-{number:05d}.safetensors", arrays))
+        return entries
 
     def write_items(self, folder: Folder, shard: int, old_epoch: int, *pieces: Cargo) -> Entry:
         """Write a stretch of V in the order of the data, from the pieces of the last blocks."""

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 FORMAT = 1
-KINDS = ("ltr",)
+KINDS = ("ltr", "latent")
 ROUNDING = 1e-9
 
 #: Columns of the results, one row for each method, query and measure; k is 0 for the whole list.
@@ -23,6 +23,16 @@ RESULTS: Mapping[str, Any] = {
     "measure": pl.String,
     "k": pl.Int32,
     "value": pl.Float64,
+}
+#: Columns of the results of a latent run: a measure on the test part after some epochs.
+SNAPSHOTS: Mapping[str, Any] = {
+    "method": pl.String,
+    "fold": pl.String,
+    "epoch": pl.Int32,
+    "seconds": pl.Float64,
+    "measure": pl.String,
+    "value": pl.Float64,
+    "error": pl.Float64,
 }
 _SETTINGS: Mapping[str, tuple[type, ...]] = {
     "kind": (str,),
@@ -141,11 +151,13 @@ def _check_number(value: Any, where: str, low: float = -math.inf) -> None:
         raise ValueError(f"{where} must be a number{bound} or null; got {value!r}")
 
 
-def _as_results(frame: pl.DataFrame, where: str) -> pl.DataFrame:
-    if set(frame.columns) != set(RESULTS):
-        raise ValueError(f"{where} must have the columns {list(RESULTS)}; got {frame.columns}")
+def _as_results(
+    frame: pl.DataFrame, where: str, columns: Mapping[str, Any] = RESULTS
+) -> pl.DataFrame:
+    if set(frame.columns) != set(columns):
+        raise ValueError(f"{where} must have the columns {list(columns)}; got {frame.columns}")
     try:
-        return frame.select(pl.col(name).cast(dtype) for name, dtype in RESULTS.items())
+        return frame.select(pl.col(name).cast(dtype) for name, dtype in columns.items())
     except pl.exceptions.PolarsError as error:
         raise ValueError(f"{where} has a column of the wrong type: {error}") from None
 
@@ -155,10 +167,7 @@ def checked_results(
 ) -> pl.DataFrame:
     """Check the measures of a method on a fold: one value for each query, measure and cut-off."""
     frame = _as_results(frame, where)
-    for name, wanted_name in zip(("method", "fold"), unit, strict=True):
-        others = set(frame[name].unique()) - {wanted_name}
-        if others:
-            raise ValueError(f"{where}: column {name!r} must be {wanted_name!r}; got {others}")
+    _check_unit(frame, unit, where)
     wanted = {("ndcg", k) for k in range(1, k_max + 1)} | {("mean_ndcg", 0), ("map", 0)}
     n_queries = frame["qid"].n_unique()
     counts = frame.group_by("measure", "k").agg(pl.len(), pl.col("qid").n_unique().alias("n"))
@@ -182,6 +191,32 @@ def checked_results(
     return frame
 
 
+def checked_snapshots(frame: pl.DataFrame, unit: tuple[str, str], where: str) -> pl.DataFrame:
+    """Check what a latent method reached: the same measures after each of some rising epochs."""
+    frame = _as_results(frame, where, SNAPSHOTS)
+    _check_unit(frame, unit, where)
+    if not len(frame):
+        raise ValueError(f"{where} must hold at least one snapshot; it is empty")
+    per_epoch = frame.group_by("epoch").agg(pl.col("measure").sort(), pl.col("seconds").unique())
+    if per_epoch["measure"].n_unique() > 1 or (per_epoch["seconds"].list.len() > 1).any():
+        raise ValueError(f"{where} must have the same measures once at each epoch")
+    seconds = per_epoch.sort("epoch")["seconds"].list.first()
+    if seconds.null_count() or (seconds.diff() < 0).any() or seconds[0] < 0:
+        raise ValueError(f"{where}: seconds must be ≥ 0 and rise with the epochs")
+    value = frame["value"].to_numpy()
+    outside = value[~((value >= -ROUNDING) & (value <= 1 + ROUNDING))]
+    if len(outside):
+        raise ValueError(f"{where}: values must be from 0 to 1; got {outside[0]}")
+    return frame
+
+
+def _check_unit(frame: pl.DataFrame, unit: tuple[str, str], where: str) -> None:
+    for name, wanted in zip(("method", "fold"), unit, strict=True):
+        others = set(frame[name].unique()) - {wanted}
+        if others:
+            raise ValueError(f"{where}: column {name!r} must be {wanted!r}; got {others}")
+
+
 def checked_run(
     frame: pl.DataFrame, methods: Sequence[str], k_max: int, where: str
 ) -> pl.DataFrame:
@@ -199,6 +234,16 @@ def checked_run(
                 f"{where}: on {fold}, {method} and {other} have different queries, such as "
                 f"{some(sorted(found ^ expected), 3)}"
             )
+    return frame
+
+
+def checked_snapshot_run(frame: pl.DataFrame, methods: Sequence[str], where: str) -> pl.DataFrame:
+    """Check the snapshots of a whole run."""
+    frame = _as_results(frame, where, SNAPSHOTS)
+    for (method, fold), part in frame.group_by("method", "fold", maintain_order=True):
+        if method not in methods:
+            raise ValueError(f"{where} has results of {method!r}, which run.json does not list")
+        checked_snapshots(part, (str(method), str(fold)), f"{where}: {method}, {fold}")
     return frame
 
 

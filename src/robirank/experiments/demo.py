@@ -1,4 +1,4 @@
-"""The demonstration: RoBiRank against its relatives on data with planted outliers."""
+"""The demonstration: RoBiRank against its relatives, on judged documents and on plays of songs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from robirank.data.generators import make_ranking
 from robirank.data.ranking import RankingData
 from robirank.experiments.baselines import PairwiseLogistic
+from robirank.experiments.demo_latent import LatentResult, run_latent_demo
 from robirank.experiments.statistics import bootstrap_interval
 from robirank.ltr.robirank import RoBiRank
 from robirank.metrics import evaluate_ranking, ndcg
@@ -98,12 +99,15 @@ class DemoResult:
     methods : dict from name to MethodResult
     ceiling : MethodResult
         The planted weights.
+    latent : LatentResult
+        The second half, on interactions.
     files : dict from what it is to Path
     seconds : float
     """
 
     methods: dict[str, MethodResult]
     ceiling: MethodResult
+    latent: LatentResult
     files: dict[str, Path]
     seconds: float
 
@@ -121,6 +125,7 @@ class DemoResult:
         return {
             "methods": rows,
             "planted_weights": {"measures": self.ceiling.measures},
+            "latent": self.latent.summary(),
             "files": {what: str(path) for what, path in self.files.items()},
             "seconds": round(self.seconds, 3),
         }
@@ -134,7 +139,9 @@ def run_demo(
     n_threads: int | None = None,
     console: Console | None = None,
 ) -> DemoResult:
-    """Train RoBiRank and three relatives on generated data, compare them, draw the results.
+    """Train RoBiRank and its relatives on generated data, compare them, draw the results.
+
+    First on judged documents with features, then on users and what they played.
 
     Parameters
     ----------
@@ -169,10 +176,14 @@ def run_demo(
     for name, make in METHODS.items():
         with report.working(name):
             fitted[name] = _choose(make, data, random_state, n_threads)
-    result = _evaluate(fitted, data, random_state)
-    with report.working("plots, model and data"):
+    methods, ceiling = _evaluate(fitted, data, random_state)
+    latent = run_latent_demo(
+        folder, random_state=random_state, n_threads=n_threads, working=report.working
+    )
+    result = DemoResult(methods, ceiling, latent, {}, 0.0)
+    with report.working("plots, models and data"):
         files = demo_plots.draw_all(result, folder) | _write_files(result, data, folder)
-    result = DemoResult(result.methods, result.ceiling, files, time.perf_counter() - started)
+    result = replace(result, files=files | latent.files, seconds=time.perf_counter() - started)
     report.conclude(result, data)
     return result
 
@@ -210,7 +221,9 @@ def _choose(
     return max(models, key=lambda m: m.score(vali.X, vali.y, qid=vali.qid)), seconds
 
 
-def _evaluate(fitted: dict[str, tuple[Any, float]], data: DemoData, seed: int) -> DemoResult:
+def _evaluate(
+    fitted: dict[str, tuple[Any, float]], data: DemoData, seed: int
+) -> tuple[dict[str, MethodResult], MethodResult]:
     test = data.test
     scores = {name: model.predict(test.X) for name, (model, _) in fitted.items()}
     reference = ndcg(test.y, scores["RoBiRank"], test.qid, k=10, per_query=True)
@@ -220,7 +233,7 @@ def _evaluate(fitted: dict[str, tuple[Any, float]], data: DemoData, seed: int) -
     }
     planted = test.X @ data.coef
     ceiling = _measure(planted, test, None, float("nan"), 0.0, reference, seed)
-    return DemoResult(methods, ceiling, {}, 0.0)
+    return methods, ceiling
 
 
 def _measure(

@@ -21,6 +21,7 @@ COLOURS = {
     "Identity": "#D55E00",
     "Type-II": "#009E73",
     "Pairwise logistic": "#A0568C",
+    "WARP": "#A0568C",
 }
 
 
@@ -32,6 +33,7 @@ def draw_all(result: DemoResult, folder: Path) -> dict[str, Path]:
         "NDCG at every cut-off": ("ndcg.png", draw_ndcg),
         "convergence": ("convergence.png", draw_convergence),
         "the losses": ("losses.png", lambda _: draw_losses()),
+        "recommendations": ("recommend.png", draw_recommend),
     }
     files = {}
     with mpl.rc_context(STYLE):
@@ -58,6 +60,29 @@ def draw_ndcg(result: DemoResult) -> Any:
     axes.set_xlabel("cut-off k")
     n_queries = len(result.ceiling.by_query)
     title(axes, "NDCG@k", f"mean over {n_queries} test queries; trained on lists with outliers")
+    label_ends(axes, k[-1], labels)
+    return figure
+
+
+def draw_recommend(result: DemoResult) -> Any:
+    """Precision@k of the recommendations against k, between popularity and the planted tastes."""
+    from robirank.experiments.demo_latent import LATENT_CUTOFFS
+
+    k, found = np.array(LATENT_CUTOFFS), result.latent
+    figure, axes = one_panel()
+    labels = []
+    for name, row in (("planted tastes", found.planted), ("most popular", found.popular)):
+        axes.plot(k, row.curve, color=FAINT, lw=1.4, ls=(0, (1, 1.6)))
+        labels.append((name, float(row.curve[-1]), FAINT))
+    for name, row in found.methods.items():
+        axes.plot(k, row.curve, **_line(name))
+        labels.append((name, float(row.curve[-1]), COLOURS[name]))
+    axes.set_xlim(1, k[-1])
+    axes.set_ylim(bottom=0)
+    axes.set_xticks([1, 5, 10, 15, 20])
+    axes.set_xlabel("cut-off k, the number of songs recommended")
+    n_users = len(found.planted.model.user_factors)
+    title(axes, "Precision@k", f"how many of k songs {n_users:,} users did play, which was hidden")
     label_ends(axes, k[-1], labels)
     return figure
 

@@ -15,14 +15,26 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from robirank.experiments.demo import DemoData, DemoResult
+    from robirank.experiments.demo_latent import LatentResult
 
 _TITLES = {"ndcg@1": "NDCG@1", "ndcg@5": "NDCG@5", "ndcg@10": "NDCG@10", "map": "MAP"}
+
+_LATENT_TITLES = {
+    "precision@1": "P@1",
+    "precision@10": "P@10",
+    "recall@20": "Recall@20",
+    "ndcg@20": "NDCG@20",
+}
+_SHOWN_SONGS = 8
 
 _EXPLAINED = {
     "RoBiRank": "ρ = log₂(1 + t), Type-I robust",
     "Identity": "ρ = t, convex, gives up on nothing",
     "Type-II": "ρ = 1 − 1/log₂(2 + t), bounded",
     "Pairwise logistic": "scikit-learn, on sampled pairs",
+    "RoBiRank, latent": "who played what, no features",
+    "Identity, latent": "the same with ρ = t",
+    "WARP, latent": "sampled, weighted by estimated rank",
 }
 
 
@@ -70,6 +82,7 @@ class Report:
             "(see the guide). On your own data, measure.[/dim]\n",
             highlight=False,
         )
+        self._recommend(result.latent)
         say("[bold]Files[/bold]")
         for what, path in result.files.items():
             say(f"  {what:<24}{path}", highlight=False, soft_wrap=True)
@@ -77,6 +90,67 @@ class Report:
         for line in next_steps(result):
             say(f"  {line}", highlight=False, soft_wrap=True)
         say(f"\n[dim]{result.seconds:.0f} seconds in all.[/dim]", highlight=False)
+
+    def _recommend(self, latent: LatentResult) -> None:
+        say = self.console.print
+        ratio = latent.methods["RoBiRank"].measures["ndcg@20"] / latent.popular.measures["ndcg@20"]
+        users = len(latent.planted.model.user_factors)
+        say("[bold]The same loss without features[/bold]: who played what\n", highlight=False)
+        say(
+            f"{users:,} users with planted tastes played songs of twelve genres; a fifth of what "
+            "each of them played is hidden. The models know neither users nor songs but by what "
+            "was played. Means over users, defaults throughout:",
+            highlight=False,
+        )
+        say(latent_table(latent))
+        say(
+            f"RoBiRank's NDCG@20 is [bold]{ratio:.1f} times[/bold] that of recommending what is "
+            "most popular. Three users drawn at random; ✓ was hidden:",
+            highlight=False,
+        )
+        say(taste_table(latent))
+
+
+def latent_table(result: LatentResult) -> Table:
+    """Means over the users, the best method of each column in bold."""
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("Method", no_wrap=True)
+    for title in (*_LATENT_TITLES.values(), "fit, s"):
+        table.add_column(title, justify="right", no_wrap=True)
+    best = {m: max(r.measures[m] for r in result.methods.values()) for m in _LATENT_TITLES}
+    for name, row in result.methods.items():
+        cells = [
+            f"[bold]{row.measures[m]:.4f}[/bold]"
+            if row.measures[m] == best[m]
+            else f"{row.measures[m]:.4f}"
+            for m in _LATENT_TITLES
+        ]
+        table.add_row(name, *cells, f"{row.seconds:.1f}")
+    for name, row in (("Most popular", result.popular), ("Planted tastes", result.planted)):
+        cells = [f"{row.measures[m]:.4f}" for m in _LATENT_TITLES]
+        table.add_row(name, *cells, "", style="dim")
+    return table
+
+
+def taste_table(result: LatentResult) -> Table:
+    """What a few users have beside what is recommended to them."""
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("User", justify="right", no_wrap=True)
+    table.add_column("has played, the best known first", ratio=1)
+    table.add_column("RoBiRank recommends", ratio=1)
+    for taste in result.tastes:
+        more = f" … {len(taste.has) - _SHOWN_SONGS} more" if len(taste.has) > _SHOWN_SONGS else ""
+        marked = [
+            f"[green]{_unbroken(song)}\N{NO-BREAK SPACE}✓[/green]" if right else _unbroken(song)
+            for song, right in zip(taste.recommended, taste.right, strict=True)
+        ]
+        has = ", ".join(map(_unbroken, taste.has[:_SHOWN_SONGS])) + f"[dim]{more}[/dim]"
+        table.add_row(str(taste.user), has, ", ".join(marked))
+    return table
+
+
+def _unbroken(song: str) -> str:
+    return song.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def quality_table(result: DemoResult) -> Table:
@@ -116,12 +190,17 @@ def next_steps(result: DemoResult) -> list[str]:
     """Commands to go on with, on the files that the demonstration has written."""
     files = result.files
     model, mine = files["model"], files["model"].with_name("mine.safetensors")
+    latent, plays = files["latent model"], files["plays, train"]
+    user = result.latent.tastes[0].user
     command = _command()
     return [
         f"{command} ltr evaluate {model} {files['data, test']}",
         f"{command} ltr train {files['data, train']} --vali {files['data, vali']} --model {mine}",
         f"{command} ltr export {model} --format solr",
         f"{command} experiment ltr {model.parent} --output {model.parent / 'field'}",
+        f'{command} latent similar {latent} "Jazz 1"',
+        f"{command} latent recommend {latent} {user} --train {plays}",
+        f"{command} experiment latent {plays} --quick --output {model.parent / 'race'}",
     ]
 
 

@@ -35,18 +35,19 @@ def write_figures(run: RunDirectory, results: pl.DataFrame, methods: Sequence[st
             if not group or (len(group) < 2 and name != "ndcg"):
                 continue
             figure = draw_curves(run, results, _without_starts(group))
-            _save(figure, folder, name)
+            save_figure(figure, folder, name)
         starts = [m for m in methods if m.startswith("random start")]
         if starts:
             others = [m for m in methods if m not in starts]
-            _save(draw_starts(run, results, starts, others), folder, "starts")
+            save_figure(draw_starts(run, results, starts, others), folder, "starts")
 
 
 def _without_starts(methods: Sequence[str]) -> list[str]:
     return [m for m in methods if not m.startswith("random start")]
 
 
-def _save(figure: Any, folder: Any, name: str) -> None:
+def save_figure(figure: Any, folder: Any, name: str) -> None:
+    """Write a figure as PNG and as SVG."""
     for kind in ("png", "svg"):
         with write_whole(folder / f"{name}.{kind}") as file:
             figure.savefig(file, format=kind)

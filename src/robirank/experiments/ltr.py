@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -181,7 +181,14 @@ def run_unit(
     return fit, pl.concat(frames)
 
 
-def failed_fit(method: str, fold: str, error: str, experiment: Experiment) -> dict[str, Any]:
+class Selects(Protocol):
+    """An experiment of any kind that chooses settings by a measure."""
+
+    @property
+    def select(self) -> str: ...
+
+
+def failed_fit(method: str, fold: str, error: str, experiment: Selects) -> dict[str, Any]:
     """The record of a unit that came to nothing."""
     return {
         "method": method,

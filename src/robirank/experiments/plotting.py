@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+STRONG = ("RoBiRank", "RoBiRank exact")
 INK, FAINT, GRID = "#333333", "#8A8A8A", "#E6E6E6"
 
 STYLE: Any = {
@@ -71,7 +72,7 @@ def label(axes: Any, name: str, at: tuple[float, float], colour: str) -> None:
         textcoords="offset points",
         color=colour,
         va="center",
-        fontweight="bold" if name == "RoBiRank" else "normal",
+        fontweight="bold" if name in STRONG else "normal",
         annotation_clip=False,
     )
 

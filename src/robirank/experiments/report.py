@@ -27,6 +27,8 @@ _SCRIPTS = (
     "queries.js",
     "settings.js",
     "times.js",
+    "learning.js",
+    "reached.js",
     "page.js",
 )
 

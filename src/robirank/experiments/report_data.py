@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from robirank.experiments._run_format import natural, some
+from robirank.experiments.report_latent import latent_parts
 from robirank.experiments.report_words import facts, findings, how_it_was_made, lead_measure
 from robirank.experiments.run_dir import RunDirectory
 
@@ -22,6 +23,7 @@ EMPHASIS = "RoBiRank"
 #: The sections of the page for each kind of run, in order; each is a file in report_page.
 SECTIONS: Mapping[str, Sequence[str]] = {
     "ltr": ("curves", "table", "queries", "settings", "times"),
+    "latent": ("learning", "reached", "settings", "times"),
 }
 # Per-query values travel as integers of 16 bits: the value times SCALE, or MISSING.
 SCALE, MISSING = 10_000, 65_535
@@ -31,6 +33,24 @@ _TOLERANCE = 6e-4
 
 def report_data(run: RunDirectory) -> dict[str, Any]:
     """Compute what the page shows, as one JSON object."""
+    parts = latent_parts(run) if run.settings["kind"] == "latent" else _ltr_parts(run)
+    settings = run.settings
+    return {
+        "kind": settings["kind"],
+        "sections": SECTIONS[settings["kind"]],
+        "title": settings["title"],
+        "select": settings["select"],
+        **parts,
+        "fits": [_shown_fit(fit, run.methods, parts["folds"]) for fit in run.fits()],
+        "run": {
+            name: settings[name]
+            for name in ("versions", "machine", "command", "created", "seed")
+            if name in settings
+        },
+    }
+
+
+def _ltr_parts(run: RunDirectory) -> dict[str, Any]:
     values = QueryValues.of(run)
     fits = run.fits()
     emphasis = _emphasis(run)
@@ -39,9 +59,7 @@ def report_data(run: RunDirectory) -> dict[str, Any]:
     settings = run.settings
     means = {name: values.means(i) for i, name in enumerate(run.methods)}
     return {
-        "kind": settings["kind"],
-        "sections": SECTIONS[settings["kind"]],
-        "title": settings["title"],
+        "overline": "Learning to rank, a comparison",
         "facts": facts(settings, len(values.queries)),
         "findings": findings(
             settings, emphasis, methods, means, comparisons, _n_missing(run, fits)
@@ -49,7 +67,6 @@ def report_data(run: RunDirectory) -> dict[str, Any]:
         "how": how_it_was_made(
             settings, run.significance() or {}, len(values.queries), len(values.folds)
         ),
-        "select": settings["select"],
         "lead": lead_measure(settings),
         "kMax": run.k_max,
         "emphasis": run.methods.index(emphasis),
@@ -66,12 +83,6 @@ def report_data(run: RunDirectory) -> dict[str, Any]:
         "scale": SCALE,
         "missing": MISSING,
         "comparisons": comparisons,
-        "fits": [_shown_fit(fit, run.methods, values.folds) for fit in fits],
-        "run": {
-            name: settings[name]
-            for name in ("versions", "machine", "command", "created", "seed")
-            if name in settings
-        },
     }
 
 

@@ -37,7 +37,12 @@ _CONVENTION_NAMES = {
     "trec": "trec_eval's convention",
     "lightgbm": "LightGBM's convention",
 }
-_MEASURE_NAMES = {"ndcg": "NDCG", "mean_ndcg": "MeanNDCG", "map": "MAP"}
+_MEASURE_NAMES = {
+    "ndcg": "NDCG",
+    "mean_ndcg": "MeanNDCG",
+    "map": "MAP",
+    "hit_rate": "hit rate",
+}
 
 
 def measure_name(measure: str) -> str:
@@ -137,7 +142,7 @@ def _who_leads(
         return f"{first}; {ranking[1]} follows with {told(ranking[1])}."
     if emphasis not in ranking:
         return first + "."
-    place = _ordinal(ranking.index(emphasis) + 1)
+    place = ordinal(ranking.index(emphasis) + 1)
     return f"{first}; {emphasis} is {place} with {told(emphasis)}."
 
 
@@ -223,7 +228,8 @@ def convention_in_words(convention: str | Mapping[str, Any]) -> str:
     )
 
 
-def _ordinal(n: int) -> str:
+def ordinal(n: int) -> str:
+    """A place in words."""
     words = {1: "first", 2: "second", 3: "third"}
     suffix = {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th") if n % 100 not in (11, 12, 13) else "th"
     return words.get(n, f"{n}{suffix}")

@@ -3,9 +3,10 @@
 ::
 
     run.json            what was asked for: data, measures, methods, versions, the command
-    units/              one finished piece of work each, a method on a fold:
+    units/              one finished piece of work each, a method on a fold (or from a seed):
       Fold1__MART.json      the chosen setting, the grid that was searched, the seconds
-      Fold1__MART.parquet   the measures of every test query; missing where the method failed
+      Fold1__MART.parquet   the measures of every test query, or of every snapshot of a latent
+                            model; missing where the method failed
     results.parquet     all units together, once every method has seen every fold
     significance.json   which differences between methods are more than chance
 
@@ -29,12 +30,15 @@ from robirank._files import write_text, write_whole
 from robirank.experiments._run_format import (
     FORMAT,
     RESULTS,
+    SNAPSHOTS,
     check_same,
     checked_fit,
     checked_results,
     checked_run,
     checked_settings,
     checked_significance,
+    checked_snapshot_run,
+    checked_snapshots,
     natural,
     plain,
     some,
@@ -145,7 +149,8 @@ class RunDirectory:
             (``{"measure", "value"}``), ``seconds`` (``{"search", "final"}``) and ``error`` (None,
             or why it failed).
         results : polars.DataFrame, optional
-            The measures of every test query, with the columns of `RESULTS`; not for a failed fit.
+            The measures of every test query, with the columns of `RESULTS`, or of snapshots, with
+            those of `SNAPSHOTS`; not for a failed fit.
         """
         unit = checked_fit(plain(fit), "fit")
         method, fold = unit["method"], unit["fold"]
@@ -158,11 +163,7 @@ class RunDirectory:
                 f"{unit['status']!r} and {'has none' if results is None else 'has some'}"
             )
         json_file, parquet_file = (self._unit(method, fold, s) for s in (".json", ".parquet"))
-        frame = (
-            None
-            if results is None
-            else checked_results(results, (method, fold), self.k_max, "results")
-        )
+        frame = None if results is None else self._checked(results, (method, fold), "results")
         # The old unit stops counting before anything of it is replaced.
         (self.path / "results.parquet").unlink(missing_ok=True)
         (self.path / "significance.json").unlink(missing_ok=True)
@@ -200,8 +201,12 @@ class RunDirectory:
         if file.is_file():
             frames = [_read_parquet(file)]
         else:
-            frames = [pl.DataFrame(schema=RESULTS), *self._unit_results()]
-        return checked_run(pl.concat(frames), self.methods, self.k_max, str(self.path))
+            columns = SNAPSHOTS if self._is_latent else RESULTS
+            frames = [pl.DataFrame(schema=columns), *self._unit_results()]
+        frame = pl.concat(frames)
+        if self._is_latent:
+            return checked_snapshot_run(frame, self.methods, str(self.path))
+        return checked_run(frame, self.methods, self.k_max, str(self.path))
 
     def missing(self) -> list[tuple[str, str]]:
         """Pairs of method and fold that are not done, of the folds that any method has seen."""
@@ -251,7 +256,16 @@ class RunDirectory:
                 if not file.is_file():
                     raise ValueError(f"{file} is missing; remove the .json beside it to redo it")
                 unit = fit["method"], fit["fold"]
-                yield checked_results(_read_parquet(file), unit, self.k_max, str(file))
+                yield self._checked(_read_parquet(file), unit, str(file))
+
+    @property
+    def _is_latent(self) -> bool:
+        return bool(self.settings["kind"] == "latent")
+
+    def _checked(self, frame: pl.DataFrame, unit: tuple[str, str], where: str) -> pl.DataFrame:
+        if self._is_latent:
+            return checked_snapshots(frame, unit, where)
+        return checked_results(frame, unit, self.k_max, where)
 
 
 def _file_name(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -76,7 +76,7 @@ def run_experiment(
     run = RunDirectory.create(output, _settings(experiment, methods, title, command))
     folds = load_dataset(experiment.data).names
     todo = units_to_do(run, run.methods, folds)
-    _announce(console, run, todo, len(run.methods) * len(folds))
+    announce(console, run, len(todo), len(run.methods) * len(folds))
     jobs = thread_count(n_jobs)
     with _progress(console, len(todo)) as (bar, task):
         _work_off(run, todo, experiment, jobs, bar, task)
@@ -97,6 +97,13 @@ def _settings(
         "k_max": experiment.k_max,
         "seed": experiment.seed,
         "methods": list(methods),
+        **circumstances(command),
+    }
+
+
+def circumstances(command: str | None) -> dict[str, Any]:
+    """When, where and by which command a run was made."""
+    return {
         "versions": _versions(),
         "machine": {"cores": thread_count(None), "system": platform.system()},
         "command": command or " ".join(["robirank", *sys.argv[1:]]),
@@ -114,10 +121,10 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _announce(console: Console, run: RunDirectory, todo: Sequence[Any], total: int) -> None:
-    done = total - len(todo)
-    before = f", {done} done before" if done else ""
-    text = f"{run.settings['title']}: {len(todo)} fits to do{before}; run in {run.path}"
+def announce(console: Console, run: RunDirectory, todo: int, total: int) -> None:
+    """Say how much there is to do."""
+    before = f", {total - todo} done before" if total > todo else ""
+    text = f"{run.settings['title']}: {todo} fits to do{before}; run in {run.path}"
     console.print(text, highlight=False, markup=False)
 
 
@@ -174,16 +181,19 @@ def _report(run: RunDirectory, event: Done, experiment: Experiment, console: Con
         reason = event.crash or "the process left no result"
         fit = failed_fit(method, fold, reason, experiment)
         run.append_fit(fit)
-    took = f"{event.seconds:6.1f} s"
+    report_fit(fit, event.seconds, console)
+
+
+def report_fit(fit: Mapping[str, Any], seconds: float, console: Console) -> None:
+    """Say in one line how a unit came out."""
+    who = f"{fit['fold']}  {fit['method']:16s} {seconds:6.1f} s"
     if fit["status"] == "failed":
         reason = fit["error"].splitlines()[0]
-        text = f"  ✗ {fold}  {method:16s} {took}  {reason}"
-        console.print(text, highlight=False, markup=False, style="red")
+        console.print(f"  ✗ {who}  {reason}", highlight=False, markup=False, style="red")
         return
     setting = ", ".join(f"{k}={v}" for k, v in fit["params"].items())
-    value = f"{experiment.select} {fit['validation']['value']:.4f} on validation"
-    text = f"  ✓ {fold}  {method:16s} {took}  {value}  {setting}"
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    value = f"{fit['validation']['measure']} {fit['validation']['value']:.4f} on validation"
+    console.print(f"  ✓ {who}  {value}  {setting}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _seconds_left(

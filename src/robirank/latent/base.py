@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -11,14 +12,20 @@ from sklearn.utils import check_random_state
 
 from robirank._checks import check_count, check_positive
 from robirank._workers import Workers
+from robirank.engine.interface import Engine
+from robirank.engine.ray import RayEngine
 from robirank.engine.start import random_rows
 from robirank.latent.checkpoint import Checkpoint, fingerprint
+from robirank.latent.cluster import fit_on_cluster
 from robirank.latent.factors import FactorModel
 from robirank.latent.products import Floats
 from robirank.latent.records import Records, as_records
+from robirank.latent.stratified import StratifiedSolver
 from robirank.latent.training import EpochReport, Solver, Training
 
-__all__ = ["LatentModel"]
+__all__ = ["Histogram", "LatentModel"]
+
+Histogram = tuple[list[int], list[int]]  # lengths, and how many rows have each
 
 _PARTIAL_ITERATIONS = 10
 _PARTIAL_RATE = 0.25  # of the rate that a fit starts with
@@ -31,6 +38,10 @@ class LatentModel(FactorModel):
     num_threads: int
     random_state: Any
     weighting: Any = "binary"
+    engine: Any = "local"
+
+    user_ids_: Any = None
+    item_ids_: Any = None
 
     def fit(
         self,
@@ -51,13 +62,14 @@ class LatentModel(FactorModel):
 
         Parameters
         ----------
-        user_items : sparse matrix of shape (n_users, n_items), or Interactions
-            What is stored and not zero counts as an interaction.
+        user_items : sparse matrix of shape (n_users, n_items), Interactions or Partitions
+            What is stored and not zero counts as an interaction. A `RayEngine` wants Partitions,
+            or the path or URL of some.
         show_progress : bool, default=True
             Show epoch, loss, validation measure, rate and time left on a terminal.
         callback : callable, optional
-            Called after every epoch as ``callback(epoch, seconds, loss)``, as implicit does; if
-            it returns True, training ends.
+            Called after every epoch as ``callback(epoch, seconds, loss)``, as implicit does: epochs
+            count from 0, the seconds are those of the epoch. If it returns True, training ends.
         validation : sparse matrix or Interactions, optional
             Held-out interactions of the same users and items. The measure is computed about 16
             times during the fit (every epoch with ``patience``), and the model of the best
@@ -67,13 +79,16 @@ class LatentModel(FactorModel):
         patience : int, optional
             End after so many epochs without a better value.
         time_limit : float, optional
-            Seconds of training. The number of epochs is cut so that the rate still falls to its
-            end within the time; ``n_iter_`` says how many there were.
+            Seconds of training, without validation. The number of epochs is cut so that the rate
+            still falls to its end within the time; at least one is done, and ``n_iter_`` says how
+            many there were.
         checkpoint : path, optional
             Save everything here every ``checkpoint_minutes`` and at the end.
         resume : bool, default=False
             Go on from the checkpoint if there is one. The result is the same, bit for bit, as
-            without the break. A checkpoint of other data or settings is an error.
+            without the break. A checkpoint of other data or settings is an error. A fit that was
+            complete, or that ``patience`` had ended, is not trained further. A `RayEngine` has
+            its own checkpoints, in its ``run_dir``.
         callbacks : sequence of callables, optional
             Each is called after every epoch with an `EpochReport`; True ends the training.
 
@@ -88,12 +103,35 @@ class LatentModel(FactorModel):
 
         Notes
         -----
-        Ctrl-C ends the training after the present step with a warning, and what was learned so
-        far can be used; a second one gives up at once.
+        Ctrl-C ends the training after the present step (with ``checkpoint``, after the present
+        epoch) with a warning, and what was learned so far can be used; a second one gives up at
+        once.
         """
+        if isinstance(self.engine, RayEngine):
+            self._check()
+            refused = {
+                "validation": validation,
+                "patience": patience,
+                "checkpoint": checkpoint,
+                "callbacks": callbacks or None,
+            }
+            fit_on_cluster(
+                self,
+                user_items,
+                refused,
+                resume=resume,
+                show_progress=show_progress,
+                callback=callback,
+                time_limit=time_limit,
+            )
+            return self
         records = self._read(user_items)
-        seed = _seed(self.random_state)
-        U, V = self._start(records.n_users, records.n_items, seed)
+        held_out = _held_out(validation, user_items)
+        seed = self._seed()
+        saved = self._checkpoint(
+            checkpoint, checkpoint_minutes, resume, (records, held_out), seed, metric
+        )
+        U, V = self._start(records, seed)
         self._train(
             user_items,
             records,
@@ -102,6 +140,7 @@ class LatentModel(FactorModel):
             seed,
             epochs=self._epochs(),
             rate=1.0,
+            ids=(getattr(user_items, "users", None), getattr(user_items, "items", None)),
             show_progress=show_progress,
             callback=callback,
             callbacks=callbacks,
@@ -109,7 +148,7 @@ class LatentModel(FactorModel):
             metric=metric,
             patience=patience,
             time_limit=time_limit,
-            checkpoint=self._checkpoint(checkpoint, checkpoint_minutes, resume, records, seed),
+            checkpoint=saved,
         )
         return self
 
@@ -125,7 +164,8 @@ class LatentModel(FactorModel):
         Parameters
         ----------
         user_items : sparse matrix or Interactions
-            At least as many rows and columns as the model has users and items.
+            At least as many rows and columns as the model has users and items. Interactions must
+            begin with the ids that the model knows.
         iterations : int, default=10
         show_progress : bool, default=False
 
@@ -143,7 +183,11 @@ class LatentModel(FactorModel):
                 f"user_items must have at least the {n_users} users and {n_items} items that the "
                 f"model knows; its shape is {(records.n_users, records.n_items)}"
             )
-        seed = _seed(self.random_state)
+        ids = (
+            _ids("users", user_items, self.user_ids_, records.n_users),
+            _ids("items", user_items, self.item_ids_, records.n_items),
+        )
+        seed = self._seed()
         self._train(
             user_items,
             records,
@@ -152,6 +196,7 @@ class LatentModel(FactorModel):
             seed,
             epochs=iterations,
             rate=_PARTIAL_RATE,
+            ids=ids,
             show_progress=show_progress,
         )
         return self
@@ -181,6 +226,7 @@ class LatentModel(FactorModel):
         *,
         epochs: int,
         rate: float,
+        ids: tuple[Any, Any],
         **comfort: Any,
     ) -> None:
         if not records.n_records:
@@ -193,6 +239,7 @@ class LatentModel(FactorModel):
                 title=f"{type(self).__name__} ({self._solver_name(records)})",
                 advice=self._advice(),
                 records=records.n_records,
+                idle_loss=self._idle_loss(records.n_items, records.mean_weight()),
                 train=user_items,
                 **comfort,
             )
@@ -200,32 +247,37 @@ class LatentModel(FactorModel):
         self.user_factors, self.item_factors = U, V
         self.n_iter_ = solver.epoch_number
         self.history_ = training.history
+        self.stopped_ = training.stopped
         self.best_iter_ = training.best_epoch or solver.epoch_number
-        self.user_ids_ = getattr(user_items, "users", None)
-        self.item_ids_ = getattr(user_items, "items", None)
-        self._learned(records)
+        self.user_ids_, self.item_ids_ = ids
+        lengths, times = np.unique(records.user_counts(), return_counts=True)
+        self._learned(self._solver_name(records), (lengths.tolist(), times.tolist()))
 
     def _read(self, user_items: Any) -> Records:
-        check_count("factors", self.factors)
-        if isinstance(self.num_threads, bool) or int(self.num_threads) != self.num_threads:
-            raise ValueError(f"num_threads must be an integer; got {self.num_threads!r}")
-        if self.num_threads < 0:
-            raise ValueError(f"num_threads must be 0 (all cores) or more; got {self.num_threads!r}")
-        self._check_params()
+        self._check()
         return as_records(user_items, self.weighting)
 
-    def _start(self, n_users: int, n_items: int, seed: int) -> tuple[Floats, Floats]:
-        """Rows of length about one, in random directions."""
-        d = self.factors
-        return random_rows([seed, 0], n_users, d), random_rows([seed, 1], n_items, d)
+    def _check(self) -> None:
+        check_count("factors", self.factors)
+        threads = self.num_threads
+        if not isinstance(threads, Integral) or isinstance(threads, bool) or threads < 0:
+            raise ValueError(f"num_threads must be 0 (all cores) or more; got {threads!r}")
+        self._check_params()
+
+    def _start(self, records: Records, seed: int) -> tuple[Floats, Floats]:
+        """Rows of length about one, in random directions; zeros for users without records."""
+        U = random_rows([seed, 0], records.n_users, self.factors)
+        U[records.user_counts() == 0] = 0.0
+        return U, random_rows([seed, 1], records.n_items, self.factors)
 
     def _checkpoint(
         self,
         path: str | os.PathLike[str] | None,
         minutes: float,
         resume: bool,
-        records: Records,
+        tables: tuple[Records, Records | None],
         seed: int,
+        metric: str,
     ) -> Checkpoint | None:
         if path is None:
             if resume:
@@ -233,9 +285,13 @@ class LatentModel(FactorModel):
             return None
         if self.random_state is None:
             raise ValueError("checkpoint needs a random_state: without one no fit is like another")
-        settings = {k: v for k, v in self.get_params().items() if k != "num_threads"}
-        fit = fingerprint(settings | {"class": type(self).__name__, "seed": seed}, records)
+        settings = self.get_params() | {"class": type(self).__name__, "metric": metric}
+        settings |= {"random_state": seed, "num_threads": None}
+        fit = fingerprint(settings, *tables)
         return Checkpoint(path, minutes=minutes, resume=resume, fit=fit)
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     # What a subclass says.
 
@@ -266,8 +322,26 @@ class LatentModel(FactorModel):
     def _fold_in(self, records: Records) -> Floats:
         raise NotImplementedError
 
-    def _learned(self, records: Records) -> None:
-        """Keep what later calls need to know of the data."""
+    def _idle_loss(self, n_items: int, mean_weight: float) -> float:  # noqa: ARG002
+        """The mean loss of a record where all items score alike; 0 where the solver knows best."""
+        return 0.0
+
+    def _learned(self, solver: str, lengths: Histogram) -> None:
+        """Keep what later calls need to know: the solver, how many users have so many records."""
+
+    def _on_engine(self, engine: Engine, epochs: int, rate: float) -> StratifiedSolver:
+        raise NotImplementedError
+
+    def _reg(self, n_items: int) -> float:
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Any:
+        # Factors that were trained on a cluster are read when they are first asked for.
+        if name in ("user_factors", "item_factors") and "sharded_" in self.__dict__:
+            whole = self.sharded_.factors()
+            self.user_factors, self.item_factors = whole
+            return whole[name == "item_factors"]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def n_threads(self) -> int | None:
@@ -282,8 +356,53 @@ class _Snapshot(FactorModel):
         self.n_threads = model.n_threads
 
 
-def _seed(random_state: Any) -> int:
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+def _held_out(validation: Any, user_items: Any) -> Records | None:
+    """Read a validation set, which must have the users and items of the training set."""
+    if validation is None:
+        return None
+    records = as_records(validation, name="validation")
+    if validation.shape != user_items.shape:
+        raise ValueError(
+            f"validation must have the shape of user_items, {user_items.shape}; "
+            f"it has {validation.shape}"
+        )
+    for kind in ("users", "items"):
+        ids, known = getattr(validation, kind, None), getattr(user_items, kind, None)
+        if ids is not None and known is not None and ids != known:
+            raise ValueError(
+                f"validation must have the {kind} of user_items, in their order; "
+                "validation.align(user_items) sees to it"
+            )
+    if not records.n_records:
+        raise ValueError("validation must hold at least one interaction; it has none")
+    return records
+
+
+def _ids(kind: str, user_items: Any, known: Any, count: int) -> Any:
+    """The outside ids of a table that must go on from known ones."""
+    ids = getattr(user_items, kind, None)
+    if known is None:
+        return ids
+    if ids is None:
+        if count == len(known):
+            return known
+        raise ValueError(
+            f"user_items has {count} {kind} and the model has ids of {len(known)}; give "
+            "Interactions, so that the new ones have ids too"
+        )
+    if not np.array_equal(ids[: len(known)], known[:]):
+        raise ValueError(f"user_items must begin with the {kind} of the model, in their order")
+    return ids
+
+
+def check_engine(engine: Any, solver: str) -> None:
+    """Raise an error unless the engine is known and fits the solver."""
+    if engine == "local":
+        return
+    if not isinstance(engine, RayEngine):
+        raise ValueError(f'engine must be "local" or a RayEngine; got {engine!r}')
+    if solver == "exact":
+        raise ValueError('solver must be "sgd" on a cluster; got "exact"')
 
 
 def check_rate(name: str, value: Any) -> None:

@@ -13,19 +13,26 @@ from typing import Any
 from numpy.typing import NDArray
 
 from robirank._checks import check_positive
-from robirank._model_file import ModelFileError, open_model, write_model
+from robirank._model_file import TENSOR_TYPES, ModelFileError, open_model, write_model
+from robirank._model_parts import section
 from robirank.latent.records import Records
 
 __all__ = ["Checkpoint", "fingerprint"]
 
 
-def fingerprint(params: Mapping[str, Any], records: Records) -> str:
-    """A line that tells one fit from another: its settings and its data."""
-    data = zlib.crc32(records.items.data, zlib.crc32(records.indptr.data))
+def fingerprint(params: Mapping[str, Any], *tables: Records | None) -> str:
+    """A line that tells one fit from another: its settings, its data, and this version."""
+    from robirank import __version__
+
+    data = [None if table is None else _checksum(table) for table in tables]
+    return json.dumps([__version__, dict(params), data], sort_keys=True, default=str)
+
+
+def _checksum(records: Records) -> list[int]:
+    value = zlib.crc32(records.items.data, zlib.crc32(records.indptr.data))
     if records.weight is not None:
-        data = zlib.crc32(records.weight.data, data)
-    shape = [records.n_users, records.n_items, records.n_records]
-    return json.dumps([dict(params), shape, data], sort_keys=True, default=str)
+        value = zlib.crc32(records.weight.data, value)
+    return [records.n_users, records.n_items, records.n_records, value]
 
 
 class Checkpoint:
@@ -51,6 +58,8 @@ class Checkpoint:
             raise FileNotFoundError(
                 f"checkpoint {path} cannot be written: no folder {self._path.parent}"
             )
+        if self._path.is_dir():
+            raise IsADirectoryError(f"checkpoint {path} must be a file; it is a folder")
         self._written = time.monotonic()
 
     def is_due(self) -> bool:
@@ -62,8 +71,16 @@ class Checkpoint:
         write_model(self._path, {"class": "checkpoint", "fit": self._fit, "said": said}, arrays)
         self._written = time.monotonic()
 
-    def read(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
-        """What the last run of this fit wrote; None where there is nothing to go on from."""
+    def read(
+        self, like: Mapping[str, NDArray[Any]]
+    ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+        """What the last run of this fit wrote; None where there is nothing to go on from.
+
+        Parameters
+        ----------
+        like : mapping from str to array
+            Arrays that must be there, as they must be in type and shape.
+        """
         if not self._resume or not self._path.exists():
             return None
         with open_model(self._path) as file:
@@ -71,8 +88,11 @@ class Checkpoint:
                 file.refuse("it is a model, not a checkpoint")
             if file.header.get("fit") != self._fit:
                 raise ModelFileError(
-                    f"checkpoint {self._path} belongs to another fit: settings or data differ. "
-                    "Fit with the same ones to go on, or take another path"
+                    f"checkpoint {self._path} belongs to another fit: settings, data or "
+                    "version differ. Fit with the same ones to go on, or take another path"
                 )
-            said: dict[str, Any] = file.header["said"]
-            return said, {name: file.read(name) for name in file.tensors}
+            for name, array in like.items():
+                wanted = (TENSOR_TYPES[array.dtype.name], array.shape)
+                if file.tensors.get(name) != wanted:
+                    file.refuse(f"{name} must be {wanted}; it is {file.tensors.get(name)}")
+            return section(file, "said"), {name: file.read(name) for name in file.tensors}

@@ -23,9 +23,15 @@ from numpy.typing import NDArray
 from robirank import _core
 from robirank._workers import Workers
 from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, row_weights
-from robirank.latent.products import Floats, Products, add_up, score_rows, users_that_fit
+from robirank.latent.products import (
+    Floats,
+    Products,
+    add_up,
+    differentiate,
+    score_rows,
+    users_that_fit,
+)
 from robirank.latent.records import Records
-from robirank.listwise import RHO_CODES
 
 _STEPS = 60  # an epoch should have about this many
 _MOST_USERS = 512  # in a step
@@ -75,7 +81,7 @@ class ExactSolver:
         workers: Workers,
     ) -> None:
         self._records, self.U, self.V = records, U, V
-        self._rho, self._seed, self.epochs = RHO_CODES[rho], seed, epochs
+        self._rho, self._seed, self.epochs = rho, seed, epochs
         self._rate, self._user_rate = learning_rate, user_rate
         self._workers = workers
         self.products = Products(V, workers)
@@ -92,48 +98,34 @@ class ExactSolver:
     def epoch(self, should_stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
         """One pass over the users; returns the mean loss of a record, without the penalty.
 
-        It ends early, between two steps, where ``should_stop()`` is true.
+        The mean of the first step's records, before anything moved, is there as "start". The pass
+        ends early, between two steps, where ``should_stop()`` is true.
         """
         order = np.random.default_rng([self._seed, self.epoch_number]).permutation(self._users)
         starts = range(0, len(order), self._block)
-        loss, seen = 0.0, 0
+        loss, seen, first = 0.0, 0, 0.0
         for i, start in enumerate(starts):
             progress = (self.epoch_number + i / len(starts)) / self.epochs
             users = np.sort(order[start : start + self._block])
             loss += self._step(users, 0.5 * (1.0 + np.cos(np.pi * min(progress, 1.0))))
             seen += int((self._records.indptr[users + 1] - self._records.indptr[users]).sum())
+            first = first if i else loss / seen
             if not np.isfinite(loss) or should_stop():
                 break
         self.epoch_number += 1
-        return {"loss": loss / max(1, seen)}
+        return {"loss": loss / max(1, seen), "start": first}
 
     def _step(self, users: NDArray[np.int64], fade: float) -> float:
         U = self.U[users]
         scores = self._scores[: len(users)]
         self.products.scores(U, scores)
-        loss = self._differentiate(users, scores)
+        losses = differentiate(self._records, users, scores, self._rho, self._workers.n_threads)
         self._step_number += 1
         share = len(users) / max(1, len(self._users))
         slopes = self._workers.map(
             lambda items: self._update_items(U, items, scores, fade, share), self.products.ranges
         )
         self._update_users(users, U, add_up(slopes), fade)
-        return loss
-
-    def _differentiate(self, users: NDArray[np.int64], scores: Floats) -> float:
-        """Turn scores into the gradient by them, in place."""
-        where, starts = self._records.of_users(users)
-        losses, t = np.empty(len(users)), np.empty(len(where))
-        _core.listwise_block(
-            scores,
-            starts,
-            self._records.items[where],
-            self._records.weights_of(where),
-            self._rho,
-            losses,
-            t,
-            self._workers.n_threads,
-        )
         return float(losses.sum())
 
     def _update_items(
@@ -167,10 +159,11 @@ class ExactSolver:
         slope: Floats,
         fade: float,
     ) -> None:
-        slope += self._user_decay[users, None] * U
-        self._user_sum[users] += np.einsum("ij,ij->i", slope, slope) / U.shape[1]
-        length = np.sqrt(self._user_sum[users]) + np.float32(1e-8)
-        self.U[users] = U - np.float32(self._user_rate * fade) * slope / length[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
+            slope += self._user_decay[users, None] * U
+            self._user_sum[users] += np.einsum("ij,ij->i", slope, slope) / U.shape[1]
+            length = np.sqrt(self._user_sum[users]) + np.float32(1e-8)
+            self.U[users] = U - np.float32(self._user_rate * fade) * slope / length[:, None]
 
     def factors(self) -> tuple[Floats, Floats]:
         """U and V."""

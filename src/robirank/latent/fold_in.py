@@ -17,11 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank import _core
 from robirank._workers import Workers
-from robirank.latent.products import Floats, Products, score_rows, users_that_fit
+from robirank.latent.products import Floats, Products, differentiate, score_rows, users_that_fit
 from robirank.latent.records import Records
-from robirank.listwise import RHO_CODES
 
 __all__ = ["fold_in"]
 
@@ -89,18 +87,7 @@ class _Problem:
         rows = u.astype(np.float32)
         scores = self._scores[: len(active)]
         self.products.scores(rows, scores)
-        where, starts = self.records.of_users(self.users[active])
-        losses, t = np.empty(len(active)), np.empty(len(where))
-        _core.listwise_block(
-            scores,
-            starts,
-            self.records.items[where],
-            self.records.weights_of(where),
-            RHO_CODES[self.rho],
-            losses,
-            t,
-            self.n_threads,
-        )
+        losses = differentiate(self.records, self.users[active], scores, self.rho, self.n_threads)
         slope = self.products.back_to_users(scores).astype(np.float64)
         decay = self.decay[active]
         losses += 0.5 * decay * np.einsum("ij,ij->i", u, u)

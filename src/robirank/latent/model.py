@@ -9,17 +9,21 @@ from numpy.typing import NDArray
 
 from robirank._checks import check_count
 from robirank._workers import Workers
-from robirank.latent.base import LatentModel, check_rate
+from robirank.engine.decay import Decay
+from robirank.engine.interface import Engine
+from robirank.engine.ray import RayEngine
+from robirank.latent.base import Histogram, LatentModel, check_engine, check_rate
 from robirank.latent.exact import ExactSolver
 from robirank.latent.fold_in import fold_in
-from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, penalty, row_weights
+from robirank.latent.penalty import USER_EXPONENT
 from robirank.latent.products import Floats
 from robirank.latent.records import Records, Weighting, as_records
 from robirank.latent.sgd import SgdSolver
-from robirank.latent.stratified import local_engine
+from robirank.latent.stratified import StratifiedSolver, local_engine
 from robirank.latent.training import Solver
 from robirank.latent.xi import objective
 from robirank.listwise import check_choice
+from robirank.losses import RHOS
 
 __all__ = ["LatentRoBiRank"]
 
@@ -63,17 +67,21 @@ class LatentRoBiRank(LatentModel):
     iterations : int, optional
         Epochs. Default: 64.
     learning_rate : float, optional
-        Of V; see the solvers for the defaults.
+        Of V. Default: 0.02 for "exact" (Adam), 0.1 for "sgd" (row-wise Adagrad, and twice as much
+        for U). It falls to zero over the iterations.
     weighting : {"binary", "log", "count"}, default="binary"
         What w_xy is: one as in the paper, log2(1 + count), or the count.
-    negatives : int, default=32
+    negatives : int, default=128
         Items that "sgd" samples for a record.
     literal : bool, default=False
         Follow the paper's pseudocode to the letter in "sgd" and leave V_y' alone; its gradient is
         then wrong.
     parts : int, default=8
         Into how many parts "sgd" cuts users and items: as many threads can work side by side.
-        Unlike the number of threads it changes the result.
+        Unlike the number of threads it changes the result. `Partitions` have their own number.
+    engine : "local" or RayEngine, default="local"
+        Where "sgd" runs: on threads of this process, or on the workers of a Ray cluster, which
+        train on `Partitions`. The result has the same bits.
     random_state : int, RandomState or None, default=None
         Decides everything; the same seed gives the same bits for any number of threads.
     num_threads : int, default=0
@@ -121,9 +129,10 @@ class LatentRoBiRank(LatentModel):
         iterations: int | None = None,
         learning_rate: float | None = None,
         weighting: Weighting = "binary",
-        negatives: int = 32,
+        negatives: int = 128,
         literal: bool = False,
         parts: int = 8,
+        engine: Literal["local"] | RayEngine = "local",
         random_state: Any = None,
         num_threads: int = 0,
     ) -> None:
@@ -137,6 +146,7 @@ class LatentRoBiRank(LatentModel):
         self.negatives = negatives
         self.literal = literal
         self.parts = parts
+        self.engine = engine
         self.random_state = random_state
         self.num_threads = num_threads
 
@@ -156,15 +166,13 @@ class LatentRoBiRank(LatentModel):
                 f"user_items must have the model's shape {shape}; it has "
                 f"{(records.n_users, records.n_items)}"
             )
-        loss = objective(
-            self.user_factors, self.item_factors, records, rho=self.rho, n_threads=self.n_threads
-        )
-        return loss + penalty(
+        return objective(
             self.user_factors,
             self.item_factors,
-            row_weights(records.user_counts(), USER_EXPONENT),
-            row_weights(records.item_counts(), ITEM_EXPONENT),
-            self._reg(records.n_items),
+            records,
+            rho=self.rho,
+            reg=self._reg(records.n_items),
+            n_threads=self.n_threads,
         )
 
     def fold_in(self, user_items: Any) -> Floats:
@@ -192,9 +200,8 @@ class LatentRoBiRank(LatentModel):
 
     def _fold_in(self, records: Records) -> Floats:
         counts = records.user_counts().astype(np.float64)
-        decay: NDArray[np.float64] = (
-            self._reg(records.n_items) * self.user_scale_ * counts**USER_EXPONENT
-        )
+        scale = self._reg(records.n_items) * self.user_scale_
+        decay: NDArray[np.float64] = scale * counts**USER_EXPONENT
         return fold_in(
             self.item_factors[: records.n_items],
             records,
@@ -206,6 +213,7 @@ class LatentRoBiRank(LatentModel):
     def _check_params(self) -> None:
         check_choice("solver", self.solver, ("auto", "exact", "sgd"))
         check_choice("rho", self.rho, ("log", "identity", "type2"))
+        check_engine(self.engine, self.solver)
         check_rate("regularization", self.regularization)
         check_rate("learning_rate", self.learning_rate)
         check_count("negatives", self.negatives)
@@ -241,7 +249,16 @@ class LatentRoBiRank(LatentModel):
         workers: Workers,
     ) -> Solver:
         if self._solver_name(records) == "sgd":
-            return self._sgd_solver(records, U, V, seed, epochs, rate, workers)
+            engine = local_engine(
+                records,
+                U,
+                V,
+                reg=self._reg(records.n_items),
+                parts=self.parts,
+                seed=seed,
+                workers=workers,
+            )
+            return self._on_engine(engine, epochs, rate)
         return ExactSolver(
             records,
             U,
@@ -255,26 +272,8 @@ class LatentRoBiRank(LatentModel):
             workers=workers,
         )
 
-    def _sgd_solver(
-        self,
-        records: Records,
-        U: Floats,
-        V: Floats,
-        seed: int,
-        epochs: int,
-        rate: float,
-        workers: Workers,
-    ) -> Solver:
-        engine = local_engine(
-            records,
-            U,
-            V,
-            reg=self._reg(records.n_items),
-            parts=self.parts,
-            seed=seed,
-            workers=workers,
-        )
-        step = rate * (self.learning_rate or 0.05)
+    def _on_engine(self, engine: Engine, epochs: int, rate: float) -> StratifiedSolver:
+        step = rate * (self.learning_rate or 0.1)
         return SgdSolver(
             engine,
             rho=self.rho,
@@ -289,7 +288,9 @@ class LatentRoBiRank(LatentModel):
         rate = "its default" if self.learning_rate is None else f"{self.learning_rate:g}"
         return f"Lower learning_rate (it is {rate}; try a tenth), or raise regularization"
 
-    def _learned(self, records: Records) -> None:
-        self.solver_ = self._solver_name(records)
-        counts = records.user_counts().astype(np.float64)
-        self.user_scale_ = float(counts.sum() / (counts**USER_EXPONENT).sum())
+    def _idle_loss(self, n_items: int, mean_weight: float) -> float:
+        return mean_weight * float(RHOS[self.rho].value(n_items - 1.0))
+
+    def _learned(self, solver: str, lengths: Histogram) -> None:
+        self.solver_ = solver
+        self.user_scale_ = Decay.scaled(1.0, USER_EXPONENT, *lengths).scale

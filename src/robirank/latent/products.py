@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank import _core
 from robirank._workers import Workers
+from robirank.latent.records import Records
+from robirank.listwise import RHO_CODES
 
 Floats = NDArray[np.float32]
 
@@ -19,8 +22,8 @@ _RANGE_ITEMS = 2048  # at least
 
 
 def users_that_fit(n_items: int) -> int:
-    """How many users' scores fit into the memory for a block; at least 8."""
-    return max(8, BLOCK_BYTES // (4 * n_items))
+    """How many users' scores fit into the memory for a block; at least one."""
+    return max(1, BLOCK_BYTES // (4 * n_items))
 
 
 class Products:
@@ -52,7 +55,8 @@ class Products:
     def product(self, a: NDArray[Any], b: NDArray[Any], out: Floats | None = None) -> Floats:
         """One product on this thread, timed."""
         start = time.perf_counter()
-        result: Floats = np.matmul(a, b, out=out)
+        with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
+            result: Floats = np.matmul(a, b, out=out)
         self.seconds += time.perf_counter() - start
         return result
 
@@ -65,6 +69,25 @@ def score_rows(n_users: int, n_items: int) -> Floats:
     """
     stride = (-(-n_items // 16) | 1) * 16
     return np.empty((n_users, stride), np.float32)[:, :n_items]
+
+
+def differentiate(
+    records: Records, users: NDArray[np.int64], scores: Floats, rho: str, n_threads: int
+) -> NDArray[np.float64]:
+    """Turn the scores of some users into the gradient by them, in place; returns their losses."""
+    where, starts = records.of_users(users)
+    losses, t = np.empty(len(users)), np.empty(len(where))
+    _core.listwise_block(
+        scores,
+        starts,
+        records.items[where],
+        records.weights_of(where),
+        RHO_CODES[rho],
+        losses,
+        t,
+        n_threads,
+    )
+    return losses
 
 
 def add_up(parts: list[Floats]) -> Floats:

@@ -25,12 +25,15 @@ class Records:
         v(W_xy) of each record; None where all are one.
     n_items : int
         Size of the catalogue; items without a record count.
+    cut : (int, int) or None
+        Into how many parts the users were cut beforehand, and the seed that decided how.
     """
 
     indptr: NDArray[np.int64]
     items: NDArray[np.int32]
     weight: NDArray[np.float32] | None
     n_items: int
+    cut: tuple[int, int] | None = None
 
     @property
     def n_users(self) -> int:
@@ -41,6 +44,10 @@ class Records:
     def n_records(self) -> int:
         """The number of observed pairs."""
         return len(self.items)
+
+    def mean_weight(self) -> float:
+        """The mean weight of a record."""
+        return 1.0 if self.weight is None else float(self.weight.mean(dtype=np.float64))
 
     def user_counts(self) -> NDArray[np.int64]:
         """How many records each user has."""
@@ -76,15 +83,17 @@ class Records:
         return self.weight[where].astype(np.float64)
 
 
-def as_records(user_items: Any, weighting: Weighting = "binary") -> Records:
+def as_records(
+    user_items: Any, weighting: Weighting = "binary", *, name: str = "user_items"
+) -> Records:
     """Read a table of interactions: a sparse users × items matrix, or `Interactions`.
 
     Stored zeros are no interactions; entries stored twice are added up. Counts become weights as
     ``weighting`` says: "binary" ignores them as the paper does, "log" takes log2(1 + count),
-    "count" takes them as they are.
+    "count" takes them as they are. Errors call the table by ``name``.
     """
-    matrix = _as_csr(user_items)
-    indptr, items, counts = _clean(matrix)
+    matrix = _as_csr(user_items, name)
+    indptr, items, counts = _clean(matrix, name)
     weight = None
     if weighting == "log":
         weight = np.log2(1.0 + counts).astype(np.float32)
@@ -92,34 +101,43 @@ def as_records(user_items: Any, weighting: Weighting = "binary") -> Records:
         weight = counts.astype(np.float32)
     elif weighting != "binary":
         raise ValueError(f'weighting must be "binary", "log" or "count"; got {weighting!r}')
-    return Records(indptr, items, weight, matrix.shape[1])
+    return Records(indptr, items, weight, matrix.shape[1], getattr(user_items, "cut", None))
 
 
-def _as_csr(user_items: Any) -> Any:
+def _as_csr(user_items: Any, name: str) -> Any:
     from scipy import sparse
 
     matrix: Any = getattr(user_items, "matrix", user_items)
     known: bool = sparse.issparse(matrix)
     if not known:
         raise TypeError(
-            "user_items must be a sparse users × items matrix (scipy.sparse.csr_matrix) or "
+            f"{name} must be a sparse users × items matrix (scipy.sparse.csr_matrix) or "
             f"Interactions; got {type(user_items).__name__}"
         )
     if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ValueError(f"user_items must have users and items; its shape is {matrix.shape}")
+        raise ValueError(f"{name} must have users and items; its shape is {matrix.shape}")
     if matrix.shape[1] > np.iinfo(np.int32).max:
-        raise ValueError(f"user_items has {matrix.shape[1]} items; at most 2^31 - 1 can be held")
-    return matrix.tocsr()
+        raise ValueError(f"{name} has {matrix.shape[1]} items; at most 2^31 - 1 can be held")
+    if matrix.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold real numbers; its type is {matrix.dtype}")
+    return matrix if matrix.format == "csr" else _wide(matrix).tocsr()
 
 
-def _clean(matrix: Any) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]:
+def _wide(matrix: Any) -> Any:
+    """Numbers that entries stored twice can be added up in: small integers would overflow."""
+    return matrix.astype(np.float64) if matrix.dtype.kind in "biu" else matrix
+
+
+def _clean(
+    matrix: Any, name: str
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]:
     """Sorted items without duplicates and zeros; the caller's matrix is left as it is."""
     counts = matrix.data
     if not np.isfinite(counts).all() or (counts < 0).any():
         bad = counts[~np.isfinite(counts) | (counts < 0)][0]
-        raise ValueError(f"user_items holds {bad}; counts must be finite and not negative")
+        raise ValueError(f"{name} holds {bad}; counts must be finite and not negative")
     if not matrix.has_canonical_format or not counts.all():
-        matrix = matrix.copy()
+        matrix = _wide(matrix).copy()
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
     return (

@@ -42,6 +42,10 @@ class StratifiedSolver:
         self._rate, self._user_rate = learning_rate, user_rate
         self._cell_items = cell_size(engine.factors)
 
+    def epoch(self, should_stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
+        """Do one pass over the records; returns at least the mean loss of a record."""
+        raise NotImplementedError
+
     def _task(self, fade: float) -> tuple[Task, Any]:
         """The function of a task and its settings, at a share of the rate."""
         raise NotImplementedError
@@ -81,9 +85,9 @@ def local_engine(
     parts: int,
     seed: int,
     workers: Workers,
-    part_seed: int | None = None,
 ) -> LocalEngine:
     """Strata in this process, with the penalty of `robirank.latent.penalty`."""
+    parts, part_seed = records.cut or (parts, seed)
     users, items = records.user_counts(), records.item_counts()
     return LocalEngine(
         records,
@@ -93,6 +97,6 @@ def local_engine(
         Decay.of_counts(reg, ITEM_EXPONENT, items).of(items),
         parts=parts,
         seed=seed,
-        part_seed=seed if part_seed is None else part_seed,
+        part_seed=part_seed,
         workers=workers,
     )

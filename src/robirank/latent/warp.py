@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from robirank._checks import check_count
+from robirank._checks import check_count, check_positive
 from robirank._workers import Workers
-from robirank.latent.base import LatentModel, check_rate
+from robirank.engine.interface import Engine
+from robirank.engine.local import LocalEngine
+from robirank.engine.ray import RayEngine
+from robirank.latent.base import LatentModel
 from robirank.latent.products import Floats
 from robirank.latent.records import Records, Weighting, as_records
 from robirank.latent.stratified import local_engine
@@ -31,11 +34,11 @@ class WARP(LatentModel):
     Parameters
     ----------
     factors : int, default=64
-    regularization : float, default=0.05
+    regularization : float, default=2.0
         λ of the penalty, weighted by rows as in `LatentRoBiRank`.
     iterations : int, default=64
         Passes over the records.
-    learning_rate : float, default=0.05
+    learning_rate : float, default=0.1
         Of V in row-wise Adagrad; U gets twice as much. It falls to zero over the iterations.
     max_trials : int, default=100
         Items to sample for a record at most.
@@ -44,6 +47,8 @@ class WARP(LatentModel):
     parts : int, default=8
         Into how many parts users and items are cut; it changes the result, the number of threads
         does not.
+    engine : "local" or RayEngine, default="local"
+        Where it runs, as in `LatentRoBiRank`.
     random_state : int, RandomState or None, default=None
     num_threads : int, default=0
         0: every core.
@@ -72,12 +77,13 @@ class WARP(LatentModel):
         self,
         factors: int = 64,
         *,
-        regularization: float = 0.05,
+        regularization: float = 2.0,
         iterations: int = 64,
-        learning_rate: float = 0.05,
+        learning_rate: float = 0.1,
         max_trials: int = 100,
         weighting: Weighting = "binary",
         parts: int = 8,
+        engine: Literal["local"] | RayEngine = "local",
         random_state: Any = None,
         num_threads: int = 0,
     ) -> None:
@@ -88,6 +94,7 @@ class WARP(LatentModel):
         self.max_trials = max_trials
         self.weighting = weighting
         self.parts = parts
+        self.engine = engine
         self.random_state = random_state
         self.num_threads = num_threads
 
@@ -117,14 +124,15 @@ class WARP(LatentModel):
         if not records.n_records:
             return U
         with Workers(self.n_threads) as workers:
-            solver = self._make(records, U, V, 0, _FOLD_IN_EPOCHS, (2.0, 0.0), workers)
+            engine = self._local(records, U, V, 0, workers)
+            solver = self._make(engine, _FOLD_IN_EPOCHS, (2.0, 0.0))
             for _ in range(_FOLD_IN_EPOCHS):
                 solver.epoch()
             return solver.factors()[0]
 
     def _check_params(self) -> None:
-        check_rate("regularization", self.regularization)
-        check_rate("learning_rate", self.learning_rate)
+        check_positive("regularization", self.regularization)
+        check_positive("learning_rate", self.learning_rate)
         for name in ("iterations", "max_trials", "parts"):
             check_count(name, getattr(self, name))
 
@@ -144,19 +152,15 @@ class WARP(LatentModel):
         rate: float,
         workers: Workers,
     ) -> Solver:
-        return self._make(records, U, V, seed, epochs, (2.0 * rate, rate), workers)
+        return self._on_engine(self._local(records, U, V, seed, workers), epochs, rate)
 
-    def _make(
-        self,
-        records: Records,
-        U: Floats,
-        V: Floats,
-        seed: int,
-        epochs: int,
-        rates: tuple[float, float],
-        workers: Workers,
-    ) -> WarpSolver:
-        engine = local_engine(
+    def _on_engine(self, engine: Engine, epochs: int, rate: float) -> WarpSolver:
+        return self._make(engine, epochs, (2.0 * rate, rate))
+
+    def _local(
+        self, records: Records, U: Floats, V: Floats, seed: int, workers: Workers
+    ) -> LocalEngine:
+        return local_engine(
             records,
             U,
             V,
@@ -165,6 +169,8 @@ class WARP(LatentModel):
             seed=seed,
             workers=workers,
         )
+
+    def _make(self, engine: Engine, epochs: int, rates: tuple[float, float]) -> WarpSolver:
         return WarpSolver(
             engine,
             learning_rate=rates[1] * self.learning_rate,
@@ -172,6 +178,9 @@ class WARP(LatentModel):
             epochs=epochs,
             max_trials=self.max_trials,
         )
+
+    def _reg(self, n_items: int) -> float:  # noqa: ARG002
+        return self.regularization
 
     def _advice(self) -> str:
         return (

@@ -6,7 +6,7 @@ const data = JSON.parse(document.getElementById("report-data").textContent);
 const sections = {};
 
 const packed = (() => {
-  const text = atob(data.values);
+  const text = atob(data.values ?? "");
   const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i += 1) bytes[i] = text.charCodeAt(i);
   return new Uint16Array(bytes.buffer);

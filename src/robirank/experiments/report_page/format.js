@@ -52,13 +52,21 @@ function setting(params) {
   return parts.join(", ") || NONE;
 }
 
-const MEASURE_NAMES = { ndcg: "NDCG", mean_ndcg: "MeanNDCG", map: "MAP" };
+const MEASURE_NAMES = {
+  ndcg: "NDCG", mean_ndcg: "MeanNDCG", map: "MAP",
+  precision: "Precision", recall: "Recall", hit_rate: "Hit rate",
+};
 
 function measureName(measure) {
   const [name, k] = measure.split("@");
   const [first, last] = (k ?? "").split("-");
   if (last) return `mean of ${MEASURE_NAMES[name] ?? name}@${first} to @${last}`;
   return (MEASURE_NAMES[name] ?? name) + (k ? `@${k}` : "");
+}
+
+/** What the units of a method are called. */
+function foldName() {
+  return data.kind === "latent" ? "starting point" : "fold";
 }
 
 function sum(values) {

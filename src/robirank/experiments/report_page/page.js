@@ -1,9 +1,13 @@
 // The page itself: heading, sections of this kind of run, what explains and reproduces it.
 
-const TITLES = { curves: "Curves", table: "Table", queries: "Queries", settings: "Settings", times: "Times" };
+const TITLES = {
+  curves: "Curves", table: "Table", queries: "Queries", settings: "Settings", times: "Times",
+  learning: "Learning", reached: "Table",
+};
 
 function drawHeading() {
   document.getElementById("title").textContent = data.title;
+  document.getElementById("overline").textContent = data.overline;
   document.getElementById("findings").append(...data.findings.map((text) => html("p", {}, text)));
   document.getElementById("facts").append(...data.facts.map(({ term, value }) => html("div", {},
     html("dt", {}, term), html("dd", {}, value))));
@@ -50,6 +54,9 @@ function drawTheme() {
 
 drawTheme();
 drawHeading();
+for (const root of document.querySelectorAll("main > section[hidden]")) {
+  if (!data.sections.includes(root.id)) root.remove();
+}
 for (const name of data.sections) {
   const root = document.getElementById(name);
   root.hidden = false;

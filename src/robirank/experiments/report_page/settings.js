@@ -49,12 +49,13 @@ sections.settings = (root) => {
   }
 
   function summary() {
+    const part = data.kind === "latent" ? "part" : "queries";
     const known = fits().map((fit) => fit.validation).filter((v) => v !== null);
     const mean = known.length ? sum(known) / known.length : null;
     const test = data.means[view.method][data.select];
     const measure = measureName(fits().find((fit) => fit.measure)?.measure ?? data.select);
-    const first = `${data.methods[view.method].name}: the chosen settings have a mean ${measure} of ${decimal(mean)} on the validation queries`;
-    return test === undefined ? `${first}.` : `${first} and ${decimal(test)} on the test queries.`;
+    const first = `${data.methods[view.method].name}: the chosen settings have a mean ${measure} of ${decimal(mean)} on the validation ${part}`;
+    return test === undefined ? `${first}.` : `${first} and ${decimal(test)} on the test ${part}.`;
   }
 
   function drawCurve(points, name, width) {
@@ -108,7 +109,7 @@ sections.settings = (root) => {
   function dot({ fold, value, chosen, params }, cx, cy, colour) {
     const show = () => {
       const node = circle.ownerSVGElement;
-      tooltip.show(() => pointOut(node, cx, cy), setting(params), [["fold", data.folds[fold]], ["validation", decimal(value)], ...(chosen ? [["", "chosen"]] : [])]);
+      tooltip.show(() => pointOut(node, cx, cy), setting(params), [[foldName(), data.folds[fold]], ["validation", decimal(value)], ...(chosen ? [["", "chosen"]] : [])]);
     };
     const circle = svg("circle", {
       cx, cy, r: chosen ? 5.5 : 3.5, fill: chosen ? colour : "var(--paper)",

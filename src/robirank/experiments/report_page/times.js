@@ -8,7 +8,7 @@ sections.times = (root) => {
     byRole(root, "lede").textContent = "This run has no times.";
     return;
   }
-  byRole(root, "lede").textContent = "Seconds for one fold, the mean over folds. A filled dot is the final fit, a ring the whole search for its setting.";
+  byRole(root, "lede").textContent = `Seconds for one ${foldName()}, the mean over ${foldName()}s. A filled dot is the final fit, a ring the whole search for its setting.`;
 
   function measured(i) {
     const fits = data.fits.filter((fit) => fit.method === i && fit.status === "ok");

@@ -1,0 +1,178 @@
+"""What commands on interactions share: options for the columns, reading, ids of a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from robirank.cli.console import note, step
+
+if TYPE_CHECKING:
+    from robirank.data.ids import Ids
+    from robirank.data.interactions import Interactions
+
+_PANEL = "Columns of the files"
+_HELP = "by name, or by position from 0 on."
+
+User = Annotated[
+    str | None,
+    typer.Option(
+        "--user",
+        metavar="COLUMN",
+        help=f"Column of users, {_HELP} `user` or the first by default.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Item = Annotated[
+    str | None,
+    typer.Option(
+        "--item",
+        metavar="COLUMN",
+        help="Column of items. `item` or the second by default.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Count = Annotated[
+    str | None,
+    typer.Option("--count", metavar="COLUMN", help="Column of how often.", rich_help_panel=_PANEL),
+]
+Time = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        metavar="COLUMN",
+        help="Column of when; --hold-out then takes the latest.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Sep = Annotated[
+    str | None,
+    typer.Option(
+        "--sep", help="What separates columns, if not seen by itself.", rich_help_panel=_PANEL
+    ),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line names the columns, if not seen by itself.",
+        rich_help_panel=_PANEL,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where in a file the columns are; see `robirank.load_interactions`."""
+
+    user: str | None = None
+    item: str | None = None
+    count: str | None = None
+    time: str | None = None
+    sep: str | None = None
+    header: bool | None = None
+
+    def options(self) -> dict[str, Any]:
+        """Arguments for `load_interactions`: a column that is a number is a position."""
+        places = {
+            name: int(column) if column is not None and column.isdigit() else column
+            for name, column in (
+                ("user", self.user),
+                ("item", self.item),
+                ("count", self.count),
+                ("time", self.time),
+            )
+        }
+        sep = {"\\t": "\t", "tab": "\t"}.get(self.sep or "", self.sep)
+        return {**places, "sep": sep, "header": self.header}
+
+
+def read(path: Path, columns: Columns, *, quiet: bool) -> Interactions:
+    """Read a file and say what is in it."""
+    from robirank.data.interaction_files import load_interactions
+
+    with step(f"read {path}", quiet=quiet) as details:
+        data = load_interactions(path, **columns.options())
+        details.append(
+            f"{data.n_users:,} users, {data.n_items:,} items, {data.n_interactions:,} interactions"
+        )
+    return data
+
+
+def nothing(users: Ids, items: Ids) -> Interactions:
+    """No interactions at all, of these users and items."""
+    import numpy as np
+
+    from robirank.data.interactions import Interactions
+
+    return Interactions(
+        users, items, np.zeros(len(users) + 1, dtype=np.int64), np.zeros(0, dtype=np.int32)
+    )
+
+
+@dataclass(frozen=True)
+class Known:
+    """Interactions in the ids of a model, and what is not in it.
+
+    Attributes
+    ----------
+    data : Interactions
+    unseen_users, unseen_items : int
+        Ids that the model does not know.
+    left_out : int
+        Interactions of such users or items.
+    """
+
+    data: Interactions
+    unseen_users: int
+    unseen_items: int
+    left_out: int
+
+    def report(self) -> dict[str, int]:
+        """The counts, for JSON."""
+        return {
+            "interactions": self.data.n_interactions,
+            "unseen_users": self.unseen_users,
+            "unseen_items": self.unseen_items,
+            "left_out": self.left_out,
+        }
+
+
+def read_known(path: Path, columns: Columns, users: Ids, items: Ids, *, quiet: bool) -> Known:
+    """Read a file into given ids; what they do not have is left out, counted and reported."""
+    found = known(read(path, columns, quiet=quiet), users, items)
+    tell(path, found, quiet=quiet)
+    return found
+
+
+def tell(path: Path, found: Known, *, quiet: bool) -> None:
+    """Say what was left out."""
+    if found.left_out:
+        note(
+            f"{path}: {found.left_out:,} interactions left out, for {found.unseen_users:,} users "
+            f"and {found.unseen_items:,} items are not among those trained on",
+            quiet=quiet,
+        )
+
+
+def known(data: Interactions, users: Ids, items: Ids) -> Known:
+    """Re-encode interactions by the given ids."""
+    import numpy as np
+
+    from robirank.data.interactions import Interactions
+
+    # A file of which all ids happen to be integers means the same ids as one with others.
+    mine = [
+        (own, given) if own.kind == given.kind else (own.as_text(), given.as_text())
+        for own, given in ((data.users, users), (data.items, items))
+    ]
+    users_gone, items_gone = (int(np.count_nonzero(given.index(own[:]) < 0)) for own, given in mine)
+    typed = Interactions(
+        mine[0][0], mine[1][0], data.indptr, data.indices, data.counts, data.timestamps
+    )
+    found = typed.align(nothing(mine[0][1], mine[1][1]), unseen="drop")
+    result = Interactions(users, items, found.indptr, found.indices, found.counts, found.timestamps)
+    return Known(result, users_gone, items_gone, len(data) - len(result))

@@ -1,0 +1,336 @@
+"""Commands for recommending: ``robirank latent train | evaluate | recommend | similar``."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from robirank.cli.console import (
+    INTERRUPTED,
+    check_folder,
+    note,
+    print_facts,
+    print_json,
+    print_table,
+    show_progress,
+    step,
+)
+from robirank.cli.interactions import (
+    Columns,
+    Count,
+    Header,
+    Item,
+    Sep,
+    Time,
+    User,
+    known,
+    nothing,
+    read,
+    read_known,
+    tell,
+)
+from robirank.cli.models import load
+from robirank.cli.recommend import recommend, similar
+
+if TYPE_CHECKING:
+    from robirank.data.interactions import Interactions
+
+app = typer.Typer(no_args_is_help=True, help="Recommend items from who interacted with what.")
+
+
+class Method(StrEnum):
+    """What is trained."""
+
+    robirank = "robirank"
+    warp = "warp"
+
+
+class SolverChoice(StrEnum):
+    """How RoBiRank is trained."""
+
+    auto = "auto"
+    exact = "exact"
+    sgd = "sgd"
+
+
+class Rho(StrEnum):
+    """The transformation ρ."""
+
+    log = "log"
+    identity = "identity"
+    type2 = "type2"
+
+
+class WeightingChoice(StrEnum):
+    """What a count is worth."""
+
+    binary = "binary"
+    log = "log"
+    count_ = "count"
+
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, from `latent train`.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="All cores by default.")]
+
+
+@app.command()
+def train(
+    data: Annotated[
+        Path,
+        typer.Argument(metavar="DATA", help="One interaction a line: CSV, TSV (.gz) or Parquet."),
+    ],
+    model_path: Annotated[
+        Path,
+        typer.Option("--model", "-m", "-o", metavar="OUT", help="Where to save the model."),
+    ],
+    method: Annotated[Method, typer.Option(help="What to train.")] = Method.robirank,
+    factors: Annotated[int, typer.Option(min=1, help="Length of the factors.")] = 64,
+    solver: Annotated[
+        SolverChoice,
+        typer.Option(help="exact sums over all items, sgd samples them; auto goes by size."),
+    ] = SolverChoice.auto,
+    rho: Annotated[Rho, typer.Option(help="log is RoBiRank.")] = Rho.log,
+    weighting: Annotated[
+        WeightingChoice, typer.Option(help="What a count is worth: 1, log2(1 + count), itself.")
+    ] = WeightingChoice.binary,
+    iterations: Annotated[int | None, typer.Option(min=1, help="Passes over the data.")] = None,
+    regularization: Annotated[float | None, typer.Option(help="The penalty λ.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="The step size.")] = None,
+    validation: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Held-out interactions; the best epoch is kept."),
+    ] = None,
+    hold_out: Annotated[
+        float | None,
+        typer.Option(min=0, max=0.9, help="A share of each user's interactions to hold out."),
+    ] = None,
+    metric: Annotated[str, typer.Option(help="What is watched on held-out data.")] = "ndcg@20",
+    patience: Annotated[
+        int | None, typer.Option(min=1, help="End after so many epochs without a better value.")
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Of training.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Save the state here every 10 minutes.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one.")
+    ] = False,
+    user: User = None,
+    item: Item = None,
+    count: Count = None,
+    time_column: Time = None,
+    sep: Sep = None,
+    header: Header = None,
+    seed: Annotated[int, typer.Option(min=0, help="Decides everything that is random.")] = 0,
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a model and save it, ids and all. Ctrl-C saves what was learned so far."""
+    started = time.perf_counter()
+    if validation is not None and hold_out is not None:
+        raise typer.BadParameter("give --validation or --hold-out, not both")
+    if patience is not None and validation is None and hold_out is None:
+        raise typer.BadParameter("--patience needs --validation or --hold-out to watch")
+    if resume and checkpoint is None:
+        raise typer.BadParameter("--resume needs --checkpoint, the file to go on from")
+    check_folder(model_path)
+    columns = Columns(user, item, count, time_column, sep, header)
+    model = _make(
+        method,
+        solver.value,
+        rho.value,
+        factors=factors,
+        regularization=regularization,
+        iterations=iterations,
+        learning_rate=learning_rate,
+        weighting=weighting.value,
+        random_state=seed,
+        num_threads=threads or 0,
+    )
+    part, held_out = _parts(data, columns, validation, hold_out, seed, quiet)
+    note(_plan(model, part), quiet=quiet)
+    with step("train", quiet=quiet) as details:
+        model.fit(
+            part,
+            show_progress=show_progress(quiet),
+            validation=held_out,
+            metric=metric,
+            patience=patience,
+            time_limit=time_limit,
+            checkpoint=checkpoint,
+            resume=resume,
+        )
+        details.append(f"{model.n_iter_} epochs to a loss of {model.history_[-1]['loss']:.4f}")
+    model.save(model_path)
+    interrupted = model.stopped_ == "interrupted"
+    report = _training_report(model, part, metric) | {
+        "model": str(model_path),
+        "interrupted": interrupted,
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+    if as_json:
+        print_json(report)
+    else:
+        print_facts(f"Trained {type(model).__name__}", report)
+    if interrupted:
+        note(f"robirank: interrupted; {model_path} holds what was learned so far")
+        raise typer.Exit(INTERRUPTED)
+
+
+@app.command()
+def evaluate(
+    model_path: Model,
+    test: Annotated[Path, typer.Option("--test", metavar="FILE", help="Interactions to be found.")],
+    train: Annotated[
+        Path | None,
+        typer.Option("--train", metavar="FILE", help="Interactions that are known: left out."),
+    ] = None,
+    cutoffs: Annotated[
+        str, typer.Option("-k", "--cutoffs", metavar="1,10,20", help="Lengths of the lists.")
+    ] = "1,10,20",
+    fold_in: Annotated[
+        bool,
+        typer.Option(
+            "--fold-in", help="The users are new: find their factors from --train, then judge."
+        ),
+    ] = False,
+    user: User = None,
+    item: Item = None,
+    count: Count = None,
+    sep: Sep = None,
+    header: Header = None,
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Measure how well a model finds held-out interactions among all items."""
+    from robirank.latent.evaluate import evaluate as measure
+
+    if fold_in and train is None:
+        raise typer.BadParameter("--fold-in needs --train, what the new users have")
+    ks = _cutoffs(cutoffs)
+    model, users, items = load(model_path, threads)
+    columns = Columns(user, item, count, None, sep, header)
+    if train is None:
+        seen = None
+        note("without --train, items that users have already may come back", quiet=quiet)
+    else:
+        whole = read(train, columns, quiet=quiet)
+        users = whole.users if fold_in else users
+        seen = known(whole, users, items)
+        tell(train, seen, quiet=quiet)
+    held_out = read_known(test, columns, users, items, quiet=quiet)
+    known_part = nothing(users, items) if seen is None else seen.data
+    with step("evaluate", quiet=quiet) as details:
+        result = measure(
+            model, train=known_part, test=held_out.data, k=ks, recalculate_user=fold_in
+        )
+        details.append(f"{result.n_users:,} users")
+    if as_json:
+        parts = {"test": held_out.report()} | ({} if seen is None else {"train": seen.report()})
+        about = {"users": result.n_users, "folded_in": fold_in, **parts}
+        print_json({**about, "measures": result.means, "standard_errors": result.errors})
+    else:
+        _print_evaluation(result)
+
+
+app.command()(recommend)
+app.command()(similar)
+
+
+def _make(method: Method, solver: str, rho: str, **options: Any) -> Any:
+    given = {name: value for name, value in options.items() if value is not None}
+    if method is Method.robirank:
+        from robirank.latent.model import LatentRoBiRank
+
+        return LatentRoBiRank(solver=solver, rho=rho, **given)  # type: ignore[arg-type]
+    for name, value, default in (("solver", solver, "auto"), ("rho", rho, "log")):
+        if value != default:
+            raise typer.BadParameter(f"--{name} {value} is for --method robirank, not for WARP")
+    from robirank.latent.warp import WARP
+
+    return WARP(**given)
+
+
+def _parts(
+    path: Path,
+    columns: Columns,
+    validation: Path | None,
+    hold_out: float | None,
+    seed: int,
+    quiet: bool,
+) -> tuple[Interactions, Interactions | None]:
+    """What to train on, and what to watch."""
+    data = read(path, columns, quiet=quiet)
+    if validation is not None:
+        return data, read_known(validation, columns, data.users, data.items, quiet=quiet).data
+    if not hold_out:
+        return data, None
+    from robirank.data.splits import split_ratio, split_time
+
+    if columns.time is not None:
+        part, held_out = split_time(data, fraction=hold_out)
+    else:
+        part, held_out = split_ratio(data, hold_out, random_state=seed)
+    note(f"held out: {len(held_out):,} interactions; trained on: {len(part):,}", quiet=quiet)
+    return part, held_out
+
+
+def _plan(model: Any, data: Interactions) -> str:
+    """What is about to be done, and why so."""
+    shape = f"{data.n_users:,} × {data.n_items:,}, {model.factors} factors"
+    solver = getattr(model, "solver", None)
+    if solver is None:
+        return f"{type(model).__name__}, {shape}"
+    name = model._solver_name(data)
+    if solver != "auto":
+        return f"solver {name}, as asked for: {shape}"
+    why = "can be afforded" if name == "exact" else "would take more than about a minute"
+    return f"solver {name}, chosen by size: {shape}; a pass over all pairs {why}"
+
+
+def _training_report(model: Any, data: Interactions, metric: str) -> dict[str, Any]:
+    report: dict[str, Any] = {
+        "users": data.n_users,
+        "items": data.n_items,
+        "interactions": data.n_interactions,
+        "factors": model.factors,
+    }
+    if hasattr(model, "solver_"):
+        report |= {"solver": model.solver_, "rho": model.rho}
+    report |= {"epochs": model.n_iter_, "loss": model.history_[-1]["loss"]}
+    watched = {e["epoch"]: e[metric] for e in model.history_ if metric in e}
+    if watched:
+        report |= {"best_epoch": model.best_iter_, f"validation_{metric}": max(watched.values())}
+    return report | {"training_seconds": round(model.history_[-1]["seconds"], 3)}
+
+
+def _print_evaluation(result: Any) -> None:
+    from robirank.latent.evaluate import MEASURES
+
+    rows = [
+        [name, *(f"{result.means[m]:.4f} ± {result.errors[m]:.4f}" for m in at)]
+        for name in MEASURES
+        for at in [[f"{name}@{k}" for k in result.k]]
+    ]
+    title = f"{result.n_users:,} users, means ± standard errors"
+    print_table(title, ["Measure", *(f"@{k}" for k in result.k)], rows)
+
+
+def _cutoffs(text: str) -> list[int]:
+    try:
+        ks = [int(k) for k in text.split(",")]
+    except ValueError:
+        ks = [0]
+    if min(ks) < 1:
+        raise typer.BadParameter(f"-k must be lengths such as 1,10,20; got {text!r}")
+    return ks

@@ -1,0 +1,145 @@
+"""Ranked lists for people and programs: tables on a terminal, text in a pipe, files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from robirank._files import write_whole
+from robirank.cli.console import print_json, print_text
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from robirank.data.ids import Ids
+
+FORMATS = (".tsv", ".csv", ".jsonl", ".parquet")
+
+
+def check_format(path: Path | None) -> None:
+    """Refuse, before the work, a file whose name does not say what to write."""
+    if path is not None and path.suffix not in FORMATS:
+        raise ValueError(f"--output must end in one of {', '.join(FORMATS)}; got {path}")
+
+
+def as_frame(
+    asked: tuple[str, pl.Series],
+    found: NDArray[np.int32],
+    scores: NDArray[np.float32],
+    ids: Ids,
+    names: pl.Series | None,
+    column: str = "item",
+) -> pl.DataFrame:
+    """One row for each place of each list: who asked, rank, id, perhaps name, score.
+
+    Parameters
+    ----------
+    asked : tuple of str and Series
+        What the first column is called, and what it says of each list.
+    found : array of shape (n_lists, N)
+        Codes, best first; −1 where nothing is left.
+    scores : array of the same shape
+    ids : Ids
+        What the codes stand for.
+    names : Series or None
+        The name of each code.
+    column : str
+        What the ids are called.
+    """
+    import numpy as np
+    import polars as pl
+
+    n, width = found.shape
+    there = found.ravel() >= 0
+    codes = found.ravel()[there]
+    columns: dict[str, Any] = {
+        asked[0]: asked[1].gather(np.repeat(np.arange(n), width)[there]),
+        "rank": np.tile(np.arange(1, width + 1, dtype=np.int32), n)[there],
+        column: pl.Series(ids[codes]),
+    }
+    if names is not None:
+        columns["name"] = names.gather(codes)
+    return pl.DataFrame(columns | {"score": scores.ravel()[there]})
+
+
+def write_file(path: Path, blocks: Iterable[pl.DataFrame]) -> int:
+    """Write lists to a file of the kind that its name says; returns how many rows."""
+    import polars as pl
+
+    n_rows = 0
+    with write_whole(path) as file:
+        if path.suffix == ".parquet":
+            whole = pl.concat(list(blocks))
+            whole.write_parquet(file)
+            return len(whole)
+        for block in blocks:
+            if path.suffix == ".jsonl":
+                block.write_ndjson(file)
+            else:
+                sep = "\t" if path.suffix == ".tsv" else ","
+                file.write(as_text(block, sep, header=n_rows == 0).encode())
+            n_rows += len(block)
+    return n_rows
+
+
+def as_text(block: pl.DataFrame, sep: str, *, header: bool) -> str:
+    """Lists as lines of text."""
+    # Tab-separated files have no quotes here, as `load_interactions` reads them.
+    quote: Any = "never" if sep == "\t" else "necessary"
+    return block.write_csv(separator=sep, include_header=header, quote_style=quote)
+
+
+def print_lists(
+    blocks: Iterable[pl.DataFrame], title: Callable[[Any], str], *, as_json: bool
+) -> None:
+    """Print lists: one JSON array, tables with titles on a terminal, tab-separated text else."""
+    if as_json:
+        print_json([_as_object(rows) for block in blocks for rows in _one_by_one(block)])
+    elif sys.stdout.isatty():
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        for rows in (rows for block in blocks for rows in _one_by_one(block)):
+            console.print(title(rows[0, 0]))
+            console.print(_table(rows))
+    else:
+        for k, block in enumerate(blocks):
+            print_text(as_text(block, "\t", header=k == 0))
+
+
+def _one_by_one(block: pl.DataFrame) -> list[pl.DataFrame]:
+    return block.partition_by(block.columns[0], maintain_order=True)
+
+
+def _as_object(rows: pl.DataFrame) -> dict[str, Any]:
+    asked, what = rows.columns[0], rows.columns[2]
+    return {asked: rows[asked][0], f"{what}s": rows.drop(asked).to_dicts()}
+
+
+def _table(rows: pl.DataFrame) -> Any:
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table
+
+    shown = rows.drop(rows.columns[0])
+    table = Table(box=SIMPLE_HEAD)
+    for name in shown.columns:
+        number = name in ("rank", "score")
+        table.add_column(
+            "" if name == "rank" else name,
+            justify="right" if number else "left",
+            style=None if name == "name" or "name" not in shown.columns else "dim",
+        )
+    for row in shown.iter_rows(named=True):
+        table.add_row(*(escape(_cell(name, value)) for name, value in row.items()))
+    return table
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3f}" if name == "score" else str(value)

@@ -1,0 +1,30 @@
+"""Models of factors from files, with the ids that they were trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from robirank.data.ids import Ids
+
+
+def load(path: Path, threads: int | None = None) -> tuple[Any, Ids, Ids]:
+    """A model, its users and its items; 0, 1, 2, … where it was trained without ids."""
+    from robirank.data.ids import Ids
+    from robirank.latent.factors import FactorModel
+    from robirank.persistence import load_model
+
+    model = load_model(path)
+    if not isinstance(model, FactorModel):
+        raise ValueError(f"{path} holds a {type(model).__name__}, which has no users and items")
+    if threads is not None:
+        model.num_threads = threads
+    ids = [
+        getattr(model, name, None) or Ids.range(len(factors))
+        for name, factors in (
+            ("user_ids_", model.user_factors),
+            ("item_ids_", model.item_factors),
+        )
+    ]
+    return model, ids[0], ids[1]

@@ -1,0 +1,134 @@
+"""Names of items and users: what people type and read in place of ids."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from robirank.data.ids import Ids
+
+SEPARATORS = {".tsv": "\t", ".tab": "\t", ".csv": ","}
+
+
+class Names:
+    """Names of ids, out of a file with an id and a name in each line.
+
+    Parameters
+    ----------
+    pairs : dict from str to str
+        The name of each id, as text.
+    """
+
+    def __init__(self, pairs: dict[str, str]) -> None:
+        self._pairs = pairs
+
+    @classmethod
+    def read(cls, path: Path, columns: str | None = None) -> Names:
+        """Read CSV or TSV, plain or gzip: the id in the first column, then names.
+
+        Parameters
+        ----------
+        path : Path
+        columns : str, optional
+            Positions of the columns that make up the name, from 0 on, such as "1,2"; the second
+            column by default.
+        """
+        import polars as pl
+
+        suffix = Path(path.name.removesuffix(".gz")).suffix
+        if suffix not in SEPARATORS:
+            raise ValueError(f"--names must be a .tsv or .csv file (.gz too); got {path}")
+        sep = SEPARATORS[suffix]
+        try:
+            frame = pl.read_csv(
+                path.read_bytes(),
+                separator=sep,
+                quote_char=None if sep == "\t" else '"',
+                has_header=False,
+                infer_schema=False,
+                truncate_ragged_lines=True,
+            )
+        except pl.exceptions.PolarsError as error:
+            raise ValueError(f"{path} cannot be read: {error}") from None
+        places = _places(columns, frame.width, path)
+        parts = [frame[:, place].fill_null("") for place in places]
+        rows = zip(*parts, strict=True)
+        names = [" ".join(" – ".join(p for p in row if p).split()) for row in rows]
+        return cls({i: n for i, n in zip(frame[:, 0].to_list(), names, strict=True) if n})
+
+    def of(self, ids: Ids) -> pl.Series:
+        """The name of each id, in the order of the codes; null where there is none."""
+        import polars as pl
+
+        texts = ids.as_text()[:].tolist()
+        return pl.Series("name", [self._pairs.get(t) for t in texts], dtype=pl.String)
+
+    def find(self, text: str, ids: Ids) -> list[int]:
+        """The codes of the ids that have a name, in whatever case it is typed."""
+        wanted = text.casefold()
+        having = [i for i, name in self._pairs.items() if name.casefold() == wanted]
+        return [code for code in (code_of(ids, i) for i in having) if code >= 0]
+
+    def close_to(self, text: str) -> list[str]:
+        """A few names that someone may have meant."""
+        folded = {name.casefold(): name for name in self._pairs.values()}
+        wanted = text.casefold()
+        close = difflib.get_close_matches(wanted, folded, n=3)
+        within = (name for name in folded if wanted in name)
+        return [folded[name] for name in dict.fromkeys([*close, *within])][:3]
+
+
+def _places(columns: str | None, width: int, path: Path) -> list[int]:
+    if columns is None:
+        columns = "1"
+    if not re.fullmatch(r"\d+(,\d+)*", columns):
+        raise ValueError(f"--name-columns must be positions such as 1,2; got {columns!r}")
+    places = [int(place) for place in columns.split(",")]
+    if max(places) >= width:
+        raise ValueError(
+            f"--name-columns={columns}: {path} has {width} columns, counted from 0, the id first"
+        )
+    return places
+
+
+def code_of(ids: Ids, text: str) -> int:
+    """The code of an id as it is typed; −1 for one that is not here.
+
+    Examples
+    --------
+    >>> from robirank.data.ids import Ids
+    >>> code_of(Ids([7, 9]), "9"), code_of(Ids([7, 9]), "x"), code_of(Ids(["7", "x"]), "x")
+    (1, -1, 1)
+    """
+    if ids.kind == "int":
+        return ids.index(int(text)) if re.fullmatch(r"0|-?[1-9]\d*", text) else -1
+    return ids.index(text)
+
+
+def look_up(
+    what: str, typed: list[str], ids: Ids, names: Names | None, *, where: Path, hint: str = ""
+) -> list[int]:
+    """The codes of ids or names as typed; an unknown one is an error that helps."""
+    return [_look_up(what, text.strip(), ids, names, where, hint) for text in typed]
+
+
+def _look_up(what: str, text: str, ids: Ids, names: Names | None, where: Path, hint: str) -> int:
+    code = code_of(ids, text)
+    if code >= 0:
+        return code
+    found = [] if names is None else names.find(text, ids)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        several = ", ".join(str(ids[c]) for c in found[:5])
+        raise ValueError(f"{len(found)} {what}s are called {text!r}; give one of the ids {several}")
+    close = [] if names is None else names.close_to(text)
+    meant = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+    some = ", ".join(str(ids[c]) for c in range(min(3, len(ids))))
+    known = "" if close else f", which knows {len(ids):,} {what}s, such as {some}"
+    raise ValueError(f"there is no {what} {text!r} in {where}{known}{meant}{hint}")

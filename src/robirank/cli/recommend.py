@@ -1,0 +1,332 @@
+"""Commands that answer with ranked lists: ``robirank latent recommend | similar``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from robirank.cli.console import check_folder, note, step
+from robirank.cli.interactions import Columns, Count, Header, Item, Sep, User, read_known
+from robirank.cli.lists import as_frame, check_format, print_lists, write_file
+from robirank.cli.models import load
+from robirank.cli.names import Names, look_up
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from robirank.data.ids import Ids
+    from robirank.data.interactions import Interactions
+
+_BLOCK = 4096  # users that are asked for at a time
+_SHOWN = 5  # items of a user's own that a title names
+_NEW = "new user"
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, from `latent train`.")]
+Number = Annotated[int, typer.Option("--number", "-n", min=1, help="Length of each list.")]
+NamesFile = Annotated[
+    Path | None,
+    typer.Option("--names", metavar="FILE", help="Items and their names, TSV or CSV (.gz too)."),
+]
+NameColumns = Annotated[
+    str | None,
+    typer.Option(metavar="1,2", help="Columns that make up a name; the second by default."),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="A .tsv, .csv, .jsonl or .parquet file."),
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="All cores by default.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Whose lists are wanted.
+
+    Attributes
+    ----------
+    ids : Series
+        What they are called outside.
+    codes : array of int
+        Their rows in the model; for new users, in what they have.
+    has : Interactions or None
+        What they have already.
+    new : bool
+        Whether their factors are found from what they have.
+    """
+
+    ids: pl.Series
+    codes: Any
+    has: Interactions | None
+    new: bool
+
+    def row(self, user: Any) -> Any:
+        """The items of a user and how often, most often first; None where that is not known."""
+        if self.has is None:
+            return None
+        import numpy as np
+
+        code = int(self.codes[self.ids.to_list().index(user)])
+        row = self.has.matrix[code]
+        return row.indices[np.argsort(-row.data, kind="stable")]
+
+
+def recommend(
+    model_path: Model,
+    users: Annotated[list[str] | None, typer.Argument(metavar="USER", help="Outside ids.")] = None,
+    users_file: Annotated[
+        Path | None, typer.Option("--users", metavar="FILE", help="Ids, one a line.")
+    ] = None,
+    everyone: Annotated[bool, typer.Option("--all", help="Every user of the model.")] = False,
+    train: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What users have already, which is left out."),
+    ] = None,
+    likes: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ITEM,ITEM",
+            help="A new user who has these items, ids or names; may be repeated.",
+        ),
+    ] = None,
+    history: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="New users and what they have; all, or the USERs."),
+    ] = None,
+    number: Number = 10,
+    names_file: NamesFile = None,
+    name_columns: NameColumns = None,
+    output: Output = None,
+    user: User = None,
+    item: Item = None,
+    count: Count = None,
+    sep: Sep = None,
+    header: Header = None,
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find the best items for users of the model, or for new ones."""
+    _check_who(users, users_file, everyone, train, likes, history)
+    check_format(output)
+    if output is not None:
+        check_folder(output)
+    model, user_ids, item_ids = load(model_path, threads)
+    names = None if names_file is None else Names.read(names_file, name_columns)
+    columns = Columns(user, item, count, None, sep, header)
+    if likes:
+        codes = look_up("item", _items(likes, item_ids, names), item_ids, names, where=model_path)
+        asked = _someone_new(codes, item_ids)
+    elif history is not None:
+        asked = _new_users(history, columns, users, item_ids, quiet)
+    else:
+        typed = _lines(users_file) if users_file is not None else users or []
+        asked = _known_users(typed, everyone, user_ids, model_path)
+        asked = _with_train(asked, train, columns, user_ids, item_ids, quiet)
+    labels = None if names is None else names.of(item_ids)
+    blocks = _recommended(model, asked, number, item_ids, labels)
+    _give(blocks, _title(asked, item_ids, labels), output, as_json, quiet)
+
+
+def similar(
+    model_path: Model,
+    wanted: Annotated[
+        list[str], typer.Argument(metavar="ITEM", help="Ids, or names with --names.")
+    ],
+    users: Annotated[bool, typer.Option("--users", help="These are users: similar users.")] = False,
+    number: Number = 10,
+    names_file: NamesFile = None,
+    name_columns: NameColumns = None,
+    output: Output = None,
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find the items, or users, whose factors point the same way."""
+    check_format(output)
+    if output is not None:
+        check_folder(output)
+    model, user_ids, item_ids = load(model_path, threads)
+    what, ids = ("user", user_ids) if users else ("item", item_ids)
+    names = None if names_file is None else Names.read(names_file, name_columns)
+    codes = list(dict.fromkeys(look_up(what, wanted, ids, names, where=model_path)))
+    labels = None if names is None else names.of(ids)
+    block = _similar(model, codes, number, what, ids, labels)
+
+    def title(asked: Any) -> str:
+        return f"[bold]Similar to {_called(ids.index(asked), ids, labels)}[/bold]"
+
+    _give(iter([block]), title, output, as_json, quiet)
+
+
+def _check_who(
+    users: list[str] | None,
+    users_file: Path | None,
+    everyone: bool,
+    train: Path | None,
+    likes: list[str] | None,
+    history: Path | None,
+) -> None:
+    named = bool(users)
+    ways = [named and history is None, users_file is not None, everyone]
+    ways += [bool(likes), history is not None]
+    if sum(ways) != 1:
+        raise typer.BadParameter(
+            "say whose lists: USER..., --users FILE, --all, or for new users --likes or --history"
+        )
+    if train is not None and (likes or history is not None):
+        raise typer.BadParameter("--train is for users of the model; new ones have --history")
+
+
+def _lines(path: Path) -> list[str]:
+    lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
+    found = [line for line in lines if line]
+    if not found:
+        raise ValueError(f"{path} must hold ids of users, one a line; it is empty")
+    return found
+
+
+def _known_users(typed: list[str], everyone: bool, ids: Ids, model_path: Path) -> Asked:
+    import numpy as np
+
+    if everyone:
+        codes = np.arange(len(ids))
+    else:
+        hint = ". A new user can be given with --likes or --history"
+        found = look_up("user", typed, ids, None, where=model_path, hint=hint)
+        codes = np.array(list(dict.fromkeys(found)))
+    return Asked(_series(ids[codes]), codes, None, new=False)
+
+
+def _with_train(
+    asked: Asked, train: Path | None, columns: Columns, users: Ids, items: Ids, quiet: bool
+) -> Asked:
+    if train is None:
+        note("without --train, items that a user has already may come back", quiet=quiet)
+        return asked
+    has = read_known(train, columns, users, items, quiet=quiet).data
+    return Asked(asked.ids, asked.codes, has, new=False)
+
+
+def _items(likes: list[str], ids: Ids, names: Names | None) -> list[str]:
+    """Items as typed, one by one; a name may have commas of its own."""
+    whole = [names is not None and len(names.find(text.strip(), ids)) > 0 for text in likes]
+    return [
+        item
+        for text, one in zip(likes, whole, strict=True)
+        for item in ([text] if one else text.split(","))
+    ]
+
+
+def _someone_new(codes: list[int], items: Ids) -> Asked:
+    import numpy as np
+
+    from robirank.data.ids import Ids
+    from robirank.data.interactions import Interactions
+
+    liked = np.unique(codes)
+    has = Interactions(Ids([_NEW]), items, np.array([0, len(liked)]), liked.astype(np.int32))
+    return Asked(_series([_NEW]), np.zeros(1, dtype=np.int64), has, new=True)
+
+
+def _new_users(
+    history: Path, columns: Columns, users: list[str] | None, items: Ids, quiet: bool
+) -> Asked:
+    import numpy as np
+
+    from robirank.cli.interactions import known, read, tell
+
+    whole = read(history, columns, quiet=quiet)
+    found = known(whole, whole.users, items)
+    tell(history, found, quiet=quiet)
+    codes = np.flatnonzero(found.data.lengths)
+    if users:
+        codes = np.array(look_up("user", users, whole.users, None, where=history))
+        without = codes[found.data.lengths[codes] == 0]
+        if len(without):
+            raise ValueError(
+                f"user {whole.users[int(without[0])]!r} of {history} has no item that the model "
+                "knows, so nothing can be learned about them"
+            )
+    return Asked(_series(whole.users[codes]), codes, found.data, new=True)
+
+
+def _series(values: Any) -> pl.Series:
+    import polars as pl
+
+    return pl.Series("user", values)
+
+
+def _recommended(
+    model: Any, asked: Asked, number: int, items: Ids, labels: pl.Series | None
+) -> Iterator[pl.DataFrame]:
+    matrix = None if asked.has is None else asked.has.matrix
+    for begin in range(0, len(asked.codes), _BLOCK):
+        codes = asked.codes[begin : begin + _BLOCK]
+        found, scores = model.recommend(
+            codes,
+            None if matrix is None else matrix[codes],
+            N=number,
+            filter_already_liked_items=matrix is not None,
+            recalculate_user=asked.new,
+        )
+        users = asked.ids[begin : begin + _BLOCK]
+        yield as_frame(("user", users), found, scores, items, labels)
+
+
+def _similar(
+    model: Any, codes: list[int], number: int, what: str, ids: Ids, labels: pl.Series | None
+) -> pl.DataFrame:
+    import numpy as np
+
+    find = model.similar_users if what == "user" else model.similar_items
+    found, scores = find(codes, N=number + 1)
+    # One's own place is not wanted; where rounding put another first it is further down.
+    others = found != np.array(codes)[:, None]
+    others[others.all(axis=1), -1] = False
+    shape = (len(codes), found.shape[1] - 1)
+    asked = ("like", _series(ids[codes]))
+    return as_frame(
+        asked, found[others].reshape(shape), scores[others].reshape(shape), ids, labels, what
+    )
+
+
+def _title(asked: Asked, items: Ids, labels: pl.Series | None) -> Callable[[Any], str]:
+    from rich.markup import escape
+
+    def title(user: Any) -> str:
+        who = "a new user" if user == _NEW and asked.new else f"user {escape(str(user))}"
+        row = asked.row(user)
+        if row is None or not len(row):
+            return f"[bold]For {who}[/bold]"
+        some = ", ".join(_called(int(code), items, labels) for code in row[:_SHOWN])
+        more = " …" if len(row) > _SHOWN else ""
+        return f"[bold]For {who}[/bold], [dim]who has {some}{more}[/dim]"
+
+    return title
+
+
+def _called(code: int, ids: Ids, labels: pl.Series | None) -> str:
+    from rich.markup import escape
+
+    name = None if labels is None else labels[code]
+    return escape(str(ids[code]) if name is None else name)
+
+
+def _give(
+    blocks: Iterator[pl.DataFrame],
+    title: Callable[[Any], str],
+    output: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    if output is None:
+        print_lists(blocks, title, as_json=as_json)
+        return
+    with step(f"wrote {output}", quiet=quiet) as details:
+        details.append(f"{write_file(output, blocks):,} lines")
