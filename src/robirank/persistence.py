@@ -276,7 +276,7 @@ class SaveMixin:
 
 
 def _load(path: PathLike, expected: type | None = None) -> Any:
-    if Path(path).is_dir():
+    if Path(path, "manifest.json").is_file():
         return _load_folder(path, expected)
     with open_model(path) as file:
         name = file.header.get("class")

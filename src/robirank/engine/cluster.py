@@ -23,7 +23,7 @@ from robirank.engine.folder import DamagedFileError, Entry, Folder
 from robirank.engine.interface import Sizes
 from robirank.engine.partitions import Partitions
 from robirank.engine.ray import ClusterError, Crew, RayEngine, WorkersLostError
-from robirank.engine.strata import DATA_ORDER, Plan, visiting_order, xi_waves
+from robirank.engine.strata import DATA_ORDER, Plan, visiting_order, xi_turn, xi_waves
 from robirank.engine.tasks import Report, Task, XiReport
 from robirank.engine.ticks import (
     DriftTick,
@@ -215,12 +215,15 @@ class ClusterEngine:
         self._slopes_at = number
         if isinstance(tick, XiTick):
             return self._submit_xi(tick)
-        if isinstance(tick, DriftTick):
-            arguments: tuple[Any, ...] = ("drift", tick.turn, tick.of, tick.factor)
-        else:
-            arguments = ("scale_slopes", tick.factor)
-        method, *rest = arguments
-        return [(crew.owner[p], crew.call(crew.owner[p], method, p, *rest)) for p in parts]
+        refs = []
+        for part, n_users in enumerate(self._part_users):
+            worker = crew.owner[part]
+            if isinstance(tick, DriftTick):
+                users = xi_turn(n_users, tick.turn, tick.of)
+                refs.append((worker, crew.call(worker, "drift", part, users, tick.factor)))
+            else:
+                refs.append((worker, crew.call(worker, "scale_slopes", part, tick.factor)))
+        return refs
 
     def _submit_uv(self, tick: UvTick) -> list[tuple[int, Any]]:
         crew, n, old_epoch = self.crew, self.n_parts, self._blocks_epoch
@@ -265,11 +268,12 @@ class ClusterEngine:
     def _submit_xi(self, tick: XiTick) -> list[tuple[int, Any]]:
         refs = []
         for part, n_users in enumerate(self._part_users):
-            if tick.wave >= len(xi_waves(n_users, tick.turn, tick.of)):
+            waves = xi_waves(n_users, tick.turn, tick.of)
+            if tick.wave >= len(waves):
                 continue
             visits = [(b, self._blocks[b]) for b in visiting_order(part, self.n_parts)]
             worker = self.crew.owner[part]
-            arguments = (part, self._blocks_epoch, tick.turn, tick.of, tick.wave, tick.rho)
+            arguments = (part, self._blocks_epoch, waves[tick.wave], tick.rho)
             refs.append((worker, self.crew.call_xi(worker, visits, *arguments)))
         return refs
 
@@ -456,6 +460,7 @@ class ClusterEngine:
             )
             for shard in range(n)
         ]
+        self._events("model", self)
         files = [entry for answer in crew.get(users) for entry in answer]
         return {"users": files, "items": crew.get(items)}
 

@@ -22,7 +22,6 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from robirank._checks import check_count
 from robirank.data.ids import Ids
@@ -221,6 +220,8 @@ def partition(
     >>> bool((partitions.interactions().indices == data.indices).all())
     True
     """
+    from sklearn.utils import check_random_state  # workers need not wait for it
+
     check_count("parts", parts)
     if not isinstance(data, Interactions):
         raise TypeError(f"data must be Interactions; got {type(data).__name__}")

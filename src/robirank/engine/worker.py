@@ -21,7 +21,7 @@ from robirank.engine.decay import Decay
 from robirank.engine.folder import Entry, Folder, load_tensors
 from robirank.engine.partitions import Partitions, Weighting
 from robirank.engine.start import some_random_rows
-from robirank.engine.strata import DATA_ORDER, Plan, task_key, xi_turn, xi_waves
+from robirank.engine.strata import DATA_ORDER, Plan, task_key
 from robirank.engine.tasks import (
     Block,
     Part,
@@ -186,25 +186,22 @@ class PartWorker:
         blocks: Iterable[tuple[int, Cargo]],
         part: int,
         epoch: int,
-        turn: int,
-        of: int,
-        wave: int,
+        users: slice,
         rho: RhoName,
     ) -> tuple[XiReport, Receipt]:
-        """Renew the slopes of one wave of a part's users; the blocks of V visit one by one.
+        """Renew the slopes of some of a part's users; the blocks of V visit one by one.
 
         ``blocks`` are pairs (number, cargo) that can be gone through many times.
         """
         begin = time.perf_counter()
         own, plan = self.parts[part], self._plan(epoch)
-        users = xi_waves(len(own.users), turn, of)[wave]
         visits = _Visits(plan, blocks, self._job.factors)
         report = xi_task(own, visits, plan.position, users, rho)
         return report, self._receipt(begin, [], [], [])
 
-    def drift(self, part: int, turn: int, of: int, factor: float) -> None:
-        """Multiply the slopes of the users whose turn it was not."""
-        drift_task(self.parts[part], xi_turn(len(self.parts[part].users), turn, of), factor)
+    def drift(self, part: int, users: slice, factor: float) -> None:
+        """Multiply the slopes of all but some users."""
+        drift_task(self.parts[part], users, factor)
 
     def scale_slopes(self, part: int, factor: float) -> None:
         """Multiply all slopes of a part."""
