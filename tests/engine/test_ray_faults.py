@@ -109,7 +109,7 @@ def test_checkpoints_cannot_be_written(
         mounted(tmp_path / "checkpoints", options),
         pytest.warns(RuntimeWarning, match="a checkpoint could not be written"),
     ):
-        model = on_ray(tmp_path, checkpoint_seconds=0.3).fit(partitions, show_progress=False)
+        model = on_ray(tmp_path, checkpoint_seconds=0.001).fit(partitions, show_progress=False)
     assert not disturbance.left
     same_factors(model, undisturbed)
 
@@ -159,6 +159,7 @@ def test_the_driver_is_killed_and_started_again(ray_cluster, partitions, undistu
 def test_a_worker_that_always_dies_is_not_tried_for_ever(
     ray_cluster, partitions, tmp_path, monkeypatch
 ):
+    monkeypatch.setattr("robirank.engine.cluster._MOST_LOSSES", 2)
     Disturbance(monkeypatch, "UvTick", range(1, 100), kill_worker)
     with (
         pytest.warns(RuntimeWarning, match="workers were lost"),

@@ -25,6 +25,7 @@ def nodes():
             head_node_args={"num_cpus": 0, "_system_config": quick, **small},
         )
         two = [cluster.add_node(num_cpus=1, **small) for _ in range(2)]
+        cluster.wait_for_nodes()
         cluster.connect()
     yield cluster, two
     import ray
@@ -49,7 +50,7 @@ def test_a_node_is_lost(nodes, partitions, undisturbed, tmp_path, monkeypatch, r
 
     disturbance = Disturbance(monkeypatch, "UvTick", [6], lose)
     with pytest.warns(RuntimeWarning, match="workers were lost"):
-        model = on_ray(tmp_path, patience=30.0 if replaced else 6.0).fit(
+        model = on_ray(tmp_path, patience=30.0 if replaced else 8.0).fit(
             partitions, show_progress=False
         )
     assert not disturbance.left

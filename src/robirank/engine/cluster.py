@@ -103,6 +103,7 @@ class ClusterEngine:
         self._results: list[Result] = []
         self._origin = self._first = self._asked = 0
         self._losses = (-1, 0)
+        self._unsaved = False
         self._set_out(resume)
 
     # ----------------------------------------------------------------- what a solver asks for
@@ -295,13 +296,14 @@ class ClusterEngine:
             checkpoint = self._write_files()
             self._checkpoints.write(checkpoint)
             self._last = checkpoint
+            self._unsaved = False
         except OSError as error:
-            warnings.warn(
+            tell = log.warning if self._unsaved else _warn  # once is enough
+            tell(
                 f"a checkpoint could not be written to {self._checkpoints.folder} ({error}); "
-                "training goes on, and would go back to the last one if a worker were lost",
-                RuntimeWarning,
-                stacklevel=2,
+                "training goes on, and would go back to the last one if a worker were lost"
             )
+            self._unsaved = True
             self._checkpoints.prune()
         self._saved = time.monotonic()
         self.watch.say("checkpoint", tick=self._done, seconds=round(self._saved - begin, 3))
@@ -345,11 +347,7 @@ class ClusterEngine:
             raise ClusterError(
                 f"workers were lost {_MOST_LOSSES} times without progress: {error}"
             ) from None
-        warnings.warn(
-            f"workers were lost ({error}); going back to the last checkpoint",
-            RuntimeWarning,
-            stacklevel=4,
-        )
+        _warn(f"workers were lost ({error}); going back to the last checkpoint")
         self.watch.say("lost", tick=self._done, reason=str(error))
         begin, lost_at = time.monotonic(), self._done
         self.crew.stop()
@@ -405,11 +403,7 @@ class ClusterEngine:
             try:
                 self._take_up(checkpoint)
             except (DamagedFileError, OSError) as error:
-                warnings.warn(
-                    f"a checkpoint cannot be used, the one before is tried: {error}",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
+                _warn(f"a checkpoint cannot be used, the one before is tried: {error}")
                 self._checkpoints.drop(checkpoint)
             else:
                 return True
@@ -484,11 +478,9 @@ class ClusterEngine:
         largest = int(np.diff(plan.bounds).max()) * 4 * (self.factors + 1)
         if largest > MAX_BLOCK_BYTES:
             parts = -(-self.sizes.n_items * 4 * (self.factors + 1) // MAX_BLOCK_BYTES)
-            warnings.warn(
+            _warn(
                 f"a block of V has {largest >> 20} MB; cut the data into at least {parts} parts to "
-                f"keep blocks below {MAX_BLOCK_BYTES >> 20} MB",
-                RuntimeWarning,
-                stacklevel=2,
+                f"keep blocks below {MAX_BLOCK_BYTES >> 20} MB"
             )
 
     def _prepare_folder(self, run: str, resume: bool) -> None:
@@ -501,6 +493,10 @@ class ClusterEngine:
             raise ClusterError(
                 f"run_dir {self._folder} cannot be written to ({error}); name a folder that can"
             ) from None
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 def _tick_of(entry: Entry) -> int:

@@ -109,7 +109,6 @@ class PartWorker:
     def _read(self, partitions: Partitions, number: int) -> Part:
         records = partitions.read_part(number)
         n, weight = len(records.users), records.weight(self._job.weighting)
-        slope = np.ones(len(records.items), np.float32) if weight is None else weight.copy()
         return Part(
             users=records.users,
             indptr=records.indptr,
@@ -118,13 +117,16 @@ class PartWorker:
             U=empty_rows(n, self._job.factors),
             acc=np.zeros(n, dtype=np.float32),
             decay=self._job.user_decay.of(np.diff(records.indptr)),
-            slope=slope,
+            slope=np.empty(len(records.items), dtype=np.float32),
         )
 
     # ------------------------------------------------------------------------------ the start
 
     def start(self, blocks: Sequence[int]) -> list[Cargo]:
-        """Give U its first rows, zeros without records; returns those of some blocks of V."""
+        """The state that every run begins with; returns the first rows of some blocks of V.
+
+        Users without records have zeros.
+        """
         d, own = self._job.factors, list(self.parts.values())
         users = [part.users for part in own]
         for part, rows in zip(
@@ -132,6 +134,8 @@ class PartWorker:
         ):
             part.U[:, :d] = rows
             part.U[np.diff(part.indptr) == 0] = 0.0
+            part.acc[:] = 0.0
+            part.slope[:] = 1.0 if part.weight is None else part.weight
         items = [self._items(0, block) for block in blocks]
         found = some_random_rows([self._seed, 1], self._n_items, d, items)
         return [(rows, np.zeros(len(rows), dtype=np.float32)) for rows in found]
