@@ -17,7 +17,7 @@ from typing import Any
 from robirank import _core
 from robirank._checks import check_count, check_positive
 from robirank.engine.partitions import Partitions
-from robirank.engine.worker import Cargo, Job, PartWorker
+from robirank.engine.worker import Cargo, Job, PartWorker, private_memory
 
 __all__ = ["ClusterError", "Crew", "RayEngine", "WorkersLostError", "connect"]
 
@@ -135,6 +135,7 @@ class _Shell:
             "node": ray.get_runtime_context().get_node_id(),
             "robirank": robirank.__version__,
             "instruction_sets": _core.instruction_sets(),
+            "memory": private_memory(),
         }
 
     def open(

@@ -19,7 +19,7 @@ from robirank.latent.training import Training
 if TYPE_CHECKING:
     from robirank.latent.base import LatentModel
 
-__all__ = ["fit_on_cluster"]
+__all__ = ["fit_on_cluster", "make_job"]
 
 
 def fit_on_cluster(
@@ -47,7 +47,7 @@ def fit_on_cluster(
     for name, value in refused.items():
         if value is not None:
             raise ValueError(f"{name} must be left out on a cluster, where no process has all of U")
-    job = _job(model, partitions)
+    job = make_job(model, partitions)
     run = _run_name(model, job, partitions)
     settings = model.engine
     started = connect(settings.address, settings.workers)
@@ -75,7 +75,8 @@ def _open(data: Any) -> Partitions:
     )
 
 
-def _job(model: LatentModel, partitions: Partitions) -> Job:
+def make_job(model: LatentModel, partitions: Partitions) -> Job:
+    """What the workers must know to train a model."""
     reg = model._reg(partitions.shape[1])
     lengths = partitions.manifest["lengths"]
     return Job(
