@@ -28,6 +28,7 @@ from robirank import _core
 from robirank._workers import Workers
 from robirank.latent.records import Records
 from robirank.latent.sgd import SgdSolver
+from robirank.latent.stratified import local_engine
 from robirank.latent.warp_solver import WarpSolver
 
 FACTORS = 64
@@ -60,33 +61,23 @@ def start(records: Records) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
 def our_solver(records: Records, negatives: int, workers: Workers) -> SgdSolver:
     """A solver whose epoch is the (U,V)-step alone: with the identity loss there is no ξ-step."""
     return SgdSolver(
-        records,
-        *start(records),
+        local_engine(records, *start(records), reg=0.1, parts=8, seed=0, workers=workers),
         rho="identity",
-        reg=0.1,
         learning_rate=0.1,
         user_rate=0.2,
         epochs=100,
         negatives=negatives,
-        parts=8,
         literal=False,
-        seed=0,
-        workers=workers,
     )
 
 
 def our_warp(records: Records, workers: Workers) -> WarpSolver:
     return WarpSolver(
-        records,
-        *start(records),
-        reg=0.1,
+        local_engine(records, *start(records), reg=0.1, parts=8, seed=0, workers=workers),
         learning_rate=0.1,
         user_rate=0.2,
         epochs=100,
         max_trials=1,
-        parts=8,
-        seed=0,
-        workers=workers,
     )
 
 

@@ -28,6 +28,11 @@ _HOMES = {
     "split_leave_one_out": "robirank.data.splits",
     "split_time": "robirank.data.splits",
     "split_new_users": "robirank.data.splits",
+    "Partitions": "robirank.engine.partitions",
+    "open_partitions": "robirank.engine.partitions",
+    "partition": "robirank.engine.partitions",
+    "RayEngine": "robirank.engine.ray",
+    "ShardedModel": "robirank.latent.sharded",
     "listwise_loss": "robirank.listwise",
     "RobustClassifier": "robirank.classifier",
     "RoBiRank": "robirank.ltr.robirank",
@@ -74,14 +79,17 @@ __all__ = [
     "LetorFormatError",
     "ListNet",
     "ModelFileError",
+    "Partitions",
     "RandomForests",
     "RankBoost",
     "RankNet",
     "RankSVM",
     "RankingData",
+    "RayEngine",
     "RoBiRank",
     "RoBiRankCV",
     "RobustClassifier",
+    "ShardedModel",
     "__version__",
     "evaluate",
     "export_index",
@@ -98,6 +106,8 @@ __all__ = [
     "make_ranking",
     "metrics",
     "normalize_queries",
+    "open_partitions",
+    "partition",
     "save_letor",
     "save_model",
     "split_leave_one_out",
@@ -122,9 +132,12 @@ if TYPE_CHECKING:
         split_ratio,
         split_time,
     )
+    from robirank.engine.partitions import Partitions, open_partitions, partition
+    from robirank.engine.ray import RayEngine
     from robirank.latent.evaluate import evaluate
     from robirank.latent.export import export_index
     from robirank.latent.model import LatentRoBiRank
+    from robirank.latent.sharded import ShardedModel
     from robirank.latent.training import DivergenceError, EpochReport
     from robirank.latent.warp import WARP
     from robirank.listwise import listwise_loss

@@ -23,6 +23,7 @@ __all__ = [
     "ModelFileError",
     "all_finite",
     "open_model",
+    "safetensors_head",
     "write_model",
 ]
 
@@ -61,22 +62,24 @@ def write_model(
 
     stamp = {"format": FORMAT, "format_version": FORMAT_VERSION, "robirank": __version__}
     text = json.dumps(stamp | dict(header), allow_nan=False)
-    # Wide types first, as the safetensors library orders them: every array lies aligned.
-    names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
-    table = _table_of_contents(text, {name: tensors[name] for name in names})
+    head, names = safetensors_head(tensors, text)
     with write_whole(path) as file:
-        file.write(struct.pack("<Q", len(table)))
-        file.write(table)
+        file.write(head)
         for name in names:
             little = tensors[name].dtype.newbyteorder("<")
             file.write(np.ascontiguousarray(tensors[name], dtype=little).data)
 
 
-def _table_of_contents(metadata: str, tensors: Mapping[str, NDArray[Any]]) -> bytes:
-    """Make the JSON object at the head of a safetensors file."""
-    entries: dict[str, Any] = {"__metadata__": {_KEY: metadata}}
+def safetensors_head(
+    tensors: Mapping[str, NDArray[Any]], metadata: str | None = None
+) -> tuple[bytes, list[str]]:
+    """What a safetensors file begins with, and the order in which its arrays follow."""
+    # Wide types first, as the safetensors library orders them: every array lies aligned.
+    names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
+    entries: dict[str, Any] = {} if metadata is None else {"__metadata__": {_KEY: metadata}}
     end = 0
-    for name, array in tensors.items():
+    for name in names:
+        array = tensors[name]
         begin, end = end, end + array.nbytes
         entries[name] = {
             "dtype": TENSOR_TYPES[array.dtype.name],
@@ -84,7 +87,8 @@ def _table_of_contents(metadata: str, tensors: Mapping[str, NDArray[Any]]) -> by
             "data_offsets": (begin, end),
         }
     table = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
-    return table + b" " * (-len(table) % 8)
+    table += b" " * (-len(table) % 8)
+    return struct.pack("<Q", len(table)) + table, names
 
 
 class ModelFile:

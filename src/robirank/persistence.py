@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Self
 
 from robirank._model_file import ModelFileError, open_model, write_model
@@ -219,6 +220,7 @@ def load_model(path: PathLike) -> Any:
     Parameters
     ----------
     path : str or path-like
+        A file, or the folder of a model that a `RayEngine` trained.
 
     Returns
     -------
@@ -274,6 +276,8 @@ class SaveMixin:
 
 
 def _load(path: PathLike, expected: type | None = None) -> Any:
+    if Path(path, "manifest.json").is_file():
+        return _load_folder(path, expected)
     with open_model(path) as file:
         name = file.header.get("class")
         if not isinstance(name, str) or name not in LAYOUTS:
@@ -288,6 +292,16 @@ def _load(path: PathLike, expected: type | None = None) -> Any:
     for attribute, value in fitted.items():
         setattr(model, attribute, value)
     return model
+
+
+def _load_folder(path: PathLike, expected: type | None) -> Any:
+    """Load a model that a cluster left in many files."""
+    from robirank.latent.sharded import load_whole
+
+    classes = {name: _import(LAYOUTS[name].home) for name in ("LatentRoBiRank", "WARP")}
+    if expected is not None:
+        classes = {name: cls for name, cls in classes.items() if cls is expected}
+    return load_whole(path, classes)
 
 
 def _import(home: str) -> Any:

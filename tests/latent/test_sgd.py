@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from robirank._workers import Workers
+from robirank.engine.interface import Sizes
 from robirank.latent.records import Records
 from robirank.latent.sgd import SgdSolver, xi_turns
+from robirank.latent.stratified import local_engine
 from robirank.latent.warp_solver import WarpSolver, weights_after
 from robirank.latent.xi import inner_sums, objective
 from robirank.losses import RHOS
@@ -31,19 +33,15 @@ def start(records, factors=8, seed=0):
 
 
 def make(records, workers, kind=SgdSolver, factors=8, rows=None, **options):
-    settings = {
-        "reg": 0.02,
-        "learning_rate": 0.1,
-        "user_rate": 0.2,
-        "epochs": 12,
-        "parts": 4,
-        "seed": 3,
-    }
+    place = {"reg": 0.02, "parts": 4, "seed": 3}
+    place |= {name: options.pop(name) for name in place if name in options}
+    engine = local_engine(records, *(rows or start(records, factors)), workers=workers, **place)
+    settings = {"learning_rate": 0.1, "user_rate": 0.2, "epochs": 12}
     if kind is SgdSolver:
         settings |= {"rho": "log", "negatives": 8, "literal": False}
     else:
         settings |= {"max_trials": 20}
-    return kind(records, *(rows or start(records, factors)), workers=workers, **settings | options)
+    return kind(engine, **settings | options)
 
 
 def train(records, epochs=12, n_threads=1, **options):
@@ -174,13 +172,8 @@ def test_the_xi_step_starts_from_the_factors_given():
 
 
 def test_the_xi_step_takes_turns_where_it_is_dear():
-    assert xi_turns(planted()[0], factors=64, negatives=32) == 1
-    million_song = Records(
-        np.linspace(0, 49_824_519, 1_129_319).astype(np.int64),
-        np.broadcast_to(np.int32(0), 49_824_519),
-        None,
-        386_133,
-    )
+    assert xi_turns(Sizes(60, 60, 80, 600), factors=64, negatives=32) == 1
+    million_song = Sizes(1_129_318, 1_129_318, 386_133, 49_824_519)
     assert 5 <= xi_turns(million_song, factors=64, negatives=32) <= 15
 
 

@@ -53,7 +53,9 @@ class Layout:
     parts : int
         How many parts are wanted; fewer where there is less to share.
     seed : int
-        Decides the parts and the orders.
+        Decides the orders.
+    part_seed : int
+        Decides which users a part has.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Layout:
         *,
         parts: int,
         seed: int,
+        part_seed: int,
     ) -> None:
         n_users, self.factors = U.shape
         self.seed, self.n_items = seed, records.n_items
@@ -73,7 +76,8 @@ class Layout:
         self._counts = np.bincount(records.items, minlength=self.n_items).astype(np.float32)
         n_parts = count_parts(parts, n_users, self.n_items)
         self.parts = [
-            _make_part(records, users, U, decay_u) for users in user_parts(seed, n_users, n_parts)
+            _make_part(records, users, U, decay_u)
+            for users in user_parts(part_seed, n_users, n_parts)
         ]
         self.plan = Plan(seed, 0, self.n_items, n_parts)
         self._V = empty_rows(self.n_items, self.factors)
@@ -96,13 +100,12 @@ class Layout:
         for part in self.parts:
             part.acc *= np.float32(kept)
 
-    def blocks(self, n: int) -> list[Block]:
-        """V in n blocks: views, so that tasks change it in place."""
-        bounds = np.arange(n + 1) * self.n_items // n
+    def blocks(self) -> list[Block]:
+        """V in blocks, as many as parts: views, so that tasks change it in place."""
         decay, counts = self._decay[self.plan.order], self._counts[self.plan.order]
         return [
             Block(low, self._V[low:high], self._acc[low:high], decay[low:high], counts[low:high])
-            for low, high in pairwise(bounds.tolist())
+            for low, high in pairwise(self.plan.bounds.tolist())
         ]
 
     def rows(self) -> tuple[Floats, Floats]:

@@ -17,7 +17,20 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Plan", "count_parts", "schedule", "task_key", "user_parts"]
+__all__ = [
+    "DATA_ORDER",
+    "Plan",
+    "count_parts",
+    "schedule",
+    "task_key",
+    "user_parts",
+    "visiting_order",
+    "xi_turn",
+    "xi_waves",
+]
+
+DATA_ORDER = -1  # the epoch whose plan leaves the items as they are
+XI_WAVE_USERS = 1024  # of a part whose slopes are renewed by one task
 
 _USERS, _ITEMS, _DRAWS = range(3)  # what a stream of random numbers is for
 
@@ -51,6 +64,37 @@ def schedule(parts: int) -> Iterator[list[tuple[int, int]]]:
         yield [(part, (part + shift) % parts) for part in range(parts)]
 
 
+def visiting_order(part: int, parts: int) -> list[int]:
+    """The order in which the blocks visit a part in the ξ-step: each begins with another one.
+
+    Examples
+    --------
+    >>> visiting_order(part=1, parts=3)
+    [1, 2, 0]
+    """
+    return [(part + shift) % parts for shift in range(parts)]
+
+
+def xi_turn(n_users: int, turn: int, of: int) -> slice:
+    """The users of a part whose turn it is, one share of several."""
+    return slice(n_users * turn // of, n_users * (turn + 1) // of)
+
+
+def xi_waves(n_users: int, turn: int, of: int) -> list[slice]:
+    """The users of a part whose turn it is, in waves of bounded size.
+
+    Examples
+    --------
+    >>> xi_waves(n_users=6000, turn=1, of=2)
+    [slice(3000, 4024, None), slice(4024, 5048, None), slice(5048, 6000, None)]
+    """
+    whole = xi_turn(n_users, turn, of)
+    return [
+        slice(first, min(first + XI_WAVE_USERS, whole.stop))
+        for first in range(whole.start, whole.stop, XI_WAVE_USERS)
+    ]
+
+
 def task_key(seed: int, epoch: int, part: int, block: int) -> int:
     """The key of all random numbers that one task draws."""
     state = np.random.SeedSequence([seed, _DRAWS, epoch, part, block])
@@ -78,6 +122,8 @@ class Plan:
     @cached_property
     def order(self) -> NDArray[np.int32]:
         """The item at each place of the epoch's order."""
+        if self.epoch == DATA_ORDER:
+            return np.arange(self.n_items, dtype=np.int32)
         return _stream(self.seed, _ITEMS, self.epoch).permutation(self.n_items).astype(np.int32)
 
     @cached_property

@@ -6,8 +6,9 @@ A `Part` owns what belongs to its users (rows of U, records, slopes) and never l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +21,14 @@ __all__ = [
     "Part",
     "Report",
     "Steps",
+    "Task",
     "WarpSteps",
     "XiReport",
     "cell_size",
     "drift_task",
     "empty_rows",
     "padded",
+    "squares",
     "uv_task",
     "warp_task",
     "xi_task",
@@ -116,6 +119,15 @@ class Report:
             self.loss + other.loss,
             self.not_finite + other.not_finite,
         )
+
+
+#: What visits the records of a part in a block: `uv_task` or `warp_task`.
+Task = Callable[[Part, Block, NDArray[np.int32], Any, int], Report]
+
+
+def squares(rows: Floats) -> float:
+    """The sum of squares, in double precision."""
+    return float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
 
 
 def padded(factors: int) -> int:
@@ -227,7 +239,7 @@ class XiReport:
 
 def xi_task(
     part: Part,
-    blocks: Sequence[Block],
+    blocks: Iterable[Block],
     position: NDArray[np.int32],
     users: slice,
     rho: RhoName,
@@ -271,7 +283,7 @@ def _own(part: Part, users: slice) -> tuple[NDArray[np.int64], slice]:
 
 
 def _inner_sums(
-    U: Floats, blocks: Sequence[Block], indptr: NDArray[np.int64], scores: Floats
+    U: Floats, blocks: Iterable[Block], indptr: NDArray[np.int64], scores: Floats
 ) -> NDArray[np.float64]:
     t = np.empty(len(scores))
     memory = np.empty((USERS_AT_ONCE, ITEMS_AT_ONCE + PAD), dtype=np.float32)

@@ -12,13 +12,20 @@ from sklearn.utils import check_random_state
 
 from robirank._checks import check_count, check_positive
 from robirank._workers import Workers
+from robirank.engine.interface import Engine
+from robirank.engine.ray import RayEngine
+from robirank.engine.start import random_rows
 from robirank.latent.checkpoint import Checkpoint, fingerprint
+from robirank.latent.cluster import fit_on_cluster
 from robirank.latent.factors import FactorModel
 from robirank.latent.products import Floats
 from robirank.latent.records import Records, as_records
+from robirank.latent.stratified import StratifiedSolver
 from robirank.latent.training import EpochReport, Solver, Training
 
-__all__ = ["LatentModel"]
+__all__ = ["Histogram", "LatentModel"]
+
+Histogram = tuple[list[int], list[int]]  # lengths, and how many rows have each
 
 _PARTIAL_ITERATIONS = 10
 _PARTIAL_RATE = 0.25  # of the rate that a fit starts with
@@ -31,6 +38,7 @@ class LatentModel(FactorModel):
     num_threads: int
     random_state: Any
     weighting: Any = "binary"
+    engine: Any = "local"
 
     user_ids_: Any = None
     item_ids_: Any = None
@@ -54,8 +62,9 @@ class LatentModel(FactorModel):
 
         Parameters
         ----------
-        user_items : sparse matrix of shape (n_users, n_items), or Interactions
-            What is stored and not zero counts as an interaction.
+        user_items : sparse matrix of shape (n_users, n_items), Interactions or Partitions
+            What is stored and not zero counts as an interaction. A `RayEngine` wants Partitions,
+            or the path or URL of some.
         show_progress : bool, default=True
             Show epoch, loss, validation measure, rate and time left on a terminal.
         callback : callable, optional
@@ -78,7 +87,8 @@ class LatentModel(FactorModel):
         resume : bool, default=False
             Go on from the checkpoint if there is one. The result is the same, bit for bit, as
             without the break. A checkpoint of other data or settings is an error. A fit that was
-            complete, or that ``patience`` had ended, is not trained further.
+            complete, or that ``patience`` had ended, is not trained further. A `RayEngine` has
+            its own checkpoints, in its ``run_dir``.
         callbacks : sequence of callables, optional
             Each is called after every epoch with an `EpochReport`; True ends the training.
 
@@ -97,9 +107,27 @@ class LatentModel(FactorModel):
         epoch) with a warning, and what was learned so far can be used; a second one gives up at
         once.
         """
+        if isinstance(self.engine, RayEngine):
+            self._check()
+            refused = {
+                "validation": validation,
+                "patience": patience,
+                "checkpoint": checkpoint,
+                "callbacks": callbacks or None,
+            }
+            fit_on_cluster(
+                self,
+                user_items,
+                refused,
+                resume=resume,
+                show_progress=show_progress,
+                callback=callback,
+                time_limit=time_limit,
+            )
+            return self
         records = self._read(user_items)
         held_out = _held_out(validation, user_items)
-        seed = _seed(self.random_state)
+        seed = self._seed()
         saved = self._checkpoint(
             checkpoint, checkpoint_minutes, resume, (records, held_out), seed, metric
         )
@@ -159,7 +187,7 @@ class LatentModel(FactorModel):
             _ids("users", user_items, self.user_ids_, records.n_users),
             _ids("items", user_items, self.item_ids_, records.n_items),
         )
-        seed = _seed(self.random_state)
+        seed = self._seed()
         self._train(
             user_items,
             records,
@@ -185,7 +213,7 @@ class LatentModel(FactorModel):
         known, d = self.item_factors.shape
         V = np.empty((n_items, d), np.float32)
         V[:known] = self.item_factors
-        V[known:] = 0.1 * _normal([seed, 2], n_items - known, d)
+        V[known:] = 0.1 * random_rows([seed, 2], n_items - known, d)
         return V
 
     def _train(
@@ -211,7 +239,7 @@ class LatentModel(FactorModel):
                 title=f"{type(self).__name__} ({self._solver_name(records)})",
                 advice=self._advice(),
                 records=records.n_records,
-                idle_loss=self._idle_loss(records),
+                idle_loss=self._idle_loss(records.n_items, records.mean_weight()),
                 train=user_items,
                 **comfort,
             )
@@ -222,21 +250,25 @@ class LatentModel(FactorModel):
         self.stopped_ = training.stopped
         self.best_iter_ = training.best_epoch or solver.epoch_number
         self.user_ids_, self.item_ids_ = ids
-        self._learned(records)
+        lengths, times = np.unique(records.user_counts(), return_counts=True)
+        self._learned(self._solver_name(records), (lengths.tolist(), times.tolist()))
 
     def _read(self, user_items: Any) -> Records:
+        self._check()
+        return as_records(user_items, self.weighting)
+
+    def _check(self) -> None:
         check_count("factors", self.factors)
         threads = self.num_threads
         if not isinstance(threads, Integral) or isinstance(threads, bool) or threads < 0:
             raise ValueError(f"num_threads must be 0 (all cores) or more; got {threads!r}")
         self._check_params()
-        return as_records(user_items, self.weighting)
 
     def _start(self, records: Records, seed: int) -> tuple[Floats, Floats]:
         """Rows of length about one, in random directions; zeros for users without records."""
-        U = _normal([seed, 0], records.n_users, self.factors)
+        U = random_rows([seed, 0], records.n_users, self.factors)
         U[records.user_counts() == 0] = 0.0
-        return U, _normal([seed, 1], records.n_items, self.factors)
+        return U, random_rows([seed, 1], records.n_items, self.factors)
 
     def _checkpoint(
         self,
@@ -257,6 +289,9 @@ class LatentModel(FactorModel):
         settings |= {"random_state": seed, "num_threads": None}
         fit = fingerprint(settings, *tables)
         return Checkpoint(path, minutes=minutes, resume=resume, fit=fit)
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     # What a subclass says.
 
@@ -287,12 +322,26 @@ class LatentModel(FactorModel):
     def _fold_in(self, records: Records) -> Floats:
         raise NotImplementedError
 
-    def _idle_loss(self, records: Records) -> float:  # noqa: ARG002
+    def _idle_loss(self, n_items: int, mean_weight: float) -> float:  # noqa: ARG002
         """The mean loss of a record where all items score alike; 0 where the solver knows best."""
         return 0.0
 
-    def _learned(self, records: Records) -> None:
-        """Keep what later calls need to know of the data."""
+    def _learned(self, solver: str, lengths: Histogram) -> None:
+        """Keep what later calls need to know: the solver, how many users have so many records."""
+
+    def _on_engine(self, engine: Engine, epochs: int, rate: float) -> StratifiedSolver:
+        raise NotImplementedError
+
+    def _reg(self, n_items: int) -> float:
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Any:
+        # Factors that were trained on a cluster are read when they are first asked for.
+        if name in ("user_factors", "item_factors") and "sharded_" in self.__dict__:
+            whole = self.sharded_.factors()
+            self.user_factors, self.item_factors = whole
+            return whole[name == "item_factors"]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def n_threads(self) -> int | None:
@@ -346,14 +395,14 @@ def _ids(kind: str, user_items: Any, known: Any, count: int) -> Any:
     return ids
 
 
-def _seed(random_state: Any) -> int:
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-
-
-def _normal(key: list[int], n: int, d: int) -> Floats:
-    rows = np.random.default_rng(key).standard_normal((n, d), dtype=np.float32)
-    rows /= np.float32(np.sqrt(d))
-    return rows
+def check_engine(engine: Any, solver: str) -> None:
+    """Raise an error unless the engine is known and fits the solver."""
+    if engine == "local":
+        return
+    if not isinstance(engine, RayEngine):
+        raise ValueError(f'engine must be "local" or a RayEngine; got {engine!r}')
+    if solver == "exact":
+        raise ValueError('solver must be "sgd" on a cluster; got "exact"')
 
 
 def check_rate(name: str, value: Any) -> None:

@@ -9,13 +9,17 @@ from numpy.typing import NDArray
 
 from robirank._checks import check_count
 from robirank._workers import Workers
-from robirank.latent.base import LatentModel, check_rate
+from robirank.engine.decay import Decay
+from robirank.engine.interface import Engine
+from robirank.engine.ray import RayEngine
+from robirank.latent.base import Histogram, LatentModel, check_engine, check_rate
 from robirank.latent.exact import ExactSolver
 from robirank.latent.fold_in import fold_in
 from robirank.latent.penalty import USER_EXPONENT
 from robirank.latent.products import Floats
 from robirank.latent.records import Records, Weighting, as_records
 from robirank.latent.sgd import SgdSolver
+from robirank.latent.stratified import StratifiedSolver, local_engine
 from robirank.latent.training import Solver
 from robirank.latent.xi import objective
 from robirank.listwise import check_choice
@@ -77,7 +81,10 @@ class LatentRoBiRank(LatentModel):
         then wrong.
     parts : int, default=8
         Into how many parts "sgd" cuts users and items: as many threads can work side by side.
-        Unlike the number of threads it changes the result.
+        Unlike the number of threads it changes the result. `Partitions` have their own number.
+    engine : "local" or RayEngine, default="local"
+        Where "sgd" runs: on threads of this process, or on the workers of a Ray cluster, which
+        train on `Partitions`. The result has the same bits.
     random_state : int, RandomState or None, default=None
         Decides everything; the same seed gives the same bits for any number of threads.
     num_threads : int, default=0
@@ -128,6 +135,7 @@ class LatentRoBiRank(LatentModel):
         negatives: int = 128,
         literal: bool = False,
         parts: int = 8,
+        engine: Literal["local"] | RayEngine = "local",
         random_state: Any = None,
         num_threads: int = 0,
     ) -> None:
@@ -141,6 +149,7 @@ class LatentRoBiRank(LatentModel):
         self.negatives = negatives
         self.literal = literal
         self.parts = parts
+        self.engine = engine
         self.random_state = random_state
         self.num_threads = num_threads
 
@@ -207,6 +216,7 @@ class LatentRoBiRank(LatentModel):
     def _check_params(self) -> None:
         check_choice("solver", self.solver, ("auto", "exact", "sgd"))
         check_choice("rho", self.rho, ("log", "identity", "type2"))
+        check_engine(self.engine, self.solver)
         check_rate("regularization", self.regularization)
         check_rate("learning_rate", self.learning_rate)
         check_count("negatives", self.negatives)
@@ -242,7 +252,16 @@ class LatentRoBiRank(LatentModel):
         workers: Workers,
     ) -> Solver:
         if self._solver_name(records) == "sgd":
-            return self._sgd_solver(records, U, V, seed, epochs, rate, workers)
+            engine = local_engine(
+                records,
+                U,
+                V,
+                reg=self._reg(records.n_items),
+                parts=self.parts,
+                seed=seed,
+                workers=workers,
+            )
+            return self._on_engine(engine, epochs, rate)
         return ExactSolver(
             records,
             U,
@@ -256,42 +275,25 @@ class LatentRoBiRank(LatentModel):
             workers=workers,
         )
 
-    def _sgd_solver(
-        self,
-        records: Records,
-        U: Floats,
-        V: Floats,
-        seed: int,
-        epochs: int,
-        rate: float,
-        workers: Workers,
-    ) -> Solver:
+    def _on_engine(self, engine: Engine, epochs: int, rate: float) -> StratifiedSolver:
         step = rate * (self.learning_rate or RATES["sgd"])
         return SgdSolver(
-            records,
-            U,
-            V,
+            engine,
             rho=self.rho,
-            reg=self._reg(records.n_items),
             learning_rate=step,
             user_rate=2.0 * step,
             epochs=epochs,
             negatives=self.negatives,
-            parts=self.parts,
             literal=self.literal,
-            seed=seed,
-            workers=workers,
         )
 
     def _advice(self) -> str:
         rate = "its default" if self.learning_rate is None else f"{self.learning_rate:g}"
         return f"Lower learning_rate (it is {rate}; try a tenth), or raise regularization"
 
-    def _idle_loss(self, records: Records) -> float:
-        weights = 1.0 if records.weight is None else float(records.weight.mean(dtype=np.float64))
-        return weights * float(RHOS[self.rho].value(records.n_items - 1.0))
+    def _idle_loss(self, n_items: int, mean_weight: float) -> float:
+        return mean_weight * float(RHOS[self.rho].value(n_items - 1.0))
 
-    def _learned(self, records: Records) -> None:
-        self.solver_ = self._solver_name(records)
-        counts = records.user_counts().astype(np.float64)
-        self.user_scale_ = float(counts.sum() / (counts**USER_EXPONENT).sum())
+    def _learned(self, solver: str, lengths: Histogram) -> None:
+        self.solver_ = solver
+        self.user_scale_ = Decay.scaled(1.0, USER_EXPONENT, *lengths).scale

@@ -25,12 +25,15 @@ class Records:
         v(W_xy) of each record; None where all are one.
     n_items : int
         Size of the catalogue; items without a record count.
+    cut : (int, int) or None
+        Into how many parts the users were cut beforehand, and the seed that decided how.
     """
 
     indptr: NDArray[np.int64]
     items: NDArray[np.int32]
     weight: NDArray[np.float32] | None
     n_items: int
+    cut: tuple[int, int] | None = None
 
     @property
     def n_users(self) -> int:
@@ -41,6 +44,10 @@ class Records:
     def n_records(self) -> int:
         """The number of observed pairs."""
         return len(self.items)
+
+    def mean_weight(self) -> float:
+        """The mean weight of a record."""
+        return 1.0 if self.weight is None else float(self.weight.mean(dtype=np.float64))
 
     def user_counts(self) -> NDArray[np.int64]:
         """How many records each user has."""
@@ -94,7 +101,7 @@ def as_records(
         weight = counts.astype(np.float32)
     elif weighting != "binary":
         raise ValueError(f'weighting must be "binary", "log" or "count"; got {weighting!r}')
-    return Records(indptr, items, weight, matrix.shape[1])
+    return Records(indptr, items, weight, matrix.shape[1], getattr(user_items, "cut", None))
 
 
 def _as_csr(user_items: Any, name: str) -> Any:

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank._workers import Workers
-from robirank.engine.layout import Layout
+from robirank.engine.decay import Decay
+from robirank.engine.interface import Engine
 from robirank.engine.local import LocalEngine
-from robirank.engine.strata import schedule, task_key
-from robirank.engine.tasks import Report, cell_size
-from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, row_weights
+from robirank.engine.tasks import Report, Task, cell_size
+from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT
 from robirank.latent.products import Floats
 from robirank.latent.records import Records
 
-__all__ = ["StratifiedSolver"]
+__all__ = ["StratifiedSolver", "local_engine"]
 
 
 KEPT = 0.5  # of Adagrad's sums from one epoch to the next
@@ -35,81 +35,68 @@ class StratifiedSolver:
     """
 
     def __init__(
-        self,
-        records: Records,
-        U: Floats,
-        V: Floats,
-        *,
-        reg: float,
-        learning_rate: float,
-        user_rate: float,
-        epochs: int,
-        parts: int,
-        seed: int,
-        workers: Workers,
+        self, engine: Engine, *, learning_rate: float, user_rate: float, epochs: int
     ) -> None:
         self.epochs, self.epoch_number = epochs, 0
-        self._n_records = max(1, records.n_records)
+        self._engine = engine
         self._rate, self._user_rate = learning_rate, user_rate
-        self._cell_items = cell_size(U.shape[1])
-        self._engine = LocalEngine(workers)
-        self._layout = Layout(
-            records,
-            U,
-            V,
-            reg * _per_record(records.user_counts(), USER_EXPONENT),
-            reg * _per_record(records.item_counts(), ITEM_EXPONENT),
-            parts=parts,
-            seed=seed,
-        )
+        self._cell_items = cell_size(engine.factors)
 
-    def _task(self, fade: float) -> tuple[Callable[..., Report], Any]:
+    def epoch(self, should_stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
+        """Do one pass over the records; returns at least the mean loss of a record."""
+        raise NotImplementedError
+
+    def _task(self, fade: float) -> tuple[Task, Any]:
         """The function of a task and its settings, at a share of the rate."""
         raise NotImplementedError
 
     def _pass(self, should_stop: Callable[[], bool]) -> Report:
-        layout = self._layout
-        layout.turn(self.epoch_number)
-        if self.epoch_number > 0:
-            layout.forget(KEPT)
-        parts, blocks = layout.parts, layout.blocks(len(layout.parts))
-        total = Report()
-        for step, pairs in enumerate(schedule(len(parts))):
-            progress = (self.epoch_number + step / len(parts)) / self.epochs
-            task, settings = self._task(max(0.0, 1.0 - progress))
-            reports = self._engine.run(
-                task,
-                [
-                    (
-                        parts[part],
-                        blocks[block],
-                        layout.plan.position,
-                        settings,
-                        task_key(layout.seed, self.epoch_number, part, block),
-                    )
-                    for part, block in pairs
-                ],
-            )
-            total = sum(reports, total)
-            if should_stop():
-                break
-        return total
+        n = self._engine.n_parts
+        progress = [(self.epoch_number + step / n) / self.epochs for step in range(n)]
+        tasks = [self._task(max(0.0, 1.0 - share)) for share in progress]
+        return self._engine.uv_pass(
+            self.epoch_number,
+            tasks[0][0],
+            [settings for _, settings in tasks],
+            KEPT if self.epoch_number > 0 else 1.0,
+            should_stop,
+        )
 
     def factors(self) -> tuple[Floats, Floats]:
         """U and V in the order of the data."""
-        return self._layout.rows()
+        return self._engine.rows()
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that a later start needs to go on with the same bits."""
-        return self._layout.state() | {"epoch": np.array(self.epoch_number)}
+        return self._engine.state() | {"epoch": np.array(self.epoch_number)}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Go on from a state that `state` gave."""
-        self._layout.restore(state)
+        self._engine.restore(state)
         self.epoch_number = int(state["epoch"])
 
 
-def _per_record(counts: NDArray[np.int64], exponent: float) -> Floats:
-    """What one record of a row pays of the row's penalty."""
-    each = np.maximum(counts, 1).astype(np.float32)
-    return np.divide(row_weights(counts, exponent), each, dtype=np.float32)
+def local_engine(
+    records: Records,
+    U: Floats,
+    V: Floats,
+    *,
+    reg: float,
+    parts: int,
+    seed: int,
+    workers: Workers,
+) -> LocalEngine:
+    """Strata in this process, with the penalty of `robirank.latent.penalty`."""
+    parts, part_seed = records.cut or (parts, seed)
+    users, items = records.user_counts(), records.item_counts()
+    return LocalEngine(
+        records,
+        U,
+        V,
+        Decay.of_counts(reg, USER_EXPONENT, users).of(users),
+        Decay.of_counts(reg, ITEM_EXPONENT, items).of(items),
+        parts=parts,
+        seed=seed,
+        part_seed=part_seed,
+        workers=workers,
+    )

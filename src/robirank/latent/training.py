@@ -104,6 +104,12 @@ class Training:
     show_progress, callback, callbacks, train, validation, metric, patience, time_limit
         See `LatentRoBiRank.fit`.
     checkpoint : Checkpoint or None
+    result : callable, optional
+        Gives what `run` returns, where the solver has no factors to give.
+    before_epoch : callable, optional
+        Called before every epoch.
+    watch : callable, optional
+        Is given a function that shows figures by name in the middle of an epoch.
     """
 
     model: Any
@@ -121,6 +127,9 @@ class Training:
     patience: int | None = None
     time_limit: float | None = None
     checkpoint: Checkpoint | None = None
+    result: Callable[[], Any] | None = None
+    before_epoch: Callable[[], None] | None = None
+    watch: Callable[[Callable[..., None]], None] | None = None
 
     history: list[dict[str, float]] = field(default_factory=list, init=False)
     best_epoch: int = field(default=0, init=False)
@@ -144,7 +153,7 @@ class Training:
         for tell in self.callbacks:
             _check_callable("callbacks", tell)
 
-    def run(self) -> tuple[Floats, Floats]:
+    def run(self) -> Any:
         """Train; returns the factors, the best ones where there is a validation set."""
         self._resume()
         with (
@@ -153,9 +162,11 @@ class Training:
                 self.show_progress, total=self.solver.epochs, title=self.title, remaining=True
             ) as progress,
         ):
+            if self.watch is not None:
+                self.watch(lambda **figures: progress.update(self.solver.epoch_number, **figures))
             while self.solver.epoch_number < self.solver.epochs and not self.stopped:
                 self._one_epoch(interrupt, progress)
-            factors = self._factors() if self._best is None else self._best
+            factors = self.result() if self.result is not None else self._best or self._factors()
             if self.checkpoint is not None:
                 self._save()
         if self.stopped == "interrupted":
@@ -168,6 +179,8 @@ class Training:
         return factors
 
     def _one_epoch(self, interrupt: _Interrupt, progress: FitProgress) -> None:
+        if self.before_epoch is not None:
+            self.before_epoch()
         start = time.perf_counter()
         # Only whole epochs go into a checkpoint: a fit that goes on then has the same bits.
         figures = self.solver.epoch(interrupt.is_set if self.checkpoint is None else lambda: False)
@@ -280,17 +293,28 @@ class Training:
         if self._best is not None:
             arrays |= {"best.U": self._best[0], "best.V": self._best[1]}
         self.checkpoint.write(
-            {
+            self.progress()
+            | {
                 "epochs": self.solver.epochs,
-                "seconds": self._seconds,
-                "history": self.history,
-                "first_loss": self._first_loss,
                 "stopped": self.stopped if self.stopped == "no better" else "",
                 "best_epoch": self.best_epoch,
                 "best_value": self.best_value if self._best is not None else None,
             },
             arrays,
         )
+
+    def progress(self) -> dict[str, Any]:
+        """What the loop itself must know to go on later."""
+        return {
+            "seconds": self._seconds,
+            "history": list(self.history),
+            "first_loss": self._first_loss,
+        }
+
+    def go_on(self, said: Mapping[str, Any]) -> None:
+        """Go on from what `progress` said."""
+        self._seconds, self._first_loss = said["seconds"], said["first_loss"]
+        self.history = list(said["history"])
 
     def _state(self) -> dict[str, NDArray[Any]]:
         return {f"solver.{k}": np.asarray(v) for k, v in self.solver.state().items()}
@@ -303,8 +327,8 @@ class Training:
         self.solver.restore(
             {k.removeprefix("solver."): v for k, v in arrays.items() if k.startswith("solver.")}
         )
-        self.solver.epochs, self._seconds = said["epochs"], said["seconds"]
-        self.history, self._first_loss = said["history"], said["first_loss"]
+        self.solver.epochs = said["epochs"]
+        self.go_on(said)
         self.stopped = said["stopped"]
         self.best_epoch = said["best_epoch"]
         if said["best_value"] is not None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from robirank._checks import check_count, check_positive
 from robirank._workers import Workers
+from robirank.engine.interface import Engine
+from robirank.engine.local import LocalEngine
+from robirank.engine.ray import RayEngine
 from robirank.latent.base import LatentModel
 from robirank.latent.products import Floats
 from robirank.latent.records import Records, Weighting, as_records
+from robirank.latent.stratified import local_engine
 from robirank.latent.training import Solver
 from robirank.latent.warp_solver import WarpSolver
 
@@ -43,6 +47,8 @@ class WARP(LatentModel):
     parts : int, default=8
         Into how many parts users and items are cut; it changes the result, the number of threads
         does not.
+    engine : "local" or RayEngine, default="local"
+        Where it runs, as in `LatentRoBiRank`.
     random_state : int, RandomState or None, default=None
     num_threads : int, default=0
         0: every core.
@@ -77,6 +83,7 @@ class WARP(LatentModel):
         max_trials: int = 100,
         weighting: Weighting = "binary",
         parts: int = 8,
+        engine: Literal["local"] | RayEngine = "local",
         random_state: Any = None,
         num_threads: int = 0,
     ) -> None:
@@ -87,6 +94,7 @@ class WARP(LatentModel):
         self.max_trials = max_trials
         self.weighting = weighting
         self.parts = parts
+        self.engine = engine
         self.random_state = random_state
         self.num_threads = num_threads
 
@@ -116,7 +124,8 @@ class WARP(LatentModel):
         if not records.n_records:
             return U
         with Workers(self.n_threads) as workers:
-            solver = self._make(records, U, V, 0, _FOLD_IN_EPOCHS, (2.0, 0.0), workers)
+            engine = self._local(records, U, V, 0, workers)
+            solver = self._make(engine, _FOLD_IN_EPOCHS, (2.0, 0.0))
             for _ in range(_FOLD_IN_EPOCHS):
                 solver.epoch()
             return solver.factors()[0]
@@ -143,31 +152,35 @@ class WARP(LatentModel):
         rate: float,
         workers: Workers,
     ) -> Solver:
-        return self._make(records, U, V, seed, epochs, (2.0 * rate, rate), workers)
+        return self._on_engine(self._local(records, U, V, seed, workers), epochs, rate)
 
-    def _make(
-        self,
-        records: Records,
-        U: Floats,
-        V: Floats,
-        seed: int,
-        epochs: int,
-        rates: tuple[float, float],
-        workers: Workers,
-    ) -> WarpSolver:
-        return WarpSolver(
+    def _on_engine(self, engine: Engine, epochs: int, rate: float) -> WarpSolver:
+        return self._make(engine, epochs, (2.0 * rate, rate))
+
+    def _local(
+        self, records: Records, U: Floats, V: Floats, seed: int, workers: Workers
+    ) -> LocalEngine:
+        return local_engine(
             records,
             U,
             V,
             reg=self.regularization,
-            learning_rate=rates[1] * self.learning_rate,
-            user_rate=rates[0] * self.learning_rate,
-            epochs=epochs,
-            max_trials=self.max_trials,
             parts=self.parts,
             seed=seed,
             workers=workers,
         )
+
+    def _make(self, engine: Engine, epochs: int, rates: tuple[float, float]) -> WarpSolver:
+        return WarpSolver(
+            engine,
+            learning_rate=rates[1] * self.learning_rate,
+            user_rate=rates[0] * self.learning_rate,
+            epochs=epochs,
+            max_trials=self.max_trials,
+        )
+
+    def _reg(self, n_items: int) -> float:  # noqa: ARG002
+        return self.regularization
 
     def _advice(self) -> str:
         return (

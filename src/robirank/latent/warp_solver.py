@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from robirank._workers import Workers
-from robirank.engine.tasks import Report, WarpSteps, warp_task
+from robirank.engine.interface import Engine
+from robirank.engine.tasks import Task, WarpSteps, warp_task
 from robirank.latent.products import Floats
-from robirank.latent.records import Records
 from robirank.latent.stratified import StratifiedSolver
 
 __all__ = ["WarpSolver", "weights_after"]
@@ -49,52 +48,35 @@ class WarpSolver(StratifiedSolver):
     ----------
     max_trials : int
         Draws a record.
-    records, U, V, reg, learning_rate, user_rate, epochs, parts, seed, workers
+    engine, learning_rate, user_rate, epochs
         See `SgdSolver`.
     """
 
     def __init__(
         self,
-        records: Records,
-        U: Floats,
-        V: Floats,
+        engine: Engine,
         *,
-        reg: float,
         learning_rate: float,
         user_rate: float,
         epochs: int,
         max_trials: int,
-        parts: int,
-        seed: int,
-        workers: Workers,
     ) -> None:
-        super().__init__(
-            records,
-            U,
-            V,
-            reg=reg,
-            learning_rate=learning_rate,
-            user_rate=user_rate,
-            epochs=epochs,
-            parts=parts,
-            seed=seed,
-            workers=workers,
-        )
-        self._weight_after = weights_after(max_trials, records.n_items)
+        super().__init__(engine, learning_rate=learning_rate, user_rate=user_rate, epochs=epochs)
+        self._weight_after = weights_after(max_trials, engine.sizes.n_items)
 
     def epoch(self, should_stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
         """One pass over the records; returns the mean weighted hinge loss, and the trials."""
         report = self._pass(should_stop)
         self.epoch_number += 1
         return {
-            "loss": report.loss / self._n_records,
+            "loss": report.loss / max(1, self._engine.sizes.n_records),
             "triples": report.draws,
             "not_finite": report.not_finite,
         }
 
-    def _task(self, fade: float) -> tuple[Callable[..., Report], Any]:
+    def _task(self, fade: float) -> tuple[Task, Any]:
         return warp_task, WarpSteps(
-            self._layout.factors,
+            self._engine.factors,
             self._weight_after,
             1.0,
             fade * self._user_rate,

@@ -1,0 +1,226 @@
+"""The parallel algorithm: threads, workers, memory, traffic and a worker killed on the way.
+
+- Two threads of the local engine against two independent runs on one thread each, side by side.
+- Two Ray workers against the local engine, same data: the (U,V)-step, and with the ξ-step.
+- Memory of a worker with 1, 2 and 4 of them: what its process holds for itself (RssAnon) beyond
+  what one with hardly any data holds, against 1/p of the single worker's figure and two blocks.
+- Bytes of V that tasks take in, against |V|·d·4 a sub-step.
+- The time from the kill of a worker until its sub-step is done again, less that sub-step.
+
+    python benchmarks/scaling.py [--share 0.25] [--factors 64]
+
+`--share` takes that share of the users, items and records of the Million Song data (1,129,318 ×
+386,133 × 49,824,519). Needs `pip install robirank[ray]`. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import robirank as rr
+from robirank._workers import Workers
+from robirank.engine.cluster import ClusterEngine
+from robirank.engine.partitions import Partitions
+from robirank.engine.ray import connect, disconnect
+from robirank.engine.start import random_rows
+from robirank.latent.cluster import make_job
+from robirank.latent.records import as_records
+from robirank.latent.sgd import SgdSolver
+from robirank.latent.stratified import local_engine
+
+MILLION_SONG = (1_129_318, 386_133, 49_824_519)
+PARTS = 8
+STEPS = {"learning_rate": 0.1, "user_rate": 0.2, "epochs": 100, "negatives": 32, "literal": False}
+
+
+# ---------------------------------------------------------------------------------- threads
+
+
+def local_solver(data: Any, factors: int, rho: str, workers: Workers) -> SgdSolver:
+    records = as_records(data)
+    U = random_rows([0, 0], records.n_users, factors)
+    V = random_rows([0, 1], records.n_items, factors)
+    engine = local_engine(records, U, V, reg=0.2, parts=PARTS, seed=0, workers=workers)
+    return SgdSolver(engine, rho=rho, **STEPS)
+
+
+def run_epochs(threads: int, factors: int, pipe: Any) -> None:
+    """A process of its own that does an epoch whenever it is asked to."""
+    data = rr.make_interactions(100_000, 50_000, 2_500_000, random_state=0)
+    with Workers(threads) as workers:
+        solver = local_solver(data, factors, "identity", workers)
+        solver.epoch()
+        pipe.send("ready")
+        while pipe.recv():
+            begin = time.perf_counter()
+            triples = solver.epoch()["triples"]
+            pipe.send(triples / (time.perf_counter() - begin))
+
+
+def threads_efficiency(factors: int, rounds: int) -> float:
+    """Two threads against two runs on one thread each: the best of each, taken in turns."""
+    context = multiprocessing.get_context("spawn")
+    pipes, processes = [], []
+    for threads in (2, 1, 1):
+        ours, theirs = context.Pipe()
+        process = context.Process(target=run_epochs, args=(threads, factors, theirs))
+        process.start()
+        pipes.append(ours)
+        processes.append(process)
+    for pipe in pipes:
+        pipe.recv()
+    duo, *pair = pipes
+    together, apart = [], []
+    for _ in range(rounds):
+        duo.send(True)
+        together.append(duo.recv())
+        for pipe in pair:
+            pipe.send(True)
+        apart.append(sum(pipe.recv() for pipe in pair))
+        print(f"  2 threads {together[-1] / 1e6:6.1f} M triples/s, 2 runs {apart[-1] / 1e6:6.1f}")
+    for pipe in pipes:
+        pipe.send(False)
+    for process in processes:
+        process.join()
+    return max(together) / max(apart)
+
+
+# ---------------------------------------------------------------------------------- the cluster
+
+
+def on_cluster(
+    partitions: Partitions, folder: Path, factors: int, workers: int, rho: str, **options: Any
+) -> tuple[ClusterEngine, SgdSolver]:
+    seconds = options.pop("checkpoint_seconds", 1e9)
+    settings = rr.RayEngine(folder, workers=workers, checkpoint_seconds=seconds, patience=120)
+    model = rr.LatentRoBiRank(factors, solver="sgd", engine=settings, random_state=0)
+    engine = ClusterEngine(settings, make_job(model, partitions), partitions, run="{}", **options)
+    return engine, SgdSolver(engine, rho=rho, **STEPS)
+
+
+def timed(solver: SgdSolver) -> float:
+    begin = time.perf_counter()
+    solver.epoch()
+    return time.perf_counter() - begin
+
+
+def against_local(
+    data: Any, partitions: Partitions, folder: Path, factors: int, rho: str, rounds: int
+) -> float:
+    """The local engine's time over that of two Ray workers: the best of epochs taken in turns."""
+    engine, there = on_cluster(partitions, folder, factors, 2, rho)
+    with Workers(2) as workers:
+        here = local_solver(data, factors, rho, workers)
+        times = []
+        for _ in range(rounds + 1):
+            times.append((timed(here), timed(there)))
+            print(f"  {rho}: local {times[-1][0]:6.2f} s, Ray {times[-1][1]:6.2f} s an epoch")
+    engine.close()
+    local, ray = np.min(times[1:], axis=0)
+    return float(local / ray)
+
+
+def memory_of_workers(
+    partitions: Partitions, folder: Path, factors: int, workers: int
+) -> tuple[float, float, float]:
+    """Bytes of the largest worker, and bytes over theory: taken in, and moved between workers."""
+    engine, solver = on_cluster(partitions, folder, factors, workers, "log")
+    solver.epoch()
+    largest = max(engine.watch.memory.values())
+    theory = 4 * factors * partitions.shape[1] * partitions.parts
+    taken, moved = engine.watch.bytes_in / theory, engine.watch.bytes_moved / theory
+    engine.close()
+    return largest, taken, moved
+
+
+def recovery(partitions: Partitions, folder: Path, factors: int) -> float:
+    """Kill a worker in the third epoch; seconds until its sub-step is done again, less itself."""
+    killed: list[tuple[int, float]] = []
+
+    def kill(what: str, engine: ClusterEngine) -> None:
+        late = len(engine._journal) > 2 * (partitions.parts + 2)
+        if what == "UvTick" and late and not killed:
+            killed.append((engine._done + 1, time.time()))
+            os.kill(engine.crew.members[0]["pid"], signal.SIGKILL)
+
+    engine, solver = on_cluster(
+        partitions, folder, factors, 2, "log", events=kill, checkpoint_seconds=10.0
+    )
+    for _ in range(4):
+        engine.begin_epoch({})
+        solver.epoch()
+    engine.close()
+    lines = [json.loads(line) for line in (folder / "workers.jsonl").open()]
+    tick, when = killed[0]
+    steps = [line for line in lines if line["what"] == "uv"]
+    again = max(line["time"] for line in steps if line["tick"] == tick)
+    step = float(np.median([line["seconds"] for line in steps]))
+    saves = [line["seconds"] for line in lines if line["what"] == "checkpoint"]
+    print(f"  killed in tick {tick}; a sub-step takes {step:.2f} s, checkpoints {saves} s")
+    return again - when - step
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--share", type=float, default=0.25, help="of the Million Song shape")
+    parser.add_argument("--factors", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    factors, rounds = arguments.factors, arguments.rounds
+
+    print("threads: 100,000 users x 50,000 items, 2,500,000 records")
+    threads2 = threads_efficiency(factors, rounds)
+
+    shape = [int(arguments.share * n) for n in MILLION_SONG]
+    data = rr.make_interactions(*shape, random_state=0)
+    print(f"cluster: {data} ({arguments.share:g} of the Million Song shape)")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        partitions = rr.partition(data, folder / "data", parts=PARTS, random_state=0)
+        connect(None, 4)
+        uv = against_local(data, partitions, folder / "uv", factors, "identity", rounds)
+        both = against_local(data, partitions, folder / "both", factors, "log", 1)
+        print(f"Ray with 2 workers: {uv:.2f} of the local (U,V)-step, {both:.2f} with the ξ-step")
+        block = 4 * factors * shape[1] // PARTS
+        small = rr.make_interactions(1000, 500, 10_000, random_state=0)
+        nothing = rr.partition(small, folder / "nothing", parts=PARTS, random_state=0)
+        empty, _, _ = memory_of_workers(nothing, folder / "empty", factors, 1)
+        held = {}
+        for p in (1, 2, 4):
+            held[p] = memory_of_workers(partitions, folder / f"p{p}", factors, p)[0] - empty
+            print(
+                f"  {p} workers: {held[p] / 1e6:.0f} MB each beyond an empty one's {empty / 1e6:.0f}"
+            )
+        few = rr.partition(data, folder / "four", parts=4, random_state=0)
+        _, taken, moved = memory_of_workers(few, folder / "bytes", factors, 4)
+        print(f"bytes of V over theory: {taken:.3f} taken in, {moved:.3f} from another worker")
+        ratios = {p: held[p] / ((held[1] - 2 * block) / p + 2 * block) for p in (2, 4)}
+        recovered = recovery(partitions, folder / "kill", factors)
+        disconnect()
+    print(
+        json.dumps(
+            {
+                "threads2_efficiency": round(threads2, 3),
+                "ray2_vs_local": round(uv, 3),
+                "ray2_vs_local_with_xi": round(both, 3),
+                "memory_ratio_p2": round(ratios[2], 3),
+                "memory_ratio_p4": round(ratios[4], 3),
+                "bytes_over_theory": round(taken, 3),
+                "recovery_seconds": round(recovered, 1),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""Training on a Ray cluster: the same bits as here, and clear errors at the door."""
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import robirank as rr
+from engine import clusters
+from engine.clusters import PARTS, SETTINGS, on_ray, same_factors
+from robirank.engine.partitions import PartitionsError
+from robirank.engine.ray import ClusterError, connect
+
+pytestmark = pytest.mark.ray
+
+
+def test_threads_change_no_bit(data, partitions, undisturbed):
+    for threads in (1, 2, 3):
+        model = rr.LatentRoBiRank(num_threads=threads, parts=PARTS, **SETTINGS)
+        same_factors(model.fit(data, show_progress=False), undisturbed)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_workers_change_no_bit(ray_cluster, partitions, undisturbed, tmp_path, workers):
+    model = on_ray(tmp_path, workers=workers).fit(partitions, show_progress=False)
+    same_factors(model, undisturbed)
+    assert [entry["loss"] for entry in model.history_] == [
+        entry["loss"] for entry in undisturbed.history_
+    ]
+    assert model.n_iter_ == SETTINGS["iterations"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"weighting": "log"},
+        {"weighting": "count", "rho": "identity", "regularization": 0.1},
+        {"factors": 32, "literal": True, "iterations": 2},
+    ],
+    ids=["log", "identity", "literal"],
+)
+def test_variants_have_the_same_bits(ray_cluster, partitions, tmp_path, options):
+    settings = SETTINGS | options
+    here = rr.LatentRoBiRank(**settings).fit(partitions, show_progress=False)
+    engine = rr.RayEngine(tmp_path, workers=3)
+    there = rr.LatentRoBiRank(engine=engine, **settings).fit(partitions, show_progress=False)
+    same_factors(here, there)
+
+
+def test_warp_has_the_same_bits(ray_cluster, partitions, tmp_path):
+    settings = {"factors": 6, "iterations": 3, "random_state": 3}
+    here = rr.WARP(**settings).fit(partitions, show_progress=False)
+    engine = rr.RayEngine(tmp_path, workers=2)
+    there = rr.WARP(engine=engine, **settings).fit(partitions, show_progress=False)
+    same_factors(here, there)
+
+
+def test_turns_of_the_xi_step_and_many_waves_have_the_same_bits(ray_cluster, tmp_path, monkeypatch):
+    """So many items that the ξ-step takes turns, and one part, which gets all of V in one piece."""
+    monkeypatch.setattr("robirank.engine.strata.XI_WAVE_USERS", 10)
+    data = rr.make_interactions(600, 800, 3000, random_state=2)
+    for parts, workers in ((1, 1), (3, 2)):
+        cut = rr.partition(data, tmp_path / f"data{parts}", parts=parts, random_state=0)
+        settings = SETTINGS | {"negatives": 1}
+        here = rr.LatentRoBiRank(**settings).fit(cut, show_progress=False)
+        engine = rr.RayEngine(tmp_path / f"run{parts}", workers=workers)
+        there = rr.LatentRoBiRank(engine=engine, **settings).fit(cut, show_progress=False)
+        same_factors(here, there)
+        lines = [json.loads(line) for line in (engine.run_dir / "workers.jsonl").open()]
+        assert {1, 2} <= {line["wave"] for line in lines if line["what"] == "xi"}
+        assert {1, 2} <= {line["turn"] for line in lines if line["what"] == "xi"}
+
+
+def test_partitions_and_checkpoints_in_a_store(ray_cluster, s3, data, undisturbed):
+    rr.partition(data, f"{s3}/data", parts=PARTS, random_state=3)
+    model = on_ray(f"{s3}/run").fit(f"{s3}/data", show_progress=False)
+    same_factors(model, undisturbed)
+    again = on_ray(f"{s3}/run").fit(f"{s3}/data", show_progress=False, resume=True)
+    same_factors(again, undisturbed)
+
+
+def test_the_finished_model_is_read_as_one_and_served_by_shards(
+    ray_cluster, data, partitions, undisturbed, tmp_path
+):
+    on_ray(tmp_path).fit(partitions, show_progress=False)
+    whole = rr.load_model(tmp_path / "model")
+    same_factors(whole, undisturbed)
+    assert whole.user_ids_ == data.users
+    assert whole.item_ids_ == data.items
+    assert whole.user_scale_ == undisturbed.user_scale_
+    same_factors(rr.LatentRoBiRank.load(tmp_path / "model"), undisturbed)
+    with pytest.raises(rr.ModelFileError, match="not a WARP"):
+        rr.WARP.load(tmp_path / "model")
+
+    sharded = rr.ShardedModel(tmp_path / "model")
+    users = np.array([7, 299, 0, 5])
+    for options in ({}, {"filter_items": [3, 80]}, {"items": [1, 50, 51, 88, 2]}, {"N": 90}):
+        ours = sharded.recommend(users, data.matrix[users], **options)
+        theirs = whole.recommend(users, data.matrix[users], **options)
+        assert_array_equal(ours[0], theirs[0])
+        assert_array_equal(ours[1], theirs[1])
+    one = rr.ShardedModel(tmp_path / "model")
+    one.recommend(7, data.matrix[7])
+    assert sum(name.startswith("users-") for name in one._opened) == 1
+
+
+def test_the_run_directory_tells_what_happened(ray_cluster, partitions, tmp_path):
+    on_ray(tmp_path).fit(partitions, show_progress=False)
+    lines = [json.loads(line) for line in (tmp_path / "workers.jsonl").open()]
+    steps = [line for line in lines if line["what"] == "uv"]
+    assert len(steps) == SETTINGS["iterations"] * PARTS * 2  # workers
+    assert {"epoch", "step", "pid", "busy_seconds", "per_second", "memory"} <= steps[0].keys()
+    size = 4 * (SETTINGS["factors"] + 1) * partitions.shape[1]
+    by_step = {(line["epoch"], line["step"]): 0 for line in steps}
+    for line in steps:
+        by_step[line["epoch"], line["step"]] += line["bytes_in"]
+    assert set(by_step.values()) == {size}  # every sub-step takes in V once
+    assert len(list((tmp_path / "checkpoints").glob("checkpoint-*.json"))) == 2
+
+
+def test_nothing_answers_at_the_address(ray_cluster, monkeypatch):
+    monkeypatch.setattr(ray_cluster, "is_initialized", lambda: False)
+    with pytest.raises(ClusterError, match=r"no Ray cluster answers at '127\.0\.0\.1:9'"):
+        connect("127.0.0.1:9", 2)
+
+
+def test_another_version_on_the_workers(ray_cluster, partitions, tmp_path, monkeypatch):
+    monkeypatch.setattr(rr, "__version__", "99.0")
+    with pytest.raises(ClusterError, match=r"has robirank .* this process has 99\.0"):
+        on_ray(tmp_path).fit(partitions, show_progress=False)
+
+
+def test_ray_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r"pip install 'robirank\[ray\]'"):
+        connect(None, 2)
+
+
+def test_a_part_is_missing(ray_cluster, partitions, tmp_path):
+    shutil.copytree(partitions.folder.url, tmp_path / "data")
+    (tmp_path / "data" / "part-00002.parquet").unlink()
+    with pytest.raises(PartitionsError, match=r"part-00002.parquet is missing"):
+        on_ray(tmp_path / "run").fit(tmp_path / "data", show_progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_part_is_damaged(ray_cluster, partitions, tmp_path):
+    shutil.copytree(partitions.folder.url, tmp_path / "data")
+    path = tmp_path / "data" / "part-00001.parquet"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(PartitionsError, match=r"part-00001.parquet is damaged: its checksum"):
+        on_ray(tmp_path / "run").fit(tmp_path / "data", show_progress=False)
+
+
+def test_a_run_directory_that_cannot_be(ray_cluster, partitions, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ClusterError, match="cannot be written to"):
+        on_ray(tmp_path / "file" / "run").fit(partitions, show_progress=False)
+
+
+def test_a_checkpoint_of_another_run(ray_cluster, partitions, tmp_path):
+    on_ray(tmp_path).fit(partitions, show_progress=False)
+    other = on_ray(tmp_path).set_params(negatives=5)
+    with pytest.raises(ValueError, match="belongs to another run"):
+        other.fit(partitions, show_progress=False, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("data_of", "options", "message"),
+    [
+        ("matrix", {}, "a RayEngine trains on Partitions"),
+        ("partitions", {"validation": 1}, "validation must be left out on a cluster"),
+        ("partitions", {"checkpoint": "x"}, "checkpoint must be left out on a cluster"),
+    ],
+)
+def test_what_a_cluster_cannot_do(data, partitions, tmp_path, data_of, options, message):
+    table = data.matrix if data_of == "matrix" else partitions
+    with pytest.raises((TypeError, ValueError), match=message):
+        on_ray(tmp_path).fit(table, show_progress=False, **options)
+
+
+def test_bad_settings_are_named(tmp_path):
+    with pytest.raises(ValueError, match="workers must be a positive integer; got 0"):
+        rr.RayEngine(tmp_path, workers=0)
+    with pytest.raises(ValueError, match="checkpoint_seconds must be a positive number"):
+        rr.RayEngine(tmp_path, checkpoint_seconds=0)
+    model = rr.LatentRoBiRank(solver="exact", engine=rr.RayEngine(tmp_path))
+    with pytest.raises(ValueError, match='solver must be "sgd" on a cluster'):
+        model.fit(clusters.make_data())
+    with pytest.raises(ValueError, match="engine must be \"local\" or a RayEngine; got 'ray'"):
+        rr.LatentRoBiRank(engine="ray").fit(clusters.make_data())

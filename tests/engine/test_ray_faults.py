@@ -1,0 +1,168 @@
+"""Whatever is lost on the way, the model is the undisturbed one."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from engine.clusters import Disturbance, kill_worker, on_ray, same_factors
+
+pytestmark = pytest.mark.ray
+
+
+def lines_of(folder, what):
+    lines = [json.loads(line) for line in (folder / "workers.jsonl").open()]
+    return [line for line in lines if line["what"] == what]
+
+
+@pytest.mark.parametrize(
+    ("what", "times", "seconds"),
+    [
+        pytest.param("UvTick", [6], 0.001, id="in a (U,V)-step"),
+        pytest.param("UvTick", [6], 1000, id="before any checkpoint"),
+        pytest.param("XiTick", [2], 0.001, id="in a ξ-step"),
+        pytest.param("checkpoint", [3], 0.001, id="during a checkpoint"),
+        pytest.param("UvTick", [2, 5, 9], 0.05, id="thrice"),
+    ],
+)
+def test_a_worker_is_killed(
+    ray_cluster, partitions, undisturbed, tmp_path, monkeypatch, what, times, seconds
+):
+    disturbance = Disturbance(monkeypatch, what, times, kill_worker)
+    with pytest.warns(RuntimeWarning, match="workers were lost"):
+        model = on_ray(tmp_path, checkpoint_seconds=seconds).fit(partitions, show_progress=False)
+    assert not disturbance.left
+    same_factors(model, undisturbed)
+    assert len(lines_of(tmp_path, "recovered")) == len(times)
+
+
+def test_a_worker_is_killed_while_the_model_is_written(
+    ray_cluster, partitions, undisturbed, tmp_path, monkeypatch
+):
+    disturbance = Disturbance(monkeypatch, "model", [1], kill_worker)
+    with pytest.warns(RuntimeWarning, match="workers were lost"):
+        model = on_ray(tmp_path).fit(partitions, show_progress=False)
+    assert not disturbance.left
+    same_factors(model, undisturbed)
+
+
+def halve(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("kind", "damage"),
+    [
+        pytest.param("block-*", halve, id="torn block"),
+        pytest.param("factors-*", flip, id="flipped bit"),
+        pytest.param("checkpoint-*", halve, id="torn manifest"),
+        pytest.param("slopes-*", lambda path: path.unlink(), id="missing slopes"),
+    ],
+)
+def test_a_torn_checkpoint(
+    ray_cluster, partitions, undisturbed, tmp_path, monkeypatch, kind, damage
+):
+    """The one before is used."""
+
+    def tear(engine):
+        damage(sorted((tmp_path / "checkpoints").glob(kind))[-1])
+        kill_worker(engine)
+
+    disturbance = Disturbance(monkeypatch, "UvTick", [8], tear)
+    with pytest.warns(RuntimeWarning, match="the one before is tried"):
+        model = on_ray(tmp_path, checkpoint_seconds=0.001).fit(partitions, show_progress=False)
+    assert not disturbance.left
+    same_factors(model, undisturbed)
+
+
+@contextlib.contextmanager
+def mounted(folder, options):
+    """A small disk of its own; only root can do that."""
+    folder.mkdir(parents=True)
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    if os.geteuid() or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("needs the right to mount a small disk")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("options", ["size=16k", "ro"], ids=["full", "read-only"])
+@pytest.mark.parametrize("killed", [False, True], ids=["alone", "and a worker killed"])
+def test_checkpoints_cannot_be_written(
+    ray_cluster, partitions, undisturbed, tmp_path, monkeypatch, options, killed
+):
+    """Training goes on; a worker that is lost then costs all the time, and nothing else."""
+    disturbance = Disturbance(monkeypatch, "UvTick", [8] if killed else [], kill_worker)
+    with (
+        mounted(tmp_path / "checkpoints", options),
+        pytest.warns(RuntimeWarning, match="a checkpoint could not be written"),
+    ):
+        model = on_ray(tmp_path, checkpoint_seconds=0.001).fit(partitions, show_progress=False)
+    assert not disturbance.left
+    same_factors(model, undisturbed)
+
+
+DRIVER = """
+    import os, signal, sys
+    from functools import partial
+    import ray
+    from engine.clusters import on_ray
+    from robirank.engine.cluster import ClusterEngine
+    import robirank.latent.cluster as home
+
+    seen = []
+    def events(what, engine):
+        seen.append(what)
+        if seen.count("UvTick") == 7:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    home.ClusterEngine = partial(ClusterEngine, events=events)
+    ray.init(address={address!r}, logging_level="error", log_to_driver=False)
+    on_ray({run!r}, checkpoint_seconds=0.001).fit({data!r}, show_progress=False)
+"""
+
+
+def test_the_driver_is_killed_and_started_again(ray_cluster, partitions, undisturbed, tmp_path):
+    address = ray_cluster.get_runtime_context().gcs_address
+    script = DRIVER.format(address=address, run=str(tmp_path), data=partitions.folder.url)
+    here = os.path.join(os.path.dirname(__file__), "..")  # noqa: PTH118, PTH120
+    died = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        env={**os.environ, "PYTHONPATH": here},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert died.returncode == -9, died.stderr
+    before = len(lines_of(tmp_path, "uv"))
+    assert before > 0
+    model = on_ray(tmp_path).fit(partitions, show_progress=False, resume=True)
+    same_factors(model, undisturbed)
+    assert [h["epoch"] for h in model.history_] == [h["epoch"] for h in undisturbed.history_]
+    assert [h["loss"] for h in model.history_] == [h["loss"] for h in undisturbed.history_]
+    done = {line["tick"] for line in lines_of(tmp_path, "uv")[before:]}
+    assert min(done) > 3  # it did not start from the beginning
+
+
+def test_a_worker_that_always_dies_is_not_tried_for_ever(
+    ray_cluster, partitions, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("robirank.engine.cluster._MOST_LOSSES", 2)
+    Disturbance(monkeypatch, "UvTick", range(1, 100), kill_worker)
+    with (
+        pytest.warns(RuntimeWarning, match="workers were lost"),
+        pytest.raises(RuntimeError, match="times without progress"),
+    ):
+        on_ray(tmp_path, checkpoint_seconds=1000).fit(partitions, show_progress=False)

@@ -1,0 +1,58 @@
+"""Whole machines come and go; each is a process of its own on this one."""
+
+import json
+import warnings
+
+import pytest
+
+from engine.clusters import Disturbance, on_ray, same_factors
+
+pytestmark = pytest.mark.ray
+
+
+@pytest.fixture
+def nodes():
+    """A head without workers, and two nodes with a place for one each."""
+    pytest.importorskip("ray", reason="needs ray: pip install 'robirank[ray]'")
+    from ray.cluster_utils import Cluster
+
+    small = {"object_store_memory": 80_000_000}
+    quick = {"health_check_period_ms": 500, "health_check_failure_threshold": 2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cluster = Cluster(
+            initialize_head=True,
+            head_node_args={"num_cpus": 0, "_system_config": quick, **small},
+        )
+        two = [cluster.add_node(num_cpus=1, **small) for _ in range(2)]
+        cluster.wait_for_nodes()
+        cluster.connect()
+    yield cluster, two
+    import ray
+
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def members(folder):
+    lines = [json.loads(line) for line in (folder / "workers.jsonl").open()]
+    return [len(line["members"]) for line in lines if line["what"] == "workers"]
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_a_node_is_lost(nodes, partitions, undisturbed, tmp_path, monkeypatch, replaced):
+    cluster, (_, lost) = nodes
+
+    def lose(engine):
+        cluster.remove_node(lost, allow_graceful=False)
+        if replaced:
+            cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+
+    disturbance = Disturbance(monkeypatch, "UvTick", [6], lose)
+    with pytest.warns(RuntimeWarning, match="workers were lost"):
+        model = on_ray(tmp_path, patience=30.0 if replaced else 8.0).fit(
+            partitions, show_progress=False
+        )
+    assert not disturbance.left
+    same_factors(model, undisturbed)
+    assert members(tmp_path) == [2, 2 if replaced else 1]
