@@ -121,8 +121,8 @@ def latent(
     methods: Methods = None,
     factors: Annotated[int, typer.Option(min=1, help="Length of the factors.")] = 64,
     iterations: Annotated[
-        int, typer.Option(min=1, help="Epochs of a final fit; the search takes a quarter.")
-    ] = 64,
+        int, typer.Option(min=1, help="Epochs of every fit, in the search and at the end.")
+    ] = 32,
     select: Select = "ndcg@10",
     seeds: Annotated[int, typer.Option(min=1, help="Starting points.")] = 1,
     quick: Annotated[
@@ -138,7 +138,7 @@ def latent(
 ) -> None:
     """Precision against seconds: RoBiRank, the identity loss and WARP from one start."""
     from robirank.experiments.latent import LatentExperiment, data_name
-    from robirank.experiments.latent_field import PAPER_LATENT
+    from robirank.experiments.latent_field import LATENT_FIELD
     from robirank.experiments.latent_runner import run_latent
 
     experiment = LatentExperiment(
@@ -153,7 +153,7 @@ def latent(
         threads=threads,
     )
     folder = output or Path("runs") / f"{data_name(data).replace('/', '-')}-latent"
-    names = PAPER_LATENT if methods is None else _names(methods)
+    names = tuple(LATENT_FIELD) if methods is None else _names(methods)
     _show(run_latent(experiment, folder, names), as_json)
 
 

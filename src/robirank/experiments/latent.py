@@ -1,8 +1,9 @@
 """The latent experiment: what each method reaches on held-out items, and after how many seconds.
 
 A unit of work is one method from one starting point. Its step size and penalty are chosen on the
-validation part, by short fits to the training part. Then it is fitted once to both, and after
-some of the epochs its factors are measured on the test part, while the clock stands still.
+validation part, by fits to the training part that are as long as the last one: what is best after
+few epochs is not what is best after many. Then it is fitted once to both parts, and after some of
+the epochs its factors are measured on the test part, while the clock stands still.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class LatentExperiment:
         Arguments of `load_interactions`.
     factors : int
     iterations : int
-        Epochs of the final fit; a fit of the search has a quarter of them.
+        Epochs of every fit, in the search and at the end.
     select : str
         The measure that chooses settings on the validation part.
     regularizations : bool
@@ -66,7 +67,7 @@ class LatentExperiment:
     data: Path
     columns: Mapping[str, Any] = field(default_factory=dict)
     factors: int = 64
-    iterations: int = 64
+    iterations: int = 32
     select: str = "ndcg@10"
     regularizations: bool = True
     seed: int = 0
@@ -83,20 +84,15 @@ class LatentExperiment:
             raise ValueError(f"select must be one of {known}, such as ndcg@10; got {self.select!r}")
 
     @property
-    def search_iterations(self) -> int:
-        """Epochs of a fit of the search."""
-        return min(self.iterations, max(8, self.iterations // 4))
-
-    @property
     def starts(self) -> list[str]:
         """The starting points by name."""
         return [f"seed {self.seed + i}" for i in range(self.seeds)]
 
-    def options(self, start: str, iterations: int) -> dict[str, Any]:
+    def options(self, start: str) -> dict[str, Any]:
         """Parameters of a model that every method of the experiment has."""
         return {
             "factors": self.factors,
-            "iterations": iterations,
+            "iterations": self.iterations,
             "random_state": int(start.removeprefix("seed ")),
             "num_threads": self.threads or 0,
         }
@@ -243,7 +239,7 @@ def _attempt(
     experiment: LatentExperiment,
     start: str,
 ) -> dict[str, Any]:
-    model = method.make(params, **experiment.options(start, experiment.search_iterations))
+    model = method.make(params, **experiment.options(start))
     begin = time.perf_counter()
     value: float | None = None
     try:
@@ -333,7 +329,7 @@ def run_unit(
     if value is None:
         raise DivergenceError(f"{method.name} diverged with every setting that was tried")
     searched = time.perf_counter() - begin
-    model = method.make(entry["params"], **experiment.options(start, experiment.iterations))
+    model = method.make(entry["params"], **experiment.options(start))
     snapshots = Snapshots(parts, experiment.threads, lambda s: tell(f"final fit, {s}"))
     _fit(model, parts.learned, (snapshots,))
     fit = {

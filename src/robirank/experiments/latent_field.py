@@ -14,7 +14,7 @@ from typing import Any
 
 from robirank.latent.model import RATES
 
-__all__ = ["IDENTITY", "LATENT_FIELD", "PAPER_LATENT", "ROBIRANK", "LatentMethod"]
+__all__ = ["IDENTITY", "LATENT_FIELD", "ROBIRANK", "LatentMethod"]
 
 RATE_FACTOR = 3.0
 REGULARIZATION_FACTOR = 2.0
@@ -68,9 +68,6 @@ _METHODS = (
 
 LATENT_FIELD: dict[str, LatentMethod] = {m.name: m for m in _METHODS}
 """Every method by its name."""
-
-PAPER_LATENT = ("RoBiRank exact", "RoBiRank sgd", "Identity exact", "WARP")
-"""The methods of the paper's figure, which run where none are named."""
 
 ROBIRANK = ("RoBiRank exact", "RoBiRank sgd")
 IDENTITY = ("Identity exact", "Identity sgd")

@@ -99,7 +99,7 @@ def _settings(
         "k_max": 20,
         "seed": experiment.seed,
         "methods": list(methods),
-        "options": {**decides, "search_iterations": experiment.search_iterations},
+        "options": decides,
         **circumstances(command),
     }
 

@@ -167,9 +167,9 @@ def _how(settings: Mapping[str, Any]) -> list[dict[str, str]]:
             "term": "Settings",
             "text": "Each method is searched alike: its default step size, a third and three "
             "times of it, and on while the best is at the edge." + penalty + " Every setting is "
-            f"fitted to the training part for {options['search_iterations']} epochs; the one with "
-            f"the best {measure_name(settings['select'])} on the validation part is fitted to "
-            f"both parts for {options['iterations']} epochs. The test part decides nothing.",
+            f"fitted to the training part for {options['iterations']} epochs; the one with the "
+            f"best {measure_name(settings['select'])} on the validation part is fitted to both parts, "
+            "for as many. The test part decides nothing.",
         },
         {
             "term": "Times",
