@@ -244,7 +244,7 @@ def test_what_is_saved_is_restored(worker, tmp_path):
     assert report.draws > 0
     assert receipt.bytes_in == receipt.bytes_moved == receipt.bytes_out == 4 * 6 * len(block[0])
     entries = worker.save(folder, {0: ("u", "s")})
-    saved = worker.save_block(folder, "b", after)
+    (saved,) = worker.save_block(folder, "b", after)
     U = worker.parts[0].U.copy()
     worker.start([])
     assert (worker.parts[0].U != U).any()

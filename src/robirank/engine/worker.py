@@ -261,9 +261,9 @@ class PartWorker:
                 entries.append(folder.write_tensors(slopes, {"slope": part.slope}))
         return entries
 
-    def save_block(self, folder: Folder, name: str, cargo: Cargo) -> Entry:
+    def save_block(self, folder: Folder, name: str, cargo: Cargo) -> list[Entry]:
         """Write a block of V."""
-        return folder.write_tensors(name, {"V": cargo[0], "acc": cargo[1]})
+        return [folder.write_tensors(name, {"V": cargo[0], "acc": cargo[1]})]
 
     def restore(self, folder: Folder, entries: Mapping[int, tuple[Entry, Entry]]) -> None:
         """Go back to what `save` wrote; a damaged file is a `DamagedFileError`."""
