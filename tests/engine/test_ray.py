@@ -85,7 +85,10 @@ def test_partitions_and_checkpoints_in_a_store(ray_cluster, s3, data, undisturbe
 def test_the_finished_model_is_read_as_one_and_served_by_shards(
     ray_cluster, data, partitions, undisturbed, tmp_path
 ):
-    on_ray(tmp_path).fit(partitions, show_progress=False)
+    model = on_ray(tmp_path).fit(partitions, show_progress=False)
+    model.save(tmp_path / "one.safetensors")
+    with pytest.warns(UserWarning, match="engine"):
+        same_factors(rr.load_model(tmp_path / "one.safetensors"), undisturbed)
     whole = rr.load_model(tmp_path / "model")
     same_factors(whole, undisturbed)
     assert whole.user_ids_ == data.users
