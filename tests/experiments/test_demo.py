@@ -1,14 +1,17 @@
 """The demonstration, small: what it writes, what it says, and that its numbers are right."""
 
 import builtins
+import contextlib
 import io
 import json
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from robirank import load_model
+from robirank import evaluate, load_interactions, load_model
 from robirank.experiments.baselines import PairwiseLogistic, draw_pairs
 from robirank.experiments.demo import (
     ALPHAS,
@@ -18,6 +21,12 @@ from robirank.experiments.demo import (
     _choose,
     make_demo_data,
     run_demo,
+)
+from robirank.experiments.demo_latent import (
+    GENRES,
+    LATENT_MEASURES,
+    run_latent_demo,
+    song_names,
 )
 from robirank.experiments.demo_report import quality_table
 from robirank.metrics import evaluate_ranking, ndcg
@@ -44,7 +53,7 @@ def result(told, folder):
 def test_every_file_it_names_is_there(result, folder):
     assert {p.name for p in result.files.values()} == {p.name for p in folder.iterdir()}
     pictures = [p for p in result.files.values() if p.suffix == ".png"]
-    assert len(pictures) == 3
+    assert len(pictures) == 4
     for picture in pictures:
         content = picture.read_bytes()
         assert content.startswith(b"\x89PNG")
@@ -138,6 +147,74 @@ def test_robust_beats_convex_where_there_are_outliers():
             model, _ = _choose(METHODS[name], data, seed, None)
             reached[name] = model.score(data.test.X, data.test.y, qid=data.test.qid)
         assert reached["RoBiRank"] > reached["Identity"] + 0.01
+
+
+# The second half: who played what
+
+
+def test_the_saved_latent_model_is_the_one_in_the_table(result):
+    files, latent = result.files, result.latent
+    model = load_model(files["latent model"])
+    train = load_interactions(files["plays, train"], users=model.user_ids_, items=model.item_ids_)
+    test = load_interactions(files["plays, test"], users=model.user_ids_, items=model.item_ids_)
+    found = evaluate(model, train=train, test=test)
+    measured = {name: found[name] for name in LATENT_MEASURES}
+    assert latent.methods["RoBiRank"].measures == pytest.approx(measured)
+    # Most popular, counted here.
+    plays = np.bincount(train.indices, minlength=train.n_items)
+    hits = []
+    for user in range(train.n_users):
+        own = train.matrix[user].indices
+        best = int(np.argmax(np.where(np.isin(np.arange(train.n_items), own), -1, plays)))
+        hits.append(best in test.matrix[user].indices)
+    has_test = test.lengths > 0
+    expected = np.mean(np.array(hits)[has_test])
+    assert latent.popular.measures["precision@1"] == pytest.approx(expected)
+
+
+def test_tastes_are_found():
+    """The point of this half: near to the truth, far above popularity."""
+    latent = run_latent_demo_quietly(600)
+    ndcg20 = {name: row.measures["ndcg@20"] for name, row in latent.methods.items()}
+    popular, planted = (row.measures["ndcg@20"] for row in (latent.popular, latent.planted))
+    assert ndcg20["RoBiRank"] > 1.5 * popular
+    assert ndcg20["RoBiRank"] > 0.75 * planted
+    assert ndcg20["RoBiRank"] > ndcg20["Identity"]
+
+
+def run_latent_demo_quietly(n_users):
+    with tempfile.TemporaryDirectory() as folder:
+        return run_latent_demo(
+            Path(folder),
+            n_users=n_users,
+            random_state=0,
+            n_threads=None,
+            working=lambda _: contextlib.nullcontext(),
+        )
+
+
+def test_recommendations_stand_beside_what_was_played(result, told):
+    text = told.getvalue()
+    lines = [line.split() for line in text.splitlines()]
+    for taste in result.latent.tastes:
+        assert not set(taste.has) & set(taste.recommended)
+        assert len(taste.recommended) == len(taste.right) == 6
+        for i, (song, right) in enumerate(zip(taste.recommended, taste.right, strict=True)):
+            left = taste.has[i].split() if i < 5 else ["and", str(len(taste.has) - 5), "more"]
+            row = [*([] if i else [str(taste.user)]), *left, *song.split()]
+            assert [*row, *(["✓", "was", "hidden"] if right else [])] in lines
+    ratio = (
+        result.latent.methods["RoBiRank"].measures["ndcg@20"]
+        / result.latent.popular.measures["ndcg@20"]
+    )
+    assert f"{ratio:.1f} times" in text
+
+
+def test_songs_are_called_by_their_genre():
+    serves = np.zeros((4, len(GENRES)), dtype=np.float32)
+    serves[[0, 1, 2], 6] = [0.2, 0.5, 0.1]
+    serves[3, 0] = 0.1
+    assert song_names(serves) == ["Jazz 2", "Jazz 1", "Jazz 3", "Ambient 1"]
 
 
 def test_too_few_queries(tmp_path):

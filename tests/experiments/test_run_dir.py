@@ -238,7 +238,7 @@ def test_results_belong_to_fits_that_are_ok(run):
     ("changes", "message"),
     [
         ({"format": 2}, "has format 2; this version reads 1"),
-        ({"kind": "latent"}, "kind='latent' is unknown"),
+        ({"kind": "search"}, "kind='search' is unknown"),
         ({"methods": []}, "'methods' must be names"),
         ({"methods": [A, A]}, "names one twice"),
         ({"k_max": 0}, "k_max must be an integer ≥ 1"),

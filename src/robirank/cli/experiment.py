@@ -138,7 +138,7 @@ def latent(
 ) -> None:
     """Precision against seconds: RoBiRank, the identity loss and WARP from one start."""
     from robirank.experiments.latent import LatentExperiment, data_name
-    from robirank.experiments.latent_field import LATENT_FIELD
+    from robirank.experiments.latent_field import PAPER_LATENT
     from robirank.experiments.latent_runner import run_latent
 
     experiment = LatentExperiment(
@@ -153,7 +153,7 @@ def latent(
         threads=threads,
     )
     folder = output or Path("runs") / f"{data_name(data).replace('/', '-')}-latent"
-    names = tuple(LATENT_FIELD) if methods is None else _names(methods)
+    names = PAPER_LATENT if methods is None else _names(methods)
     _show(run_latent(experiment, folder, names), as_json)
 
 

@@ -181,7 +181,8 @@ def train(
     if as_json:
         print_json(report)
     else:
-        print_facts(f"Trained {type(model).__name__}", report)
+        facts = {name: value for name, value in report.items() if name != "interrupted"}
+        print_facts(f"Trained {type(model).__name__}", facts)
     if interrupted:
         note(f"robirank: interrupted; {model_path} holds what was learned so far")
         raise typer.Exit(INTERRUPTED)

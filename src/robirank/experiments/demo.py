@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from robirank.data.generators import make_ranking
 from robirank.data.ranking import RankingData
 from robirank.experiments.baselines import PairwiseLogistic
-from robirank.experiments.demo_latent import LatentResult, run_latent_demo
+from robirank.experiments.demo_latent import N_USERS, LatentResult, run_latent_demo
 from robirank.experiments.statistics import bootstrap_interval
 from robirank.ltr.robirank import RoBiRank
 from robirank.metrics import evaluate_ranking, ndcg
@@ -149,6 +149,7 @@ def run_demo(
         A folder for plots, model and data; made if it is missing.
     n_queries : int, default=200
         Queries to train on, at least 10; half as many choose the penalty, twice as many test.
+        There are ten users a query in the second part, 400 to 2,000.
     random_state : int, default=0
         Decides the data and everything else.
     n_threads : int, optional
@@ -178,7 +179,11 @@ def run_demo(
             fitted[name] = _choose(make, data, random_state, n_threads)
     methods, ceiling = _evaluate(fitted, data, random_state)
     latent = run_latent_demo(
-        folder, random_state=random_state, n_threads=n_threads, working=report.working
+        folder,
+        n_users=min(max(10 * n_queries, 400), N_USERS),
+        random_state=random_state,
+        n_threads=n_threads,
+        working=report.working,
     )
     result = DemoResult(methods, ceiling, latent, {}, 0.0)
     with report.working("plots, models and data"):

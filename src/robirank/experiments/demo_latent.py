@@ -26,6 +26,7 @@ __all__ = [
     "GENRES",
     "LATENT_MEASURES",
     "LATENT_METHODS",
+    "N_USERS",
     "LatentData",
     "LatentResult",
     "Taste",
@@ -35,7 +36,7 @@ __all__ = [
 
 LATENT_MEASURES = ("precision@1", "precision@10", "recall@20", "ndcg@20")
 LATENT_CUTOFFS = tuple(range(1, 21))
-N_USERS, N_ITEMS, N_INTERACTIONS = 2000, 1000, 60_000
+N_USERS = 2000
 FACTORS = 16
 GENRES = (
     *("Ambient", "Blues", "Country", "Disco", "Folk", "Funk"),
@@ -118,12 +119,12 @@ class LatentResult:
         }
 
 
-def make_latent_data(random_state: int) -> LatentData:
+def make_latent_data(n_users: int, random_state: int) -> LatentData:
     """Plant tastes: twelve genres, of which a user likes a few; songs are called by theirs."""
     data, likes, serves = make_interactions(
-        N_USERS,
-        N_ITEMS,
-        N_INTERACTIONS,
+        n_users,
+        n_users // 2,
+        30 * n_users,
         factors=len(GENRES),
         noise=0.1,
         random_state=random_state,
@@ -146,7 +147,12 @@ def song_names(serves: NDArray[np.float32]) -> list[str]:
 
 
 def run_latent_demo(
-    folder: Path, *, random_state: int, n_threads: int | None, working: Callable[[str], Any]
+    folder: Path,
+    *,
+    n_users: int = N_USERS,
+    random_state: int,
+    n_threads: int | None,
+    working: Callable[[str], Any],
 ) -> LatentResult:
     """Train on generated plays, compare with what is most popular, write model and data.
 
@@ -154,12 +160,14 @@ def run_latent_demo(
     ----------
     folder : Path
         Where model and data go.
+    n_users : int
+        There are half as many songs.
     random_state : int
     n_threads : int or None
     working : callable
         Makes a context manager that shows what is under way.
     """
-    data = make_latent_data(random_state)
+    data = make_latent_data(n_users, random_state)
     methods = {}
     for name, make in LATENT_METHODS.items():
         with working(f"{name}, latent"):

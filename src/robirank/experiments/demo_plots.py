@@ -82,7 +82,7 @@ def draw_recommend(result: DemoResult) -> Any:
     axes.set_xticks([1, 5, 10, 15, 20])
     axes.set_xlabel("cut-off k, the number of songs recommended")
     n_users = len(found.planted.model.user_factors)
-    title(axes, "Precision@k", f"how many of k songs {n_users:,} users did play, which was hidden")
+    title(axes, "Precision@k", f"share of the k best that was hidden; mean over {n_users:,} users")
     label_ends(axes, k[-1], labels)
     return figure
 

@@ -25,7 +25,6 @@ _LATENT_TITLES = {
     "recall@20": "Recall@20",
     "ndcg@20": "NDCG@20",
 }
-_SHOWN_SONGS = 8
 
 _EXPLAINED = {
     "RoBiRank": "ρ = log₂(1 + t), Type-I robust",
@@ -105,7 +104,7 @@ class Report:
         say(latent_table(latent))
         say(
             f"RoBiRank's NDCG@20 is [bold]{ratio:.1f} times[/bold] that of recommending what is "
-            "most popular. Three users drawn at random; ✓ was hidden:",
+            "most popular. Three users drawn at random:",
             highlight=False,
         )
         say(taste_table(latent))
@@ -133,24 +132,18 @@ def latent_table(result: LatentResult) -> Table:
 
 
 def taste_table(result: LatentResult) -> Table:
-    """What a few users have beside what is recommended to them."""
+    """What a few users have beside what is recommended to them, song by song."""
     table = Table(box=SIMPLE_HEAD)
-    table.add_column("User", justify="right", no_wrap=True)
-    table.add_column("has played, the best known first", ratio=1)
-    table.add_column("RoBiRank recommends", ratio=1)
+    for title in ("User", "has played", "RoBiRank recommends", ""):
+        table.add_column(title, no_wrap=True)
     for taste in result.tastes:
-        more = f" … {len(taste.has) - _SHOWN_SONGS} more" if len(taste.has) > _SHOWN_SONGS else ""
-        marked = [
-            f"[green]{_unbroken(song)}\N{NO-BREAK SPACE}✓[/green]" if right else _unbroken(song)
-            for song, right in zip(taste.recommended, taste.right, strict=True)
-        ]
-        has = ", ".join(map(_unbroken, taste.has[:_SHOWN_SONGS])) + f"[dim]{more}[/dim]"
-        table.add_row(str(taste.user), has, ", ".join(marked))
+        for i, (song, right) in enumerate(zip(taste.recommended, taste.right, strict=True)):
+            last = i == len(taste.recommended) - 1
+            more = f"[dim]and {len(taste.has) - i} more[/dim]"
+            has = more if last and len(taste.has) > i + 1 else taste.has[i]
+            mark = "[green]✓ was hidden[/green]" if right else ""
+            table.add_row("" if i else str(taste.user), has, song, mark, end_section=last)
     return table
-
-
-def _unbroken(song: str) -> str:
-    return song.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def quality_table(result: DemoResult) -> Table:

@@ -22,7 +22,7 @@ from robirank._checks import check_count
 from robirank.data.interaction_files import load_interactions
 from robirank.data.interactions import Interactions
 from robirank.data.splits import split_ratio
-from robirank.experiments.latent_field import RATE_FACTOR, REGULARIZATION_FACTOR, LatentMethod
+from robirank.experiments.latent_field import LatentMethod
 from robirank.latent.evaluate import MEASURES as KNOWN_MEASURES
 from robirank.latent.evaluate import Evaluation, evaluate
 from robirank.latent.factors import FactorModel
@@ -33,7 +33,7 @@ __all__ = ["MEASURES", "LatentExperiment", "Parts", "load_parts", "run_unit", "s
 MEASURES = ("precision@1", "precision@10", "recall@20", "ndcg@20")
 _CUTOFFS = (1, 10, 20)
 _SNAPSHOTS = 24
-_MOST_RATES = 6
+_MOST_STEPS = 4  # of the search, along the rates and along the penalties
 _TEST, _VALIDATION = 0.2, 0.1  # shares of each user's items where there is but one file
 _SUFFIXES = ("tsv", "csv", "txt", "tsv.gz", "csv.gz", "txt.gz", "parquet")
 _PARTS = {"train": ("train",), "valid": ("valid", "vali", "validation"), "test": ("test",)}
@@ -204,39 +204,31 @@ def search(
     method: LatentMethod, parts: Parts, experiment: LatentExperiment, start: str, tell: Tell
 ) -> list[dict[str, Any]]:
     """Try settings on the validation part: what was tried, in that order."""
-    tried: list[dict[str, Any]] = []
+    tried: dict[Place, dict[str, Any]] = {}
 
-    def attempt(params: Mapping[str, float]) -> None:
-        if any(entry["params"] == params for entry in tried):
-            return
+    def attempt(place: Place) -> None:
+        params = method.setting(*place, factors=experiment.factors, n_items=parts.train.n_items)
         tell(", ".join(f"{name} {value:g}" for name, value in params.items()))
-        tried.append(_attempt(method, dict(params), parts, experiment, start))
+        tried[place] = _attempt(method, params, parts, experiment, start)
 
-    middle = method.middle(parts.train.n_items)
-    for factor in (1.0, 1 / RATE_FACTOR, RATE_FACTOR):
-        attempt(_times(middle, "learning_rate", factor))
-    while len(tried) < _MOST_RATES and (further := _beyond_the_edge(tried)):
-        attempt(further)
-    if experiment.regularizations:
-        chosen = best(tried)["params"]
-        for factor in (1 / REGULARIZATION_FACTOR, REGULARIZATION_FACTOR):
-            attempt(_times(chosen, "regularization", factor))
-    return tried
+    attempt((0, 0))
+    for steps in (_RATES, _PENALTIES) if experiment.regularizations else (_RATES,):
+        most = len(tried) + _MOST_STEPS
+        while len(tried) < most and (place := _neighbour(tried, steps)) is not None:
+            attempt(place)
+    return list(tried.values())
 
 
-def _times(params: Mapping[str, float], name: str, factor: float) -> dict[str, float]:
-    return {**params, name: float(f"{params[name] * factor:.3g}")}
+Place = tuple[int, int]  # steps of the rate and of the penalty, from the defaults
+_RATES, _PENALTIES = ((-1, 0), (1, 0)), ((0, -1), (0, 1))
 
 
-def _beyond_the_edge(tried: list[dict[str, Any]]) -> dict[str, float] | None:
-    """The next step size, where the best one so far is the largest or the smallest."""
-    rates = sorted(entry["params"]["learning_rate"] for entry in tried)
-    chosen = best(tried)["params"]
-    if chosen["learning_rate"] == rates[-1]:
-        return _times(chosen, "learning_rate", RATE_FACTOR)
-    if chosen["learning_rate"] == rates[0]:
-        return _times(chosen, "learning_rate", 1 / RATE_FACTOR)
-    return None
+def _neighbour(tried: Mapping[Place, dict[str, Any]], steps: tuple[Place, ...]) -> Place | None:
+    """A place beside the best one so far that has not been tried."""
+    entry = best(list(tried.values()))
+    rate, penalty = next(place for place, found in tried.items() if found is entry)
+    beside = [(rate + r, penalty + p) for r, p in steps]
+    return next((place for place in beside if place not in tried), None)
 
 
 def best(tried: list[dict[str, Any]]) -> dict[str, Any]:
@@ -311,7 +303,7 @@ def due(epochs: int) -> set[int]:
     Examples
     --------
     >>> sorted(due(64))[:8], max(due(64)), len(due(64))
-    ([1, 2, 3, 4, 5, 6, 8, 10], 64, 21)
+    ([1, 2, 3, 4, 5, 6, 7, 9], 64, 19)
     """
     return {round(e) for e in np.geomspace(1, epochs, _SNAPSHOTS)} | {epochs}
 

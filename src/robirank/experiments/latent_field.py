@@ -1,17 +1,20 @@
 """The latent methods of the paper's figure, with the settings that are searched.
 
-Every method begins at the same random factors and is searched in the same way: three step sizes
-around its default, and on while the best one is at the edge; then two other penalties.
+Every method begins at the same random factors and its defaults, and is searched in the same way:
+step sizes a third and three times as large, then penalties half and twice as large, each on while
+the best one is at the edge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-__all__ = ["IDENTITY", "LATENT_FIELD", "ROBIRANK", "LatentMethod"]
+from robirank.latent.model import RATES
+
+__all__ = ["IDENTITY", "LATENT_FIELD", "PAPER_LATENT", "ROBIRANK", "LatentMethod"]
 
 RATE_FACTOR = 3.0
 REGULARIZATION_FACTOR = 2.0
@@ -28,55 +31,46 @@ class LatentMethod:
         Where its class lives, "module:class".
     fixed : dict
         Parameters that all settings share.
-    rate : float
-        The step size in the middle of the grid.
-    regularization : callable
-        Gives the penalty in the middle of the grid for a number of items.
     """
 
     name: str
     home: str
     fixed: Mapping[str, Any]
-    rate: float
-    regularization: Callable[[int], float]
 
     def make(self, params: Mapping[str, Any], **options: Any) -> Any:
         """A model with the given setting."""
         module, name = self.home.split(":")
         return getattr(import_module(module), name)(**self.fixed, **params, **options)
 
-    def middle(self, n_items: int) -> dict[str, float]:
-        """The setting that the search begins with."""
-        return {
-            "learning_rate": self.rate,
-            "regularization": float(f"{self.regularization(n_items):.3g}"),
+    def setting(self, rate: int, penalty: int, *, factors: int, n_items: int) -> dict[str, float]:
+        """A place of the grid, counted in steps from the defaults."""
+        model = self.make({}, factors=factors)
+        middle = {
+            "learning_rate": model.learning_rate or RATES[self.fixed["solver"]],
+            "regularization": model.regularization or model._reg(n_items),
         }
+        scale = {
+            "learning_rate": RATE_FACTOR**rate,
+            "regularization": REGULARIZATION_FACTOR**penalty,
+        }
+        return {name: float(f"{middle[name] * scale[name]:.3g}") for name in middle}
 
 
 _ROBIRANK = "robirank.latent.model:LatentRoBiRank"
 
 _METHODS = (
-    LatentMethod("RoBiRank exact", _ROBIRANK, {"solver": "exact"}, 0.02, lambda _: 0.2),
-    LatentMethod("RoBiRank sgd", _ROBIRANK, {"solver": "sgd"}, 0.05, lambda _: 0.2),
-    LatentMethod(
-        "Identity exact",
-        _ROBIRANK,
-        {"solver": "exact", "rho": "identity"},
-        0.02,
-        lambda n_items: n_items / 128,
-    ),
-    LatentMethod(
-        "Identity sgd",
-        _ROBIRANK,
-        {"solver": "sgd", "rho": "identity"},
-        0.05,
-        lambda n_items: n_items / 128,
-    ),
-    LatentMethod("WARP", "robirank.latent.warp:WARP", {}, 0.05, lambda _: 0.05),
+    LatentMethod("RoBiRank exact", _ROBIRANK, {"solver": "exact"}),
+    LatentMethod("RoBiRank sgd", _ROBIRANK, {"solver": "sgd"}),
+    LatentMethod("Identity exact", _ROBIRANK, {"solver": "exact", "rho": "identity"}),
+    LatentMethod("Identity sgd", _ROBIRANK, {"solver": "sgd", "rho": "identity"}),
+    LatentMethod("WARP", "robirank.latent.warp:WARP", {}),
 )
 
 LATENT_FIELD: dict[str, LatentMethod] = {m.name: m for m in _METHODS}
 """Every method by its name."""
+
+PAPER_LATENT = ("RoBiRank exact", "RoBiRank sgd", "Identity exact", "WARP")
+"""The methods of the paper's figure, which run where none are named."""
 
 ROBIRANK = ("RoBiRank exact", "RoBiRank sgd")
 IDENTITY = ("Identity exact", "Identity sgd")

@@ -146,7 +146,7 @@ def _how(settings: Mapping[str, Any]) -> list[dict[str, str]]:
         else ""
     )
     penalty = (
-        " Then half and twice the penalty, with that step size."
+        " Then half and twice its default penalty in the same way, with that step size."
         if options["regularizations"]
         else ""
     )

@@ -1,0 +1,460 @@
+"""``robirank latent``: files with outside ids in, models and lists with outside ids out."""
+
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from robirank import Interactions, evaluate, load_interactions, load_model
+from robirank.cli import lists, recommend
+from robirank.cli.app import app
+from robirank.cli.interactions import Columns, known
+from robirank.cli.latent import _parts
+from robirank.cli.names import Names, code_of
+from robirank.data.ids import Ids
+
+COMMAND = [sys.executable, "-m", "robirank"]
+EATERS = ("ann", "bob", "eve", "kim", "lea", "max")
+USERS = (*EATERS, *(f"guest {i}" for i in range(18)))
+MEALS = {"soup": "Pea Soup", "stew": "Beef, Stewed", "cake": "Apple Cake", "tart": "Plum Tart"}
+
+
+def pairs():
+    """Half of the users eat what is salty and half what is sweet, each but one thing."""
+    salty = ["soup", "stew", "roast", "pie"]
+    sweet = ["cake", "tart", "jam", "honey"]
+    rows = []
+    for k, who in enumerate(USERS):
+        kind = salty if k % 6 < 3 else sweet
+        rows += [(who, meal, 1 + k) for place, meal in enumerate(kind) if place != k % 3]
+    return rows
+
+
+def write(path, rows, sep="\t"):
+    text = "".join(sep.join(map(str, row)) + "\n" for row in rows)
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Data, names and a trained model."""
+    root = tmp_path_factory.mktemp("latent")
+    write(root / "train.tsv", pairs())
+    left_out = [(w, ("soup", "stew", "roast", "cake", "tart", "jam")[k], 1)
+                for k, w in enumerate(EATERS)]  # fmt: skip
+    write(root / "test.tsv", left_out)
+    write(root / "names.tsv.gz", [*MEALS.items(), ("jam", "Plum Jam"), ("rum", "Old Rum")])
+    run("latent", "train", root / "train.tsv", "-o", root / "model", *SMALL)
+    return root
+
+
+SMALL = ("--factors", "4", "--iterations", "30", "--regularization", "0.02", "--threads", "1", "-q")
+
+
+def run(*arguments, expect=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    detail = f"{result.stdout}\n{result.stderr}\n{result.exception!r}"
+    assert result.exit_code == expect, detail
+    return result
+
+
+def error_of(*arguments):
+    """What a command that must fail says; its last line, nothing on standard output."""
+    result = run(*arguments, expect=2)
+    assert result.stdout == ""
+    return " ".join(result.stderr.replace("│", " ").split())
+
+
+def rows_of(text):
+    head, *lines = text.splitlines()
+    return [dict(zip(head.split("\t"), line.split("\t"), strict=True)) for line in lines]
+
+
+# Train
+
+
+def test_train_writes_a_model_with_ids(folder, tmp_path):
+    out = tmp_path / "m.safetensors"
+    options = ("--seed", 3, "--rho", "identity", "--solver", "sgd", "--learning-rate", "0.03")
+    result = run("latent", "train", folder / "train.tsv", "-o", out, *SMALL, *options, "--json")
+    assert result.stderr == ""
+    report = json.loads(result.stdout)
+    shape = {"users": 24, "items": 8, "interactions": 72, "factors": 4, "epochs": 30}
+    assert report == report | shape | {"solver": "sgd", "rho": "identity", "interrupted": False}
+    model = load_model(out)
+    params = {"regularization": 0.02, "learning_rate": 0.03, "random_state": 3, "num_threads": 1}
+    assert model.get_params() == model.get_params() | params
+    assert list(model.user_ids_) == list(USERS)
+    assert set(model.item_ids_) == {meal for _, meal, _ in pairs()}
+
+
+def test_the_same_command_writes_the_same_file(folder, tmp_path):
+    run("latent", "train", folder / "train.tsv", "-o", tmp_path / "again", *SMALL)
+    assert (tmp_path / "again").read_bytes() == (folder / "model").read_bytes()
+
+
+def test_train_says_which_solver_and_why(folder, tmp_path):
+    loud = [option for option in SMALL if option != "-q"]
+    command = ("latent", "train", folder / "train.tsv", "-o", tmp_path / "m", *loud)
+    assert "solver exact, chosen by size: 24 × 8, 4 factors" in run(*command).stderr
+    asked = run(*command, "--solver", "sgd").stderr
+    assert "solver sgd, as asked for" in asked
+    assert "WARP, 24 × 8" in run(*command, "--method", "warp").stderr
+    assert type(load_model(tmp_path / "m")).__name__ == "WARP"
+
+
+def test_columns_by_name_counts_and_weights(folder, tmp_path):
+    rows = [("n", "what", "who"), *((n, meal, who) for who, meal, n in pairs())]
+    path = write(tmp_path / "meals.csv", rows, ",")
+    columns = ("--user", "who", "--item", "what", "--count", "n")
+    command = ("latent", "train", path, "-o", tmp_path / "m", *SMALL, *columns)
+    run(*command)
+    assert (tmp_path / "m").read_bytes() == (folder / "model").read_bytes()
+    run(*command, "--weighting", "count")
+    assert (tmp_path / "m").read_bytes() != (folder / "model").read_bytes()
+
+
+def test_the_best_epoch_on_validation_is_kept(folder, tmp_path):
+    watch = ("--validation", folder / "test.tsv", "--metric", "ndcg@2", "--patience", "5")
+    out = tmp_path / "m"
+    command = ("latent", "train", folder / "train.tsv", "-o", out, *SMALL, *watch, "--json")
+    report = json.loads(run(*command).stdout)
+    assert report["best_epoch"] <= report["epochs"]
+    data = load_interactions(folder / "train.tsv")
+    test = load_interactions(folder / "test.tsv", users=data.users, items=data.items)
+    found = evaluate(load_model(out), train=data, test=test, k=2)["ndcg@2"]
+    assert report["validation_ndcg@2"] == pytest.approx(found)
+
+
+def test_hold_out_takes_a_share_or_the_latest(tmp_path):
+    rows = [(f"u{u}", f"i{i}", 100 * i + u) for u in range(10) for i in range(10)]
+    path = write(tmp_path / "times.tsv", rows)
+    command = ("latent", "train", path, "-o", tmp_path / "m", *SMALL, "--hold-out", "0.2", "--json")
+    assert json.loads(run(*command).stdout)["interactions"] == 80
+    share = _parts(path, Columns(), None, 0.2, seed=0, quiet=True)
+    assert [part.lengths.tolist() for part in share] == [[8] * 10, [2] * 10]
+    by_time = _parts(path, Columns(time="2"), None, 0.2, seed=0, quiet=True)
+    assert set(by_time[1].items[by_time[1].indices]) == {"i8", "i9"}
+    assert len(by_time[0]) == 80
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--patience", "3"], "--patience needs --validation or --hold-out"),
+        (["--resume"], "--resume needs --checkpoint"),
+        (["--hold-out", "0.1", "--validation", "x"], "--validation or --hold-out, not both"),
+        (["--method", "warp", "--rho", "identity"], "--rho identity is for --method robirank"),
+        (["--metric", "auc@3", "--hold-out", "0.3"], "metric must be one of precision@k"),
+        (["--user", "who"], "user='who' is not a column of"),
+        (["--factors", "0"], "--factors"),
+    ],
+)
+def test_wrong_options_of_train(folder, tmp_path, options, message):
+    out = tmp_path / "m"
+    assert message in error_of("latent", "train", folder / "train.tsv", "-o", out, *options, "-q")
+    assert not out.exists()
+
+
+def test_a_folder_that_is_not_there_is_seen_before_the_work(folder, tmp_path):
+    out = tmp_path / "no" / "m"
+    assert "there is no folder" in error_of("latent", "train", folder / "train.tsv", "-o", out)
+
+
+def test_a_broken_off_fit_goes_on(folder, tmp_path):
+    checkpoint = tmp_path / "c"
+    command = ("latent", "train", folder / "train.tsv", "-o", tmp_path / "m", *SMALL)
+    run(*command, "--checkpoint", checkpoint)
+    run(*command, "--checkpoint", checkpoint, "--resume")
+    assert (tmp_path / "m").read_bytes() == (folder / "model").read_bytes()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_ctrl_c_saves_what_was_learned(folder, tmp_path):
+    out, checkpoint = tmp_path / "m", tmp_path / "c"
+    command = [*COMMAND, "latent", "train", folder / "train.tsv", "-o", out]
+    process = subprocess.Popen(
+        [*command, "--factors", "4", "--iterations", "100000000", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    said = ""
+    while "solver" not in said and process.poll() is None:
+        said += process.stderr.readline()
+    time.sleep(1.0)  # the fit begins right after that line
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "holds what was learned so far" in stderr
+    assert "Traceback" not in stderr
+    report = json.loads(stdout)
+    assert report["interrupted"] is True
+    assert load_model(out).n_iter_ == report["epochs"] < 100_000_000
+    assert not checkpoint.exists()
+
+
+# Evaluate
+
+
+def test_evaluate_is_what_the_library_measures(folder):
+    command = ("latent", "evaluate", folder / "model", "--test", folder / "test.tsv")
+    known_part = ("--train", folder / "train.tsv", "-k", "1,3")
+    report = json.loads(run(*command, *known_part, "--json", "-q").stdout)
+    train = load_interactions(folder / "train.tsv")
+    test = load_interactions(folder / "test.tsv", users=train.users, items=train.items)
+    expected = evaluate(load_model(folder / "model"), train=train, test=test, k=(1, 3))
+    assert report["measures"] == pytest.approx(dict(expected))
+    assert report["users"] == 6
+    table = run(*command, *known_part, "-q").stdout
+    assert "6 users" in table
+    assert f"{expected['recall@3']:.4f}" in table
+    assert expected["recall@3"] > 0.8  # what was kept from each is what the others like them have
+
+
+def test_evaluate_counts_what_the_model_does_not_know(folder, tmp_path):
+    rows = [("ann", "soup"), ("ann", "caviar"), ("zoe", "soup"), ("zoe", "tart")]
+    path = write(tmp_path / "new.tsv", rows)
+    command = ("latent", "evaluate", folder / "model", "--test", path, "-k", "2")
+    result = run(*command, "--json")
+    unseen = {"interactions": 1, "unseen_users": 1, "unseen_items": 1, "left_out": 3}
+    assert json.loads(result.stdout)["test"] == unseen
+    assert "3 interactions left out" in result.stderr
+    assert "without --train" in result.stderr
+
+
+def test_new_users_are_folded_in(folder, tmp_path):
+    seen = write(tmp_path / "seen.tsv", [("zoe", "soup"), ("zoe", "pie"), ("amy", "honey")])
+    hidden = write(tmp_path / "hidden.tsv", [("zoe", "stew"), ("amy", "cake"), ("joe", "cake")])
+    command = ("latent", "evaluate", folder / "model", "--train", seen, "--test", hidden)
+    report = json.loads(run(*command, "--fold-in", "-k", "3", "--json", "-q").stdout)
+    assert report["users"] == 2
+    assert report["folded_in"] is True
+    assert report["measures"]["recall@3"] == 1.0
+    assert report["test"]["unseen_users"] == 1
+
+
+def test_wrong_options_of_evaluate(folder):
+    command = ("latent", "evaluate", folder / "model", "--test", folder / "test.tsv")
+    assert "-k must be lengths such as 1,10,20; got '1,x'" in error_of(*command, "-k", "1,x")
+    assert "--fold-in needs --train" in error_of(*command, "--fold-in")
+
+
+# Recommend
+
+
+def test_recommend_speaks_in_outside_ids(folder):
+    command = ("latent", "recommend", folder / "model", "bob", "kim", "-n", "3")
+    result = run(*command, "--train", folder / "train.tsv", "-q")
+    rows = rows_of(result.stdout)
+    assert [(r["user"], r["rank"]) for r in rows] == [(u, str(k)) for u in ("bob", "kim")
+                                                      for k in (1, 2, 3)]  # fmt: skip
+    assert [rows[0]["item"], rows[3]["item"]] == ["stew", "cake"]
+    model = load_model(folder / "model")
+    code = model.user_ids_.index("bob")
+    train = load_interactions(folder / "train.tsv")
+    ids, scores = model.recommend(code, train.matrix[code], N=3)
+    assert [r["item"] for r in rows[:3]] == model.item_ids_[ids].tolist()
+    assert [float(r["score"]) for r in rows[:3]] == pytest.approx(scores.tolist(), abs=1e-5)
+
+
+def test_without_train_nothing_is_left_out(folder):
+    result = run("latent", "recommend", folder / "model", "ann", "-n", "4")
+    assert {r["item"] for r in rows_of(result.stdout)} == {"soup", "stew", "roast", "pie"}
+    assert "without --train" in result.stderr
+
+
+def test_all_users_and_users_of_a_file(folder, tmp_path):
+    command = ("latent", "recommend", folder / "model", "-n", "2", "-q")
+    everyone = rows_of(run(*command, "--all").stdout)
+    assert [r["user"] for r in everyone[::2]] == list(USERS)
+    (tmp_path / "who").write_text("max\n\nann\nmax\n")
+    some = rows_of(run(*command, "--users", tmp_path / "who").stdout)
+    assert some == everyone[10:12] + everyone[:2]
+
+
+@pytest.mark.parametrize("suffix", lists.FORMATS)
+def test_files_of_every_kind_hold_the_same(folder, tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr(recommend, "_BLOCK", 4)  # two blocks
+    out = tmp_path / f"lists{suffix}"
+    command = ("latent", "recommend", folder / "model", "--all", "-n", "3", "-q")
+    named = ("--names", folder / "names.tsv.gz")
+    expected = rows_of(run(*command, *named).stdout)
+    assert run(*command, *named, "--output", out).stdout == ""
+    read = {".parquet": pl.read_parquet, ".jsonl": pl.read_ndjson}.get(suffix, pl.read_csv)
+    frame = read(out, separator="\t") if suffix == ".tsv" else read(out)
+    assert frame.columns == ["user", "rank", "item", "name", "score"]
+    assert frame["item"].to_list() == [r["item"] for r in expected]
+    assert frame["user"].to_list() == [r["user"] for r in expected]
+    assert [n or "" for n in frame["name"]] == [r["name"] for r in expected]
+    np.testing.assert_allclose(frame["score"], [float(r["score"]) for r in expected], rtol=1e-5)
+
+
+def test_a_new_user_by_what_they_like(folder):
+    command = ("latent", "recommend", folder / "model", "-n", "2", "-q")
+    named = ("--names", folder / "names.tsv.gz")
+    by_id = rows_of(run(*command, "--likes", "soup,roast,pie").stdout)
+    assert by_id[0]["user"] == "new user"
+    assert by_id[0]["item"] == "stew"
+    assert not {"soup", "roast", "pie"} & {r["item"] for r in by_id}
+    by_name = rows_of(run(*command, "--likes", "apple cake,honey", *named).stdout)
+    assert {r["item"] for r in by_name} == {"tart", "jam"}
+    commas = rows_of(run(*command, "--likes", "Beef, Stewed", "--likes", "pie", *named).stdout)
+    assert {r["item"] for r in commas} == {"soup", "roast"}
+
+
+def test_new_users_by_their_history(folder, tmp_path):
+    rows = [("zoe", "soup"), ("zoe", "pie"), ("amy", "honey"), ("joe", "caviar")]
+    history = write(tmp_path / "new.tsv", rows)
+    command = ("latent", "recommend", folder / "model", "--history", history, "-n", "2")
+    result = run(*command)
+    found = rows_of(result.stdout)
+    assert [r["user"] for r in found] == ["zoe", "zoe", "amy", "amy"]
+    assert {r["item"] for r in found[:2]} == {"stew", "roast"}
+    assert "1 interactions left out" in result.stderr
+    alone = rows_of(run(*command, "amy").stdout)
+    assert [r["item"] for r in alone] == [r["item"] for r in found[2:]]
+    message = error_of(*command, "joe", "-q")
+    assert "user 'joe' of" in message
+    assert "has no item that the model knows" in message
+
+
+def test_json_is_one_value(folder):
+    command = ("latent", "recommend", folder / "model", "ann", "max", "-n", "2", "--json", "-q")
+    found = json.loads(run(*command, "--names", folder / "names.tsv.gz").stdout)
+    assert [entry["user"] for entry in found] == ["ann", "max"]
+    assert [set(row) for row in found[0]["items"]] == [{"rank", "item", "name", "score"}] * 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["zoe"], "there is no user 'zoe' in"),
+        (["zoe"], "such as ann, bob, eve. A new user can be given with --likes or --history"),
+        ([], "say whose lists"),
+        (["ann", "--all"], "say whose lists"),
+        (["--all", "--likes", "soup"], "say whose lists"),
+        (["--likes", "soup", "--train", "x"], "--train is for users of the model"),
+        (["--likes", "caviar"], "there is no item 'caviar' in"),
+        (["ann", "--output", "x.xml"], "--output must end in one of .tsv, .csv, .jsonl, .parquet"),
+        (["ann", "-n", "0"], "-n"),
+    ],
+)
+def test_wrong_options_of_recommend(folder, arguments, message):
+    assert message in error_of("latent", "recommend", folder / "model", *arguments)
+
+
+def test_a_model_of_features_is_refused(tmp_path):
+    from robirank import RoBiRank, make_ranking, save_model
+
+    data = make_ranking(5, random_state=0)
+    save_model(RoBiRank().fit(data.X, data.y, qid=data.qid), tmp_path / "m")
+    assert "holds a RoBiRank, which has no users" in error_of(
+        "latent", "similar", tmp_path / "m", "x"
+    )
+
+
+# Similar
+
+
+def test_similar_leaves_out_what_was_asked_for(folder):
+    command = ("latent", "similar", folder / "model", "-n", "3", "-q")
+    rows = rows_of(run(*command, "soup", "cake").stdout)
+    assert [r["like"] for r in rows] == ["soup"] * 3 + ["cake"] * 3
+    assert {r["item"] for r in rows[:3]} == {"stew", "roast", "pie"}
+    assert {r["item"] for r in rows[3:]} == {"tart", "jam", "honey"}
+    salty = {who for k, who in enumerate(USERS) if k % 6 < 3}
+    users = rows_of(run(*command, "ann", "--users").stdout)
+    assert {r["user"] for r in users} < salty - {"ann"}
+
+
+def test_similar_to_a_name(folder):
+    command = ("latent", "similar", folder / "model", "--names", folder / "names.tsv.gz", "-q")
+    rows = rows_of(run(*command, "pea soup", "-n", "3").stdout)
+    assert {r["name"] for r in rows} == {"Beef, Stewed", ""}
+    assert "did you mean 'Apple Cake'?" in error_of(*command, "Aple Cake")
+
+
+def test_tables_on_a_terminal(folder, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "dumb")
+    named = ["--names", str(folder / "names.tsv.gz"), "--train", str(folder / "train.tsv")]
+    with pytest.raises(SystemExit) as end:
+        app(["latent", "recommend", str(folder / "model"), "bob", "-q", *named])
+    assert end.value.code == 0
+    text = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert "For user bob, who has" in text
+    assert "Beef, Stewed" in text
+    assert "\t" not in text
+
+
+# The parts
+
+
+def test_two_items_of_one_name(tmp_path):
+    path = write(tmp_path / "n.csv", [("a", "Help!"), ("b", "help!"), ("c", '"Long, long"')], ",")
+    names = Names.read(path)
+    assert names.find("HELP!", Ids(["b", "c", "a"])) == [2, 0]
+    assert names.find("Help!", Ids(["b", "c"])) == [0]
+    assert names.of(Ids(["c", "x"])).to_list() == ["Long, long", None]
+    from robirank.cli.names import look_up
+
+    with pytest.raises(ValueError, match="2 items are called 'Help!'; give one of the ids a, b"):
+        look_up("item", ["Help!"], Ids(["a", "b"]), names, where=path)
+
+
+def test_names_of_several_columns(tmp_path):
+    path = write(tmp_path / "n.tsv", [(1, "Song", "Band", 1999), (2, "Tune", "", 0)])
+    assert Names.read(path, "1,2").of(Ids([2, 1])).to_list() == ["Tune", "Song – Band"]
+    with pytest.raises(ValueError, match="has 4 columns, counted from 0"):
+        Names.read(path, "4")
+    with pytest.raises(ValueError, match="must be positions such as 1,2; got 'name'"):
+        Names.read(path, "name")
+    with pytest.raises(ValueError, match=r"--names must be a .tsv or .csv file"):
+        Names.read(tmp_path / "n.xlsx")
+
+
+@given(st.lists(st.one_of(st.integers(-99, 99), st.text("ab0 9-", min_size=1)), min_size=1))
+def test_an_id_is_found_as_it_is_written(values):
+    """Integers if all are, otherwise text, as files are read."""
+    ints = all(isinstance(v, int) for v in values)
+    ids = Ids(values if ints else [str(v) for v in values])
+    for value in values:
+        assert ids[code_of(ids, str(value))] == (value if ints else str(value))
+    assert code_of(ids, "0x0") == -1
+    assert code_of(Ids([7]), "07") == -1
+
+
+def test_integers_of_one_file_are_text_of_another():
+    """A model that learned the users 1 and x knows the user 1 of a file of integers."""
+    model = Interactions.from_arrays(["1", "x"], [5, 6])
+    found = known(Interactions.from_arrays([1, 2], ["5", "z"]), model.users, model.items)
+    assert found.data.matrix.toarray().tolist() == [[1, 0], [0, 0]]
+    assert (found.unseen_users, found.unseen_items, found.left_out) == (1, 1, 1)
+    assert found.data.users is model.users
+
+
+def test_columns_may_be_positions():
+    assert Columns(user="2", item="song", sep="\\t").options() == {
+        "user": 2, "item": "song", "count": None, "time": None, "sep": "\t", "header": None,
+    }  # fmt: skip
+
+
+def test_for_real_in_a_pipe(folder):
+    command = [*COMMAND, "latent", "similar", folder / "model", "soup", "-n", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "like\trank\titem\tscore"
