@@ -272,6 +272,7 @@ class ClusterEngine:
         for _ in range(_MOST_LOSSES):
             try:
                 self.crew.start()
+                self._check_folder()
                 self._saved = time.monotonic()
                 self._flight.clear()
                 if not (resume and self._restore()):
@@ -324,6 +325,11 @@ class ClusterEngine:
             except WorkersLostError as error:
                 self._recover(error)
                 self._catch_up()
+            except OSError as error:
+                raise ClusterError(
+                    f"the model could not be written to {folder} ({error}); make room and call fit "
+                    "with resume=True"
+                ) from None
 
     def _catch_up(self) -> None:
         """Do again what was done since the checkpoint."""
@@ -350,12 +356,27 @@ class ClusterEngine:
                 f"keep blocks below {MAX_BLOCK_BYTES >> 20} MB"
             )
 
+    def _check_folder(self) -> None:
+        """All workers must see one and the same folder."""
+        members = self.crew.members
+        refs = [
+            self.crew.call(worker, "sees", self._folder, self._run_file)
+            for worker in range(len(members))
+        ]
+        for member, seen in zip(members, self.crew.get(refs), strict=True):
+            if not seen:
+                self.crew.stop()
+                raise ClusterError(
+                    f"the worker on node {member['node'][:8]} does not see run_dir {self._folder}; "
+                    "name a folder that all machines share, or a store such as s3://bucket/run"
+                )
+
     def _prepare_folder(self, run: str, resume: bool) -> None:
         try:
             self._checkpoints.folder.make()
             if not resume:
                 self._checkpoints.clear()
-            self._folder.write_bytes("run.json", run.encode())
+            self._run_file = self._folder.write_bytes("run.json", run.encode())
         except OSError as error:
             raise ClusterError(
                 f"run_dir {self._folder} cannot be written to ({error}); name a folder that can"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from robirank import _core
 from robirank._workers import Workers
 from robirank.engine.decay import Decay
-from robirank.engine.folder import Entry, Folder, load_tensors
+from robirank.engine.folder import DamagedFileError, Entry, Folder, load_tensors
 from robirank.engine.partitions import Partitions
 from robirank.engine.sources import Weighting
 from robirank.engine.start import some_random_rows
@@ -246,6 +246,13 @@ class PartWorker:
         return plan.order[plan.bounds[block] : plan.bounds[block + 1]]
 
     # ----------------------------------------------------------------- checkpoints and results
+
+    def sees(self, folder: Folder, entry: Entry) -> bool:
+        """Whether a file that another process wrote is here too."""
+        try:
+            return bool(folder.read_bytes(entry))
+        except (DamagedFileError, OSError):
+            return False
 
     def save(
         self, folder: Folder, names: Mapping[int, tuple[str | None, str | None]]
