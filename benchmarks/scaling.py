@@ -198,9 +198,7 @@ def main() -> None:
         held = {}
         for p in (1, 2, 4):
             held[p] = memory_of_workers(partitions, folder / f"p{p}", factors, p)[0] - empty
-            print(
-                f"  {p} workers: {held[p] / 1e6:.0f} MB each beyond an empty one's {empty / 1e6:.0f}"
-            )
+            print(f"  {p} workers: {held[p] / 1e6:.0f} MB each, without {empty / 1e6:.0f} MB")
         few = rr.partition(data, folder / "four", parts=4, random_state=0)
         _, taken, moved = memory_of_workers(few, folder / "bytes", factors, 4)
         print(f"bytes of V over theory: {taken:.3f} taken in, {moved:.3f} from another worker")

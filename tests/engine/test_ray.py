@@ -85,7 +85,10 @@ def test_partitions_and_checkpoints_in_a_store(ray_cluster, s3, data, undisturbe
 def test_the_finished_model_is_read_as_one_and_served_by_shards(
     ray_cluster, data, partitions, undisturbed, tmp_path
 ):
-    on_ray(tmp_path).fit(partitions, show_progress=False)
+    model = on_ray(tmp_path).fit(partitions, show_progress=False)
+    model.save(tmp_path / "one.safetensors")
+    with pytest.warns(UserWarning, match="engine"):
+        same_factors(rr.load_model(tmp_path / "one.safetensors"), undisturbed)
     whole = rr.load_model(tmp_path / "model")
     same_factors(whole, undisturbed)
     assert whole.user_ids_ == data.users
@@ -119,6 +122,49 @@ def test_the_run_directory_tells_what_happened(ray_cluster, partitions, tmp_path
         by_step[line["epoch"], line["step"]] += line["bytes_in"]
     assert set(by_step.values()) == {size}  # every sub-step takes in V once
     assert len(list((tmp_path / "checkpoints").glob("checkpoint-*.json"))) == 2
+
+
+def test_paths_may_be_relative(ray_cluster, partitions, undisturbed, tmp_path, monkeypatch):
+    """Workers are in another folder."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(partitions.folder.url, "data")
+    same_factors(on_ray("run").fit("data", show_progress=False), undisturbed)
+    assert (tmp_path / "run" / "model" / "manifest.json").is_file()
+
+
+def test_a_run_directory_that_workers_do_not_see(ray_cluster, partitions, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "robirank.engine.folder.Folder.write_bytes",
+        lambda *_: {"name": "run.json", "bytes": 1, "crc32": 0},
+    )
+    with pytest.raises(ClusterError, match="does not see run_dir"):
+        on_ray(tmp_path).fit(partitions, show_progress=False)
+
+
+def test_a_run_that_was_interrupted_can_go_on(
+    ray_cluster, partitions, undisturbed, tmp_path, monkeypatch
+):
+    asked = []
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "robirank.latent.training._Interrupt.is_set",
+            lambda _: asked.append(1) or len(asked) > 9,
+        )
+        with pytest.warns(UserWarning, match="interrupted in epoch"):
+            early = on_ray(tmp_path, checkpoint_seconds=1e-3).fit(partitions, show_progress=False)
+    assert early.n_iter_ < SETTINGS["iterations"]
+    assert np.isfinite(early.user_factors).all()
+    model = on_ray(tmp_path).fit(partitions, show_progress=False, resume=True)
+    same_factors(model, undisturbed)
+
+
+def test_a_callback_can_end_the_training(ray_cluster, partitions, tmp_path):
+    told = []
+    model = on_ray(tmp_path).fit(
+        partitions, show_progress=False, callback=lambda *a: told.append(a) or True
+    )
+    assert len(told) == model.n_iter_ == 1
+    assert model.stopped_ == "by callback"
 
 
 def test_nothing_answers_at_the_address(ray_cluster, monkeypatch):

@@ -26,7 +26,7 @@ def lines_of(folder, what):
         pytest.param("UvTick", [6], 1000, id="before any checkpoint"),
         pytest.param("XiTick", [2], 0.001, id="in a ξ-step"),
         pytest.param("checkpoint", [3], 0.001, id="during a checkpoint"),
-        pytest.param("UvTick", [2, 5, 9], 0.05, id="thrice"),
+        pytest.param("UvTick", [2, 9], 0.05, id="twice"),
     ],
 )
 def test_a_worker_is_killed(
@@ -98,8 +98,13 @@ def mounted(folder, options):
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-@pytest.mark.parametrize("options", ["size=16k", "ro"], ids=["full", "read-only"])
-@pytest.mark.parametrize("killed", [False, True], ids=["alone", "and a worker killed"])
+@pytest.mark.parametrize(
+    ("options", "killed"),
+    [
+        pytest.param("size=16k", True, id="full, and a worker killed"),
+        pytest.param("ro", False, id="read-only"),
+    ],
+)
 def test_checkpoints_cannot_be_written(
     ray_cluster, partitions, undisturbed, tmp_path, monkeypatch, options, killed
 ):

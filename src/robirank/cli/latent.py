@@ -1,4 +1,4 @@
-"""Commands for recommending: ``robirank latent train | evaluate | recommend | similar``."""
+"""Commands for recommending: ``robirank latent train | evaluate | recommend | similar | …``."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from robirank.cli.interactions import (
     read_known,
     tell,
 )
+from robirank.cli.latent_partition import partition
 from robirank.cli.models import load
 from robirank.cli.recommend import recommend, similar
 
@@ -246,6 +247,7 @@ def evaluate(
 
 app.command()(recommend)
 app.command()(similar)
+app.command()(partition)
 
 
 def _make(method: Method, solver: str, rho: str, **options: Any) -> Any:

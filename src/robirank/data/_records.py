@@ -87,13 +87,24 @@ class Collector:
         self._keep(ids, numbers)
         self._next_row += n
 
-    def finish(self) -> Records:
-        """Put the blocks together, or say what was wrong with them."""
+    def take(self) -> dict[str, NDArray[Any]]:
+        """What has come so far, which is then forgotten: codes, and perhaps counts and times."""
+        columns = {name: _joined(self._blocks, name) for name in [*self._blocks]}
+        self._blocks = {"user": [], "item": []}
+        return columns
+
+    def ids(self) -> tuple[Ids, Ids]:
+        """The ids of users and items, or what was wrong with the rows."""
         if self._missing and not self._drop_missing:
             raise ValueError(f"{self._what_is_missing()}; on_missing='drop' leaves such rows out")
         if not self._drop_unseen:
             self._user.refuse_unseen(self._n_rows)
             self._item.refuse_unseen(self._n_rows)
+        return self._user.ids, self._item.ids
+
+    def finish(self) -> Records:
+        """Put the blocks together, or say what was wrong with them."""
+        self.ids()
         columns = {name: _joined(self._blocks, name) for name in [*self._blocks]}
         count = columns.get("count")
         return Records(

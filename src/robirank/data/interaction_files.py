@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,36 @@ def load_interactions(
     >>> load_interactions(path, count=2).matrix.toarray().tolist()
     [[3.0, 2.0], [1.0, 0.0]]
     """
+    collector = collect(
+        path,
+        user=user,
+        item=item,
+        count=count,
+        time=time,
+        sep=sep,
+        header=header,
+        users=users,
+        items=items,
+        unseen=unseen,
+        on_missing=on_missing,
+    )
+    with _naming(path):
+        return from_records(collector.finish())
+
+
+def collect(
+    path: PathLike,
+    *,
+    user: Column | None = None,
+    item: Column | None = None,
+    count: Column | None = None,
+    time: Column | None = None,
+    sep: str | None = None,
+    header: bool | None = None,
+    after_block: Callable[[Collector], None] = lambda _: None,
+    **choices: Any,
+) -> Collector:
+    """Read a file block by block; ``after_block`` may take away what was read so far."""
     wanted = {"user": user, "item": item, "count": count, "time": time}
     for name, column in wanted.items():
         if isinstance(column, bool) or not isinstance(column, str | int | None):
@@ -96,19 +127,19 @@ def load_interactions(
         layout = _layout(path, wanted, sep, header)
         text, first_row, row = True, 1 + layout.header, "line"
         blocks = _text_blocks(path, layout)
-    collector = Collector(
-        users,
-        items,
-        unseen=unseen,
-        on_missing=on_missing,
-        text=text,
-        first_row=first_row,
-        row=row,
-    )
-    try:
+    collector = Collector(text=text, first_row=first_row, row=row, **choices)
+    with _naming(path):
         for block in blocks:
             collector.add(**{name: block[name] for name in block.columns})
-        return from_records(collector.finish())
+            after_block(collector)
+    return collector
+
+
+@contextlib.contextmanager
+def _naming(path: PathLike) -> Iterator[None]:
+    """Name the file in what is said of its content."""
+    try:
+        yield
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
 

@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank.engine.checkpoints import Checkpoint, Checkpoints
+from robirank.engine.dispatch import Dispatch, total
 from robirank.engine.folder import DamagedFileError, Entry, Folder
 from robirank.engine.interface import Sizes
 from robirank.engine.partitions import Partitions
 from robirank.engine.ray import ClusterError, Crew, RayEngine, WorkersLostError
-from robirank.engine.strata import DATA_ORDER, Plan, visiting_order, xi_turn, xi_waves
+from robirank.engine.strata import DATA_ORDER, Plan, xi_waves
 from robirank.engine.tasks import Report, Task, XiReport
 from robirank.engine.ticks import (
     DriftTick,
@@ -85,7 +86,6 @@ class ClusterEngine:
         self.sizes = Sizes(n_users, n_users - empty, n_items, partitions.n_records)
         self.n_parts, self.factors = partitions.parts, job.factors
         self.said: dict[str, Any] = {}
-        self._part_users = [int(e["rows"]) for e in partitions.manifest["users"]]
         self._check_blocks()
         self._seconds = settings.checkpoint_seconds
         self._events = events or (lambda _what, _engine: None)
@@ -94,10 +94,10 @@ class ClusterEngine:
         self._prepare_folder(run, resume)
         self.watch = Watch(self._folder)
         self.crew = Crew(settings, job, partitions)
+        part_users = [int(entry["rows"]) for entry in partitions.manifest["users"]]
+        self._floor = Dispatch(self.crew, part_users)
         self._last: Checkpoint | None = None
-        self._blocks: list[Any] = []  # references of the blocks of V, and who made them
-        self._homes: list[int] = []
-        self._blocks_epoch = self._done = self._factors_at = self._slopes_at = 0
+        self._done = 0  # ticks that led to the present state
         self._flight: deque[tuple[Tick, float, list[tuple[int, Any]]]] = deque()
         self._journal: list[Tick] = []
         self._results: list[Result] = []
@@ -133,7 +133,7 @@ class ClusterEngine:
 
     def xi_step(self, turn: int, of: int, rho: RhoName) -> XiReport:
         """Renew the slopes of a share of the users."""
-        waves = max(len(xi_waves(n, turn, of)) for n in self._part_users)
+        waves = max(len(xi_waves(n, turn, of)) for n in self._floor.part_users)
         return sum(self._run([XiTick(turn, of, wave, rho) for wave in range(waves)]), XiReport())
 
     def drift(self, turn: int, of: int, factor: float) -> None:
@@ -185,7 +185,8 @@ class ClusterEngine:
         due = not again and time.monotonic() - self._saved >= self._seconds
         while not due and len(self._flight) < _AHEAD and self._done + len(self._flight) < end:
             tick = self._journal[self._done + len(self._flight) - self._origin]
-            self._flight.append((tick, time.monotonic(), self._submit(tick)))
+            number = self._done + len(self._flight) + 1
+            self._flight.append((tick, time.monotonic(), self._floor.submit(tick, number)))
             self._events(type(tick).__name__, self)
         if self._flight:
             self._finish(*self._flight.popleft())
@@ -194,98 +195,12 @@ class ClusterEngine:
 
     def _finish(self, tick: Tick, begun: float, refs: list[tuple[int, Any]]) -> None:
         answers = self.crew.get([ref for _, ref in refs])
-        result = self._sum(tick, answers)
+        result = total(tick, answers)
         self._done += 1
         if self._done > self._first + len(self._results):
             self._results.append(result)
         workers = [worker for worker, _ in refs]
         self.watch.note(self, tick, self._done, begun, workers, answers)
-
-    def _submit(self, tick: Tick) -> list[tuple[int, Any]]:
-        """Hand out the tasks of a tick; returns (worker, reference of the report)."""
-        crew, parts = self.crew, range(self.n_parts)
-        number = self._done + len(self._flight) + 1
-        if isinstance(tick, UvTick):
-            self._factors_at = number
-            return self._submit_uv(tick)
-        if isinstance(tick, SquaresTick):
-            return [
-                (crew.owner[p], crew.call(crew.owner[p], "squares", p, self._blocks[p]))
-                for p in parts
-            ]
-        self._slopes_at = number
-        if isinstance(tick, XiTick):
-            return self._submit_xi(tick)
-        refs = []
-        for part, n_users in enumerate(self._part_users):
-            worker = crew.owner[part]
-            if isinstance(tick, DriftTick):
-                users = xi_turn(n_users, tick.turn, tick.of)
-                refs.append((worker, crew.call(worker, "drift", part, users, tick.factor)))
-            else:
-                refs.append((worker, crew.call(worker, "scale_slopes", part, tick.factor)))
-        return refs
-
-    def _submit_uv(self, tick: UvTick) -> list[tuple[int, Any]]:
-        crew, n, old_epoch = self.crew, self.n_parts, self._blocks_epoch
-        cargo: list[list[Any]] = [[ref] for ref in self._blocks]
-        homes = [[home] for home in self._homes]
-        if tick.epoch != old_epoch:
-            pieces = self._split(tick.epoch)
-            cargo = [[pieces[old][block] for old in range(n)] for block in range(n)]
-            homes = [self._homes] * n
-        reports: list[tuple[int, Any]] = []
-        blocks: list[Any] = [None] * n
-        new_homes = [0] * n
-        for part in range(n):
-            block, worker = (part + tick.step) % n, crew.owner[part]
-            report, blocks[block] = crew.call(
-                worker,
-                "uv",
-                part,
-                block,
-                tick.epoch,
-                old_epoch,
-                tick.task,
-                tick.settings,
-                tick.kept,
-                [home != worker for home in homes[block]],
-                *cargo[block],
-                returns=2,
-            )
-            new_homes[block] = worker
-            reports.append((worker, report))
-        self._blocks, self._homes, self._blocks_epoch = blocks, new_homes, tick.epoch
-        return reports
-
-    def _split(self, epoch: int) -> list[list[Any]]:
-        """Cut every block, where it lies, into pieces for the blocks of another epoch."""
-        n, old = self.n_parts, self._blocks_epoch
-        return [
-            self.crew.call_many(home, "split", block, old, epoch, self._blocks[block], returns=n)
-            for block, home in enumerate(self._homes)
-        ]
-
-    def _submit_xi(self, tick: XiTick) -> list[tuple[int, Any]]:
-        refs = []
-        for part, n_users in enumerate(self._part_users):
-            waves = xi_waves(n_users, tick.turn, tick.of)
-            if tick.wave >= len(waves):
-                continue
-            visits = [(b, self._blocks[b]) for b in visiting_order(part, self.n_parts)]
-            worker = self.crew.owner[part]
-            arguments = (part, self._blocks_epoch, waves[tick.wave], tick.rho)
-            refs.append((worker, self.crew.call_xi(worker, visits, *arguments)))
-        return refs
-
-    def _sum(self, tick: Tick, answers: list[Any]) -> Result:
-        if isinstance(tick, UvTick):
-            return sum((report for report, _ in answers), Report())
-        if isinstance(tick, XiTick):
-            return sum((report for report, _ in answers), XiReport())
-        if isinstance(tick, SquaresTick):
-            return sum(u for u, _ in answers), sum(v for _, v in answers)
-        return None
 
     # --------------------------------------------------------------------- checkpoints, losses
 
@@ -293,7 +208,7 @@ class ClusterEngine:
         """Write a checkpoint; where that fails, training goes on without."""
         begin = time.monotonic()
         try:
-            checkpoint = self._write_files()
+            checkpoint = self._collect()
             self._checkpoints.write(checkpoint)
             self._last = checkpoint
             self._unsaved = False
@@ -308,32 +223,21 @@ class ClusterEngine:
         self._saved = time.monotonic()
         self.watch.say("checkpoint", tick=self._done, seconds=round(self._saved - begin, 3))
 
-    def _write_files(self) -> Checkpoint:
-        crew, folder = self.crew, self._checkpoints.folder
+    def _collect(self) -> Checkpoint:
+        """Let the workers write what has changed since the last checkpoint."""
         known = {} if self._last is None else self._last.entries()
-        parts = range(self.n_parts)
-        factors = [f"factors-{self._factors_at:09d}-{p:05d}.safetensors" for p in parts]
-        slopes = [f"slopes-{self._slopes_at:09d}-{p:05d}.safetensors" for p in parts]
-        blocks = [f"block-{self._factors_at:09d}-{b:05d}.safetensors" for b in parts]
-        refs = []
-        for p in parts:
-            names = tuple(None if name in known else name for name in (factors[p], slopes[p]))
-            refs.append(crew.call(crew.owner[p], "save", folder, {p: names}))
-        for b, name in enumerate(blocks):
-            if name not in known:
-                home = self._homes[b]
-                refs.append(crew.call(home, "save_block", folder, name, self._blocks[b]))
+        refs, names = self._floor.save(self._checkpoints.folder, known)
         self._events("checkpoint", self)
         entries: dict[str, Entry] = dict(known)
-        for answer in crew.get(refs):
-            for entry in answer if isinstance(answer, list) else [answer]:
-                entries[entry["name"]] = entry
+        for answer in self.crew.get(refs):
+            entries |= {entry["name"]: entry for entry in answer}
+        factors, slopes, blocks = ([entries[name] for name in some] for some in names)
         return Checkpoint(
             self._done,
-            self._blocks_epoch,
-            [entries[name] for name in factors],
-            [entries[name] for name in slopes],
-            [entries[name] for name in blocks],
+            self._floor.blocks_epoch,
+            factors,
+            slopes,
+            blocks,
             self._first,
             [to_json(result) for result in self._results],
             self.said,
@@ -368,9 +272,9 @@ class ClusterEngine:
         for _ in range(_MOST_LOSSES):
             try:
                 self.crew.start()
+                self._check_folder()
                 self._saved = time.monotonic()
                 self._flight.clear()
-                self._homes = list(self.crew.owner)
                 if not (resume and self._restore()):
                     self._start()
                 self.watch.say("workers", members=self.crew.members, owner=self.crew.owner)
@@ -388,12 +292,8 @@ class ClusterEngine:
                 f"the checkpoint that this run resumed from, in {self._checkpoints.folder}, is "
                 "damaged; start once more with resume=True to go on from the one before"
             )
-        self._last = None
-        self._blocks, self._blocks_epoch = [], 0
-        for worker in range(len(self.crew.members)):
-            own = [block for block, home in enumerate(self._homes) if home == worker]
-            self._blocks += self.crew.call_many(worker, "start", own, returns=len(own))
-        self._done = self._factors_at = self._slopes_at = 0
+        self._floor.start()
+        self._last, self._done = None, 0
 
     def _restore(self) -> bool:
         """Take up the last checkpoint that is whole; whether there is one."""
@@ -401,30 +301,14 @@ class ClusterEngine:
             if checkpoint.tick < self._origin:
                 break
             try:
-                self._take_up(checkpoint)
+                self._floor.restore(self._checkpoints.folder, checkpoint)
             except (DamagedFileError, OSError) as error:
                 _warn(f"a checkpoint cannot be used, the one before is tried: {error}")
                 self._checkpoints.drop(checkpoint)
             else:
+                self._last, self._done = checkpoint, checkpoint.tick
                 return True
         return False
-
-    def _take_up(self, checkpoint: Checkpoint) -> None:
-        crew, folder = self.crew, self._checkpoints.folder
-        files = list(zip(checkpoint.factors, checkpoint.slopes, strict=True))
-        restored = [
-            crew.call(crew.owner[part], "restore", folder, {part: files[part]})
-            for part in range(self.n_parts)
-        ]
-        blocks = [
-            crew.call(home, "restore_block", folder, checkpoint.blocks[block], returns=2)
-            for block, home in enumerate(self._homes)
-        ]
-        crew.get([*restored, *(done for done, _ in blocks)])
-        self._blocks, self._blocks_epoch = [ref for _, ref in blocks], checkpoint.blocks_epoch
-        self._done, self._last = checkpoint.tick, checkpoint
-        self._factors_at = _tick_of(checkpoint.factors[0])
-        self._slopes_at = _tick_of(checkpoint.slopes[0])
 
     # ------------------------------------------------------------------------------- the model
 
@@ -434,29 +318,18 @@ class ClusterEngine:
         while True:
             try:
                 folder.make()
-                return folder, self._write_shards(folder)
+                users, items = self._floor.write_model(folder)
+                self._events("model", self)
+                files = [entry for answer in self.crew.get(users) for entry in answer]
+                return folder, {"users": files, "items": self.crew.get(items)}
             except WorkersLostError as error:
                 self._recover(error)
                 self._catch_up()
-
-    def _write_shards(self, folder: Folder) -> dict[str, list[Entry]]:
-        crew, n = self.crew, self.n_parts
-        users = [crew.call(w, "write_users", folder) for w in range(len(crew.members))]
-        pieces = self._split(DATA_ORDER)
-        items = [
-            crew.call(
-                crew.owner[shard],
-                "write_items",
-                folder,
-                shard,
-                self._blocks_epoch,
-                *[pieces[old][shard] for old in range(n)],
-            )
-            for shard in range(n)
-        ]
-        self._events("model", self)
-        files = [entry for answer in crew.get(users) for entry in answer]
-        return {"users": files, "items": crew.get(items)}
+            except OSError as error:
+                raise ClusterError(
+                    f"the model could not be written to {folder} ({error}); make room and call fit "
+                    "with resume=True"
+                ) from None
 
     def _catch_up(self) -> None:
         """Do again what was done since the checkpoint."""
@@ -483,12 +356,27 @@ class ClusterEngine:
                 f"keep blocks below {MAX_BLOCK_BYTES >> 20} MB"
             )
 
+    def _check_folder(self) -> None:
+        """All workers must see one and the same folder."""
+        members = self.crew.members
+        refs = [
+            self.crew.call(worker, "sees", self._folder, self._run_file)
+            for worker in range(len(members))
+        ]
+        for member, seen in zip(members, self.crew.get(refs), strict=True):
+            if not seen:
+                self.crew.stop()
+                raise ClusterError(
+                    f"the worker on node {member['node'][:8]} does not see run_dir {self._folder}; "
+                    "name a folder that all machines share, or a store such as s3://bucket/run"
+                )
+
     def _prepare_folder(self, run: str, resume: bool) -> None:
         try:
             self._checkpoints.folder.make()
             if not resume:
                 self._checkpoints.clear()
-            self._folder.write_bytes("run.json", run.encode())
+            self._run_file = self._folder.write_bytes("run.json", run.encode())
         except OSError as error:
             raise ClusterError(
                 f"run_dir {self._folder} cannot be written to ({error}); name a folder that can"
@@ -497,7 +385,3 @@ class ClusterEngine:
 
 def _warn(message: str) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=2)
-
-
-def _tick_of(entry: Entry) -> int:
-    return int(str(entry["name"]).split("-")[1])

@@ -39,9 +39,9 @@ class Folder:
     """
 
     def __init__(self, url: str | os.PathLike[str]) -> None:
-        self.url = os.fspath(url).rstrip("/")
-        if self.url.startswith("file://"):
-            self.url = self.url.removeprefix("file://")
+        self.url = os.fspath(url).removeprefix("file://").rstrip("/")
+        if self.is_local:
+            self.url = os.path.abspath(self.url or "/")  # noqa: PTH100 (others are elsewhere)
 
     def __repr__(self) -> str:
         return self.url

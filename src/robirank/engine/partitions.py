@@ -16,8 +16,9 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -27,6 +28,7 @@ from robirank._checks import check_count
 from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions, offsets
 from robirank.engine.folder import DamagedFileError, Entry, Folder
+from robirank.engine.sources import InMemory, PartRecords, Source, Weighting, spooled
 from robirank.engine.strata import count_parts, user_parts
 
 __all__ = ["PartRecords", "Partitions", "PartitionsError", "open_partitions", "partition"]
@@ -35,31 +37,9 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 _ROW_GROUP = 1 << 18
 
-Weighting = Literal["binary", "log", "count"]
-
 
 class PartitionsError(ValueError):
     """A folder that does not hold whole partitions; the message says what is wrong."""
-
-
-@dataclass(frozen=True)
-class PartRecords:
-    """The records of one part, as `robirank.engine.tasks.Part` wants them."""
-
-    users: NDArray[np.int32]
-    indptr: NDArray[np.int64]
-    items: NDArray[np.int32]
-    counts: NDArray[np.float32] | None
-
-    def weight(self, weighting: Weighting) -> NDArray[np.float32] | None:
-        """What the counts weigh; see `robirank.LatentRoBiRank`."""
-        if weighting == "binary":
-            return None
-        if self.counts is None:
-            return np.ones(len(self.items), dtype=np.float32)
-        if weighting == "log":
-            return np.log2(1.0 + self.counts).astype(np.float32)
-        return self.counts
 
 
 @dataclass(frozen=True)
@@ -184,26 +164,31 @@ class Partitions:
 
 
 def partition(
-    data: Interactions,
+    data: Interactions | str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
     parts: int = 8,
     random_state: Any = None,
+    **columns: Any,
 ) -> Partitions:
     """Cut interactions into parts and write them to a folder, for training on a cluster.
 
     Parameters
     ----------
-    data : Interactions
-        Outside ids must be integers or text.
+    data : Interactions, or the path of a file
+        Outside ids must be integers or text. A file is read and cut block by block: memory is
+        needed for its ids and for one part, not for all of it.
     out : path or URL
-        The folder, new or empty of partitions; a URL such as ``s3://bucket/plays`` goes through
-        the package fsspec.
+        The folder; partitions that are there are replaced. A URL such as ``s3://bucket/plays``
+        goes through the package fsspec.
     parts : int, default=8
         At least the number of workers that will train; a multiple of it shares the work evenly.
         The number changes the result of the training, the number of workers does not.
     random_state : int, RandomState or None
         Decides which users come together.
+    columns
+        For a file: ``user``, ``item``, ``count``, ``sep``, ``header`` and ``on_missing`` as in
+        `robirank.load_interactions`.
 
     Returns
     -------
@@ -223,39 +208,86 @@ def partition(
     from sklearn.utils import check_random_state  # workers need not wait for it
 
     check_count("parts", parts)
-    if not isinstance(data, Interactions):
-        raise TypeError(f"data must be Interactions; got {type(data).__name__}")
-    if not len(data):
-        raise ValueError("data holds no interaction, so there is nothing to cut")
     seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
     folder = Folder(out)
+    if isinstance(data, Interactions):
+        if columns:
+            raise TypeError(f"{next(iter(columns))} must be left out: data is not a file")
+        return _write_all(folder, InMemory(data), parts, seed)
+    if not isinstance(data, str | os.PathLike):
+        raise TypeError(
+            f"data must be Interactions or the path of a file; got {type(data).__name__}"
+        )
+    with spooled(data, columns) as records:
+        return _write_all(folder, records, parts, seed)
+
+
+def _write_all(folder: Folder, records: Source, parts: int, seed: int) -> Partitions:
+    n_users, n_items = len(records.users), len(records.items)
+    n_parts = count_parts(parts, n_users, n_items)
+    records.users.portable(), records.items.portable()  # an error before anything is written
     folder.make()
     folder.remove(MANIFEST)
-    n_parts = count_parts(parts, data.n_users, data.n_items)
-    manifest: dict[str, Any] = {
+    summary = _Summary(n_items)
+    files: dict[str, list[Entry]] = {"part": [], "users": []}
+    cut = user_parts(seed, n_users, n_parts)
+    for number, table in enumerate(records.cut(cut)):
+        summary.add(table)
+        rows: dict[str, Any] = {"user": np.repeat(table.users, np.diff(table.indptr))}
+        rows["item"] = table.items
+        if table.counts is not None:
+            rows["count"] = table.counts
+        about = {"user": table.users, "records": np.diff(table.indptr)}
+        owners = _with_ids(about, records.users, table.users)
+        files["part"].append(_write(folder, f"part-{number:05d}.parquet", pl.DataFrame(rows)))
+        files["users"].append(_write(folder, f"users-{number:05d}.parquet", owners))
+    if not summary.records:
+        raise ValueError("data holds no interaction, so there is nothing to cut")
+    items = _with_ids({"records": summary.of_items}, records.items, None)
+    manifest = {
         "format": "robirank-partitions",
         "format_version": FORMAT_VERSION,
         "parts": n_parts,
         "seed": seed,
-        "n_users": data.n_users,
-        "n_items": data.n_items,
-        "n_records": len(data),
-        "counts": data.counts is not None,
-        "user_ids": _savable(data.users),
-        "item_ids": _savable(data.items),
-        "mean_weight": _mean_weight(data.counts),
-        "lengths": [column.tolist() for column in np.unique(data.lengths, return_counts=True)],
-        "part": [],
-        "users": [],
+        "n_users": n_users,
+        "n_items": n_items,
+        **summary.figures(),
+        "user_ids": _savable(records.users),
+        "item_ids": _savable(records.items),
+        "items": _write(folder, "items.parquet", items),
+        **files,
     }
-    for number, users in enumerate(user_parts(seed, data.n_users, n_parts)):
-        names = f"part-{number:05d}.parquet", f"users-{number:05d}.parquet"
-        for key, name, table in zip(("part", "users"), names, _tables(data, users), strict=True):
-            manifest[key].append(_write(folder, name, table))
-    item_table = {"records": np.bincount(data.indices, minlength=data.n_items)}
-    manifest["items"] = _write(folder, "items.parquet", _with_ids(item_table, data.items, None))
     folder.write_bytes(MANIFEST, json.dumps(manifest, indent=1).encode())
     return Partitions(folder, manifest)
+
+
+class _Summary:
+    """What the manifest says of all records, added up part by part."""
+
+    def __init__(self, n_items: int) -> None:
+        self.records, self.counted = 0, False
+        self.of_items = np.zeros(n_items, dtype=np.int64)
+        self._lengths: Counter[int] = Counter()
+        self._weights = {"binary": 0.0, "log": 0.0, "count": 0.0}
+
+    def add(self, table: PartRecords) -> None:
+        self.records += len(table.items)
+        self.counted |= table.counts is not None
+        self.of_items += np.bincount(table.items, minlength=len(self.of_items))
+        lengths, times = np.unique(np.diff(table.indptr), return_counts=True)
+        self._lengths.update(dict(zip(lengths.tolist(), times.tolist(), strict=True)))
+        for weighting in self._weights:
+            weight = table.weight(cast(Weighting, weighting))
+            total = len(table.items) if weight is None else weight.sum(dtype=np.float64)
+            self._weights[weighting] += float(total)
+
+    def figures(self) -> dict[str, Any]:
+        return {
+            "n_records": self.records,
+            "counts": self.counted,
+            "lengths": [sorted(self._lengths), [self._lengths[n] for n in sorted(self._lengths)]],
+            "mean_weight": {name: total / self.records for name, total in self._weights.items()},
+        }
 
 
 def open_partitions(url: str | os.PathLike[str]) -> Partitions:
@@ -311,28 +343,10 @@ def _read_manifest(folder: Folder) -> dict[str, Any]:
     return manifest
 
 
-def _tables(data: Interactions, users: NDArray[np.int32]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The records of some users, one user after the other, and the users."""
-    lengths = data.lengths[users]
-    places = np.repeat(data.indptr[users] - offsets(lengths)[:-1], lengths)
-    places += np.arange(len(places))
-    records: dict[str, Any] = {"user": np.repeat(users, lengths), "item": data.indices[places]}
-    if data.counts is not None:
-        records["count"] = data.counts[places]
-    return pl.DataFrame(records), _with_ids({"user": users, "records": lengths}, data.users, users)
-
-
 def _with_ids(columns: dict[str, Any], ids: Ids, codes: NDArray[np.int32] | None) -> pl.DataFrame:
     if _savable(ids):
         columns["id"] = ids[slice(None) if codes is None else codes]
     return pl.DataFrame(columns)
-
-
-def _mean_weight(counts: NDArray[np.float32] | None) -> dict[str, float]:
-    if counts is None:
-        return {"binary": 1.0, "log": 1.0, "count": 1.0}
-    log = np.log2(1.0 + counts).mean(dtype=np.float64)
-    return {"binary": 1.0, "log": float(log), "count": float(counts.mean(dtype=np.float64))}
 
 
 def _savable(ids: Ids) -> bool:

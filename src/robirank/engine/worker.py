@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from robirank import _core
 from robirank._workers import Workers
 from robirank.engine.decay import Decay
-from robirank.engine.folder import Entry, Folder, load_tensors
-from robirank.engine.partitions import Partitions, Weighting
+from robirank.engine.folder import DamagedFileError, Entry, Folder, load_tensors
+from robirank.engine.partitions import Partitions
+from robirank.engine.sources import Weighting
 from robirank.engine.start import some_random_rows
 from robirank.engine.strata import DATA_ORDER, Plan, task_key
 from robirank.engine.tasks import (
@@ -92,8 +93,7 @@ class PartWorker:
         self, job: Job, partitions: Partitions, parts: Sequence[int], instruction_set: str
     ) -> None:
         _core.use_instruction_set(instruction_set)
-        self._blas = Workers(1)
-        self._blas.__enter__()  # for good: matrix products on one thread
+        self._blas = Workers(1).__enter__()  # matrix products on one thread, until `close`
         self._job, self._seed, self._partitions = job, job.seed, partitions
         self._n_users, self._n_items = partitions.shape
         self._n_parts = partitions.parts
@@ -102,6 +102,10 @@ class PartWorker:
         self._popularity = counts.astype(np.float32)
         self.parts = {number: self._read(partitions, number) for number in parts}
         self._plan = lru_cache(maxsize=2)(self._make_plan)
+
+    def close(self) -> None:
+        """Let matrix products use threads again; a worker of a cluster need not."""
+        self._blas.__exit__(None, None, None)
 
     def _make_plan(self, epoch: int) -> Plan:
         return Plan(self._seed, epoch, self._n_items, self._n_parts)
@@ -243,6 +247,13 @@ class PartWorker:
 
     # ----------------------------------------------------------------- checkpoints and results
 
+    def sees(self, folder: Folder, entry: Entry) -> bool:
+        """Whether a file that another process wrote is here too."""
+        try:
+            return bool(folder.read_bytes(entry))
+        except (DamagedFileError, OSError):
+            return False
+
     def save(
         self, folder: Folder, names: Mapping[int, tuple[str | None, str | None]]
     ) -> list[Entry]:
@@ -257,9 +268,9 @@ class PartWorker:
                 entries.append(folder.write_tensors(slopes, {"slope": part.slope}))
         return entries
 
-    def save_block(self, folder: Folder, name: str, cargo: Cargo) -> Entry:
+    def save_block(self, folder: Folder, name: str, cargo: Cargo) -> list[Entry]:
         """Write a block of V."""
-        return folder.write_tensors(name, {"V": cargo[0], "acc": cargo[1]})
+        return [folder.write_tensors(name, {"V": cargo[0], "acc": cargo[1]})]
 
     def restore(self, folder: Folder, entries: Mapping[int, tuple[Entry, Entry]]) -> None:
         """Go back to what `save` wrote; a damaged file is a `DamagedFileError`."""
