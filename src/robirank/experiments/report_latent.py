@@ -168,8 +168,8 @@ def _how(settings: Mapping[str, Any]) -> list[dict[str, str]]:
             "text": "Each method is searched alike: its default step size, a third and three "
             "times of it, and on while the best is at the edge." + penalty + " Every setting is "
             f"fitted to the training part for {options['iterations']} epochs; the one with the "
-            f"best {measure_name(settings['select'])} on the validation part is fitted to both parts, "
-            "for as many. The test part decides nothing.",
+            f"best {measure_name(settings['select'])} on the validation part is fitted to "
+            "both parts, for as many. The test part decides nothing.",
         },
         {
             "term": "Times",
