@@ -38,7 +38,7 @@ format: $(VENV)/.dev  ## Rewrite the sources in the house style
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i native/*.cpp native/*.h
 
-bench: $(VENV)/.test  ## Run every benchmark (long)
+bench: $(VENV)/.bench  ## Run every benchmark (long)
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:  ## Remove the environment and everything built
@@ -62,6 +62,11 @@ $(VENV)/.test: $(NATIVE) | $(BIN)/python
 	@echo "== building and installing robirank with what the tests need (a few minutes the first time)"
 	$(PIP) install --progress-bar on -e '.[test]'
 	@touch $(VENV)/.demo $@
+
+$(VENV)/.bench: $(NATIVE) | $(BIN)/python
+	@echo "== building and installing robirank with the packages it is compared with"
+	$(PIP) install --progress-bar on -e '.[test,bench]'
+	@touch $(VENV)/.demo $(VENV)/.test $@
 
 $(VENV)/.dev: $(NATIVE) | $(BIN)/python
 	@echo "== building and installing robirank with the developers' tools (a few minutes the first time)"
