@@ -31,10 +31,29 @@ def s3(tmp_path_factory):
         running.stop()
 
 
-@pytest.fixture(scope="module")
-def ray_cluster(s3):
-    """Ray in this process, with places for four workers."""
+@pytest.fixture(scope="session")
+def ray(s3):
     ray = pytest.importorskip("ray", reason="needs ray: pip install 'robirank[ray]'")
+    yield ray
+    ray.shutdown()
+
+
+@pytest.fixture
+def ray_cluster(ray):
+    """Ray in this process, with places for four workers; it stays from test to test."""
+    for left in (2, 1, 0):
+        if ray.is_initialized():
+            break
+        try:
+            start_ray(ray)
+        except Exception:  # its own patience of 30 s may be too short on a busy machine
+            ray.shutdown()
+            if not left:
+                raise
+    return ray
+
+
+def start_ray(ray):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ray.init(
@@ -45,8 +64,6 @@ def ray_cluster(s3):
             logging_level="error",
             log_to_driver=False,
         )
-    yield ray
-    ray.shutdown()
 
 
 @pytest.fixture(scope="session")

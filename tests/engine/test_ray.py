@@ -111,7 +111,7 @@ def test_the_finished_model_is_read_as_one_and_served_by_shards(
 
 
 def test_the_run_directory_tells_what_happened(ray_cluster, partitions, tmp_path):
-    on_ray(tmp_path).fit(partitions, show_progress=False)
+    on_ray(tmp_path, checkpoint_seconds=1e-3).fit(partitions, show_progress=False)
     lines = [json.loads(line) for line in (tmp_path / "workers.jsonl").open()]
     steps = [line for line in lines if line["what"] == "uv"]
     assert len(steps) == SETTINGS["iterations"] * PARTS * 2  # workers

@@ -148,7 +148,7 @@ def test_the_driver_is_killed_and_started_again(ray_cluster, partitions, undistu
         env={**os.environ, "PYTHONPATH": here},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
     assert died.returncode == -9, died.stderr
     before = len(lines_of(tmp_path, "uv"))

@@ -81,7 +81,11 @@ def connect(address: str | None, workers: int) -> bool:
         return False
     quiet: dict[str, Any] = {"logging_level": "warning", "log_to_driver": False}
     if address is None:
-        ray.init(address="local", num_cpus=workers, **quiet)
+        try:
+            ray.init(address="local", num_cpus=workers, **quiet)
+        except Exception as error:  # Ray has no class for it
+            ray.shutdown()
+            raise ClusterError(f"Ray could not be started on this machine: {error}") from None
         return True
     _check_reachable(address)
     try:
