@@ -6,7 +6,7 @@ A `Part` owns what belongs to its users (rows of U, records, slopes) and never l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -292,11 +292,21 @@ def _inner_sums(
         rows = active[begin : begin + USERS_AT_ONCE]
         own = slice(indptr[rows[0]], indptr[rows[-1] + 1])
         sums = _core.PointSums(np.append(indptr[rows], own.stop) - own.start, scores[own])
-        for block in blocks:
-            for place in range(0, len(block.V), ITEMS_AT_ONCE):
-                V = block.V[place : place + ITEMS_AT_ONCE]
-                with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
-                    scored = np.matmul(U[rows], V.T, out=memory[: len(rows), : len(V)])
-                sums.add(scored, 1)
+        width = 0  # scores of several small blocks are counted at once, which costs as much as one
+        for V in _pieces(blocks):
+            if width + len(V) > ITEMS_AT_ONCE:
+                sums.add(memory[: len(rows), :width], 1)
+                width = 0
+            with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
+                np.matmul(U[rows], V.T, out=memory[: len(rows), width : width + len(V)])
+            width += len(V)
+        sums.add(memory[: len(rows), :width], 1)
         t[own] = sums.sums(1)
     return np.maximum(t - 1.0, 0.0)  # without the term of y itself, σ0(0) = 1
+
+
+def _pieces(blocks: Iterable[Block]) -> Iterator[Floats]:
+    """V, at most `ITEMS_AT_ONCE` rows at a time."""
+    for block in blocks:
+        for place in range(0, len(block.V), ITEMS_AT_ONCE):
+            yield block.V[place : place + ITEMS_AT_ONCE]
