@@ -61,7 +61,7 @@ class Receipt:
     Attributes
     ----------
     seconds : float
-        Of work, without waiting.
+        Of work: processor time, which stands still while the task waits for a block or a core.
     bytes_in, bytes_moved, bytes_out : int
         Of V and Adagrad's sums that came, that came from another worker, and that went.
     memory : int
@@ -168,7 +168,7 @@ class PartWorker:
         of the old epoch. Then a share ``kept`` of Adagrad's sums is kept. ``foreign`` tells which
         of the cargo another worker made.
         """
-        begin = time.perf_counter()
+        begin = time.thread_time()
         own = self.parts[part]
         items = self._items(epoch, block)
         first = int(self._plan(epoch).bounds[block])
@@ -201,7 +201,7 @@ class PartWorker:
 
         ``blocks`` are pairs (number, cargo) that can be gone through many times.
         """
-        begin = time.perf_counter()
+        begin = time.thread_time()
         own, plan = self.parts[part], self._plan(epoch)
         visits = _Visits(plan, blocks, self._job.factors)
         report = xi_task(own, visits, plan.position, users, rho)
@@ -309,7 +309,7 @@ class PartWorker:
         self, begin: float, came: Sequence[Cargo], moved: Sequence[Cargo], went: Sequence[Cargo]
     ) -> Receipt:
         return Receipt(
-            time.perf_counter() - begin,
+            time.thread_time() - begin,
             _nbytes(came),
             _nbytes(moved),
             _nbytes(went),
