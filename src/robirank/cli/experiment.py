@@ -157,6 +157,67 @@ def latent(
     _show(run_latent(experiment, folder, names), as_json)
 
 
+@app.command()
+def scaling(
+    data: Annotated[
+        Path | None,
+        typer.Argument(help="Interactions as for `latent`; made to order if not given."),
+    ] = None,
+    output: Output = None,
+    workers: Annotated[str, typer.Option(help="Numbers of workers, separated by commas.")] = "",
+    parts: Annotated[
+        str, typer.Option(help="More numbers of parts, on one worker: convergence.")
+    ] = "",
+    factors: Annotated[int, typer.Option(min=1, help="Length of the factors.")] = 32,
+    iterations: Annotated[int, typer.Option(min=1, help="Epochs.")] = 16,
+    bandwidth: Annotated[float, typer.Option(help="Of the simulated network, in Gb/s.")] = 10.0,
+    latency: Annotated[float, typer.Option(help="Of its messages, in milliseconds.")] = 0.5,
+    ray: Annotated[
+        bool | None,
+        typer.Option(help="Run on a Ray cluster of this machine too; yes if Ray is installed."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Smaller data, 8 epochs, up to 4 workers.")
+    ] = False,
+    seed: Seed = 0,
+    user: User = None,
+    item: Item = None,
+    sep: Sep = None,
+    header: Header = None,
+    as_json: AsJson = False,
+) -> None:
+    """Precision against p × seconds: RoBiRank on p workers, and a simulation of many machines."""
+    from robirank.experiments.latent import data_name
+    from robirank.experiments.scaling import ScalingExperiment
+    from robirank.experiments.scaling_ray import has_ray
+    from robirank.experiments.scaling_runner import run_scaling
+
+    experiment = ScalingExperiment(
+        data,
+        (12_000, 12_000, 600_000) if quick else (30_000, 12_000, 1_500_000),
+        Columns(user=user, item=item, sep=sep, header=header).options(),
+        workers=_numbers("workers", workers) or ((1, 2, 4) if quick else (1, 2, 4, 8)),
+        parts=_numbers("parts", parts) or ((32,) if quick else (32, 128)),
+        factors=factors,
+        iterations=8 if quick else iterations,
+        seed=seed,
+        bandwidth=bandwidth * 1e9 / 8,
+        latency=latency / 1000,
+        ray=has_ray() if ray is None else ray,
+    )
+    name = "made" if data is None else data_name(data).replace("/", "-")
+    _show(run_scaling(experiment, output or Path("runs") / f"{name}-scaling"), as_json)
+
+
+def _numbers(option: str, text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(number) for number in _names(text)) if text else ()
+    except ValueError:
+        raise typer.BadParameter(
+            f"--{option} must be numbers separated by commas, such as 1,2,4; got {text!r}"
+        ) from None
+
+
 def _names(methods: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in methods.split(","))
 

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 FORMAT = 1
-KINDS = ("ltr", "latent")
+KINDS = ("ltr", "latent", "scaling")
 ROUNDING = 1e-9
 
 #: Columns of the results, one row for each method, query and measure; k is 0 for the whole list.

@@ -29,6 +29,8 @@ _SCRIPTS = (
     "times.js",
     "learning.js",
     "reached.js",
+    "lines.js",
+    "scaling.js",
     "page.js",
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from scipy import stats
 
 from robirank.experiments._run_format import natural, some
 from robirank.experiments.report_latent import latent_parts
+from robirank.experiments.report_scaling import scaling_parts
 from robirank.experiments.report_words import facts, findings, how_it_was_made, lead_measure
 from robirank.experiments.run_dir import RunDirectory
 
@@ -24,6 +25,7 @@ EMPHASIS = "RoBiRank"
 SECTIONS: Mapping[str, Sequence[str]] = {
     "ltr": ("curves", "table", "queries", "settings", "times"),
     "latent": ("learning", "reached", "settings", "times"),
+    "scaling": ("speed", "work", "parts", "simulated", "check"),
 }
 # Per-query values travel as integers of 16 bits: the value times SCALE, or MISSING.
 SCALE, MISSING = 10_000, 65_535
@@ -33,7 +35,7 @@ _TOLERANCE = 6e-4
 
 def report_data(run: RunDirectory) -> dict[str, Any]:
     """Compute what the page shows, as one JSON object."""
-    parts = latent_parts(run) if run.settings["kind"] == "latent" else _ltr_parts(run)
+    parts = _PARTS[run.settings["kind"]](run)
     settings = run.settings
     return {
         "kind": settings["kind"],
@@ -84,6 +86,13 @@ def _ltr_parts(run: RunDirectory) -> dict[str, Any]:
         "missing": MISSING,
         "comparisons": comparisons,
     }
+
+
+_PARTS: Mapping[str, Callable[[RunDirectory], dict[str, Any]]] = {
+    "ltr": _ltr_parts,
+    "latent": latent_parts,
+    "scaling": scaling_parts,
+}
 
 
 class QueryValues:

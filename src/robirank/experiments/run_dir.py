@@ -260,7 +260,7 @@ class RunDirectory:
 
     @property
     def _is_latent(self) -> bool:
-        return bool(self.settings["kind"] == "latent")
+        return self.settings["kind"] in ("latent", "scaling")
 
     def _checked(self, frame: pl.DataFrame, unit: tuple[str, str], where: str) -> pl.DataFrame:
         if self._is_latent:

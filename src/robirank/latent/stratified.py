@@ -85,11 +85,12 @@ def local_engine(
     parts: int,
     seed: int,
     workers: Workers,
+    kind: type[LocalEngine] = LocalEngine,
 ) -> LocalEngine:
     """Strata in this process, with the penalty of `robirank.latent.penalty`."""
     parts, part_seed = records.cut or (parts, seed)
     users, items = records.user_counts(), records.item_counts()
-    return LocalEngine(
+    return kind(
         records,
         U,
         V,

@@ -1,0 +1,205 @@
+"""The scaling experiment, from a race of threads to a report."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+from rich.console import Console
+from typer.testing import CliRunner
+
+from robirank import LatentRoBiRank, evaluate, make_interactions
+from robirank.cli.app import app
+from robirank.experiments import scaling_runner
+from robirank.experiments.calibration import calibrate
+from robirank.experiments.clocks import EpochClock
+from robirank.experiments.report import write_report
+from robirank.experiments.report_data import report_data
+from robirank.experiments.run_dir import RunDirectory
+from robirank.experiments.scaling import ScalingExperiment, load, race
+from robirank.experiments.scaling_ray import _clocks, has_ray, ray_clocks
+from robirank.experiments.scaling_runner import run_scaling
+from robirank.experiments.scaling_tables import read_scaling
+from robirank.experiments.simulation import Shape
+
+TINY = ScalingExperiment(
+    shape=(300, 120, 6000), workers=(1, 2), parts=(8,), factors=8, iterations=3
+)
+PARAMS = {"factors": 8, "iterations": 3, "regularization": 0.05, "random_state": 0}
+QUIET = Console(quiet=True)
+
+
+def small_song(factors):
+    return Shape(np.full(3000, 20.0), np.full(3000, 20.0), factors)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load(TINY)
+
+
+@pytest.fixture(scope="module")
+def results(data):
+    return {result.contestant.name: result for result in race(TINY, data)[0]}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            scaling_runner,
+            "million_song_part",
+            lambda: make_interactions(300, 900, 6000, random_state=0),
+        )
+        patch.setattr(scaling_runner, "million_song", small_song)
+        return run_scaling(TINY, tmp_path_factory.mktemp("run") / "tiny", console=QUIET)
+
+
+def test_who_runs(results):
+    assert list(results) == ["RoBiRank 1", "RoBiRank 2", "WARP 1", "WARP 2", "RoBiRank, 8 parts"]
+
+
+def test_precision_is_that_of_the_model_with_as_many_parts(results, data):
+    """Not of the number of workers: one thread gives the same bits."""
+    model = LatentRoBiRank(parts=2, num_threads=1, solver="sgd", **PARAMS)
+    model.fit(data.train, show_progress=False)
+    wanted = evaluate(model, train=data.train, test=data.test, k=(1, 10), users=data.users)
+    assert dict(results["RoBiRank 2"].reached[-1]) == dict(wanted)
+
+
+def test_clocks_tell_work_from_waiting(results):
+    for result in results.values():
+        for clock in result.clocks:
+            parts = result.contestant.parts
+            assert clock.uv.shape == (parts, parts)
+            assert (clock.uv > 0).all()
+            assert clock.path >= clock.busy.max()
+            assert clock.elapsed > 0.5 * clock.busy.sum() / result.contestant.workers
+    assert all((clock.xi > 0).all() for clock in results["RoBiRank 2"].clocks)
+    assert not any(clock.xi.any() for clock in results["WARP 1"].clocks)
+
+
+def test_a_path_by_hand():
+    uv = np.array([[3.0, 1.0], [1.0, 1.0]])
+    clock = EpochClock(elapsed=9.0, serial=0.5, uv=uv, xi=np.array([1.0, 2.0]))
+    assert clock.path == 0.5 + 4.0 + 2.0
+    assert clock.busy.tolist() == [5.0, 4.0]
+
+
+def test_rates_explain_tasks():
+    """On data of twice the size a pass takes about twice as long; the rates stay."""
+    found = calibrate(make_interactions(2000, 400, 60_000, random_state=0), 8, 16, repeats=3)
+    assert 1e-9 < found.record < 1e-4
+    assert 1e-11 < found.pair < 1e-6
+    assert min(vars(found).values()) >= 0
+
+
+def test_the_run_directory(run):
+    assert run.finished
+    frame = run.results()
+    one = frame.filter((pl.col("method") == "RoBiRank 1") & (pl.col("measure") == "precision@1"))
+    assert one["epoch"].to_list() == [1, 2, 3]
+    work = run.fit("RoBiRank 2", "seed 0")["work"]
+    assert len(work["busy"]) == 2
+    assert_allclose(one["seconds"][-1], sum(run.fit("RoBiRank 1", "seed 0")["work"]["elapsed"]))
+    table = (run.path / "table.md").read_text("utf-8")
+    assert "Simulated: Million Song shape" in table
+    assert "| RoBiRank, 8 parts | 1 | 8 |" in table
+    assert (run.path / "figures" / "where.svg").is_file()
+
+
+def test_what_elapsed_is_work_and_waiting(run):
+    for work in read_scaling(run).works:
+        assert_allclose(sum(work.shares.values()), work.elapsed[-1])
+
+
+def test_a_simulated_number_of_machines_converges_like_as_many_parts(run):
+    found = read_scaling(run)
+    assert [found.converges_like(p).parts for p in (1, 2, 4, 8, 1024)] == [1, 2, 2, 8, 8]
+
+
+def test_the_simulation_is_compared_with_what_was_measured(run):
+    checks = json.loads((run.path / "simulation.json").read_text("utf-8"))["checks"]
+    assert [check["workers"] for check in checks] == [1, 2]
+    assert all(check["path"] > 0 and check["predicted_path"] > 0 for check in checks)
+
+
+def test_a_finished_run_is_not_repeated(run, monkeypatch):
+    monkeypatch.setattr(scaling_runner, "race", None)
+    assert run_scaling(TINY, run.path, console=QUIET).finished
+
+
+def test_the_report_says_what_is_simulated(run):
+    found = report_data(run)
+    assert found["sections"] == ("speed", "work", "parts", "simulated", "check")
+    assert [s["name"] for s in found["scaling"]["simulated"]] == ["RoBiRank 32"]
+    assert any("Million Song shape" in text for text in found["findings"])
+    assert {"Measured", "Simulated"} <= {entry["term"] for entry in found["how"]}
+
+
+def test_an_unfinished_run_has_a_report(run, tmp_path):
+    empty = RunDirectory.create(tmp_path / "run", run.settings)
+    assert report_data(empty)["findings"] == ["This run is not finished."]
+    assert write_report(empty.path).is_file()
+
+
+def test_the_page_draws_itself(run, open_page):
+    page = open_page(write_report(run.path))
+    lines = "document.querySelectorAll('#speed figure:first-child [data-line]').length"
+    assert page.js(lines) == 4
+    page.js("document.querySelector('input[name=speed-simulated][value=yes]').click()")
+    assert page.js(lines) == 5
+    bars = "document.querySelectorAll('#simulated rect[data-kind=compute]').length"
+    assert page.js(bars) == 11  # 1 to 1,024 machines
+    page.js("document.querySelector('input[name=simulated-driver][value=yes]').click()")
+    assert page.js("document.querySelectorAll('#simulated rect[data-kind=driver]').length") > 0
+    assert page.js("document.querySelectorAll('#check tbody tr').length") == 2
+    assert page.errors == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"workers": (2, 4)}, r"workers must hold 1, .* got \[2, 4\]"),
+        ({"workers": (1, 1)}, r"workers must be different numbers; got \[1, 1\]"),
+        ({"parts": (0,)}, "parts must be"),
+        ({"bandwidth": 0.0}, "bandwidth must be"),
+        ({"iterations": 0}, "iterations must be"),
+    ],
+)
+def test_bad_settings(change, message):
+    with pytest.raises(ValueError, match=message):
+        ScalingExperiment(**change).check()
+
+
+def test_bad_numbers_on_the_command_line():
+    answer = CliRunner().invoke(app, ["experiment", "scaling", "--workers", "1,two"])
+    assert answer.exit_code == 2
+    assert "1,two" in answer.output
+
+
+def test_clocks_from_what_workers_wrote():
+    def line(what, worker, seconds, **place):
+        return {"what": what, "worker": worker, "busy_seconds": seconds, **place}
+
+    lines = [
+        {"what": "workers"},
+        *(line("uv", w, 1.0 + w, epoch=0, step=s) for s in (0, 1) for w in (0, 1)),
+        line("xi", 0, 0.5),
+        line("xi", 0, 0.25),
+        line("uv", 1, 4.0, epoch=1, step=1),
+    ]
+    first, second = _clocks(lines, [9.0, 8.0], 2)
+    assert first.uv.tolist() == [[1.0, 1.0], [2.0, 2.0]]
+    assert first.xi.tolist() == [0.75, 0.0]
+    assert (second.elapsed, second.uv[1, 1]) == (8.0, 4.0)
+
+
+@pytest.mark.ray
+def test_a_cluster_reaches_the_same(results, data):
+    if not has_ray():
+        pytest.skip("ray is not installed")
+    clocks, reached = ray_clocks(data, 2, PARAMS)
+    assert dict(reached) == dict(results["RoBiRank 2"].reached[-1])
+    assert all((clock.uv > 0).all() and clock.elapsed > 0 for clock in clocks)
