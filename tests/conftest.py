@@ -1,10 +1,14 @@
 """Fixtures shared by all tests."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# A shell that runs the tests in the background makes them deaf to Ctrl-C, which some are about.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("robirank", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("robirank")
