@@ -44,6 +44,7 @@ from robirank.latent.sgd import xi_turns
 __all__ = ["run_scaling"]
 
 MACHINES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+_BEYOND = 2048  # machines, to see whether the last of these still pay
 _SONG_FACTORS = 64
 _HAND_OUT = 5e-4  # seconds that a driver takes for a task, where Ray is not there to be measured
 
@@ -261,7 +262,8 @@ def _check(result: Result, shape: Shape, rates: Rates, cores: int) -> dict[str, 
 def _scaled(name: str, shape: Shape, rates: Rates, driver: Network) -> dict[str, Any]:
     """Epochs on more and more machines that hand on blocks; and where a driver hands out tasks."""
     most = min(len(shape.user_counts), shape.n_items // 2)
-    by_driver = {p: epoch_time(shape, rates, driver, p) for p in MACHINES if p <= most}
+    looked_at = [p for p in (*MACHINES, _BEYOND) if p <= most]
+    by_driver = {p: epoch_time(shape, rates, driver, p) for p in looked_at}
     times = {p: replace(time, hand_out=0.0) for p, time in by_driver.items()}
     return {
         "name": name,
@@ -271,8 +273,10 @@ def _scaled(name: str, shape: Shape, rates: Rates, driver: Network) -> dict[str,
         "factors": shape.factors,
         "xi_turns": round(1 / shape.xi_share),
         "rates": asdict(rates),
-        "epochs": [{"machines": p, "total": t.total, **asdict(t)} for p, t in times.items()],
-        "driver": [time.total for time in by_driver.values()],
+        "epochs": [
+            {"machines": p, "total": t.total, **asdict(t)} for p, t in times.items() if p < _BEYOND
+        ],
+        "driver": [time.total for p, time in by_driver.items() if p < _BEYOND],
         "stops": stops_paying([(p, t.total) for p, t in times.items()]),
         "stops_driver": stops_paying([(p, t.total) for p, t in by_driver.items()]),
     }
