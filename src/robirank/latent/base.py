@@ -201,6 +201,30 @@ class LatentModel(FactorModel):
         )
         return self
 
+    def fold_in(self, user_items: Any) -> Floats:
+        """Find factors for users that the model has not seen, from what they have.
+
+        The items stay as they are. `LatentRoBiRank` solves each user's own problem by L-BFGS
+        until its gradient is 1e-4 of that at the start; `WARP` makes 50 passes over the user's
+        items. A user without items gets zeros, which score every item alike.
+
+        Parameters
+        ----------
+        user_items : sparse matrix or Interactions, one row a user
+
+        Returns
+        -------
+        float32 array of shape (n_users, factors)
+        """
+        self._check_fitted()
+        records = as_records(user_items, self.weighting)
+        if records.n_items != len(self.item_factors):
+            raise ValueError(
+                f"user_items must have one column for each of the {len(self.item_factors)} items; "
+                f"it has {records.n_items}"
+            )
+        return self._fold_in(records)
+
     def _grown_users(self, records: Records) -> Floats:
         known, n_items = len(self.user_factors), len(self.item_factors)
         U = np.zeros((records.n_users, self.user_factors.shape[1]), np.float32)

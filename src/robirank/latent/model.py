@@ -178,29 +178,6 @@ class LatentRoBiRank(LatentModel):
             n_threads=self.n_threads,
         )
 
-    def fold_in(self, user_items: Any) -> Floats:
-        """Find factors for users that the model has not seen, from what they have.
-
-        Each user's own problem, V fixed, is solved by L-BFGS until its gradient is 1e-4 of that
-        at the start. A user without items gets zeros, which score every item alike.
-
-        Parameters
-        ----------
-        user_items : sparse matrix or Interactions, one row a user
-
-        Returns
-        -------
-        float32 array of shape (n_users, factors)
-        """
-        self._check_fitted()
-        records = as_records(user_items, self.weighting)
-        if records.n_items != len(self.item_factors):
-            raise ValueError(
-                f"user_items must have one column for each of the {len(self.item_factors)} items; "
-                f"it has {records.n_items}"
-            )
-        return self._fold_in(records)
-
     def _fold_in(self, records: Records) -> Floats:
         counts = records.user_counts().astype(np.float64)
         scale = self._reg(records.n_items) * self.user_scale_

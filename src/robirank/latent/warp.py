@@ -13,7 +13,7 @@ from robirank.engine.local import LocalEngine
 from robirank.engine.ray import RayEngine
 from robirank.latent.base import LatentModel
 from robirank.latent.products import Floats
-from robirank.latent.records import Records, Weighting, as_records
+from robirank.latent.records import Records, Weighting
 from robirank.latent.stratified import local_engine
 from robirank.latent.training import Solver
 from robirank.latent.warp_solver import WarpSolver
@@ -97,26 +97,6 @@ class WARP(LatentModel):
         self.engine = engine
         self.random_state = random_state
         self.num_threads = num_threads
-
-    def fold_in(self, user_items: Any) -> Floats:
-        """Find factors for users that the model has not seen: 50 passes with V held fixed.
-
-        Parameters
-        ----------
-        user_items : sparse matrix or Interactions, one row a user
-
-        Returns
-        -------
-        float32 array of shape (n_users, factors)
-        """
-        self._check_fitted()
-        records = as_records(user_items, self.weighting)
-        if records.n_items != len(self.item_factors):
-            raise ValueError(
-                f"user_items must have one column for each of the {len(self.item_factors)} items; "
-                f"it has {records.n_items}"
-            )
-        return self._fold_in(records)
 
     def _fold_in(self, records: Records) -> Floats:
         V = self.item_factors[: records.n_items]
