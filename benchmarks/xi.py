@@ -82,7 +82,7 @@ def given_scores(read: float) -> tuple[dict[str, float], dict[str, float]]:
             return _core.listwise(scores[0], whole, offsets, places, weight, 0, DIRECT, 0, False, 1)
 
         calls = {"listwise": listwise, "bare": lambda: sums(DIRECT), "grid": lambda: sums(GRID)}
-        best = in_turns(calls, 15)
+        best = in_turns(calls, 150)  # a second: longer than most disturbances
         exact = np.logaddexp2(0.0, scores.astype(np.float64) - points[:, None].astype(np.float64))
         error = max(error, rel_error(sums(GRID), exact.sum(axis=1)))
         print(f"\nscores with spread {spread}: {ITEMS:,} items, {POINTS} points")
