@@ -132,8 +132,8 @@ def _race(curves: Mapping[str, LearningCurve]) -> str:
     if reached is None:
         return f"{EMPHASIS} does not reach WARP's {LEAD} of {_told(warp)}."
     return (
-        f"What WARP reaches after {warp.seconds[-1]:.0f} seconds, {_told(warp)}, {EMPHASIS} has "
-        f"after {reached:.0f}."
+        f"What WARP reaches after {warp.seconds[-1]:.2g} seconds, {_told(warp)}, {EMPHASIS} has "
+        f"after {reached:.2g}."
     )
 
 

@@ -27,7 +27,7 @@ sections.reached = (root) => {
     }
     return html("tr", { class: i === data.emphasis ? "emphasis" : null, "data-method": name }, head,
       data.measures.map((m) => cell(i, m)),
-      html("td", { class: "left" }, fits.length ? setting(fits[0].params) : NONE),
+      html("td", { class: "left wrap" }, fits.length ? setting(fits[0].params) : NONE),
       html("td", {}, duration(data.learning[i]?.seconds.at(-1))),
       html("td", {}, fits.length ? duration(sum(fits.map((fit) => fit.seconds.search ?? 0))) : NONE));
   }
