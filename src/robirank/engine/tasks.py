@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank import _core
+from robirank._scores import score_rows
 from robirank.losses import RHOS, RhoName
 
 __all__ = [
@@ -40,7 +41,6 @@ ROW_UNIT = 16  # floats; rows of factors are padded to a multiple, which the ker
 CELL_BYTES = 1 << 19  # rows of a cell: half of a usual second-level cache
 MAX_CELL_ITEMS = 4096
 USERS_AT_ONCE, ITEMS_AT_ONCE = 256, 1 << 14  # whose scores are computed together: 16 MB
-PAD = 48  # floats between rows of scores: at a power of two all rows share a few cache lines
 
 
 @dataclass
@@ -286,7 +286,7 @@ def _inner_sums(
     U: Floats, blocks: Iterable[Block], indptr: NDArray[np.int64], scores: Floats
 ) -> NDArray[np.float64]:
     t = np.empty(len(scores))
-    memory = np.empty((USERS_AT_ONCE, ITEMS_AT_ONCE + PAD), dtype=np.float32)
+    memory = score_rows(USERS_AT_ONCE, ITEMS_AT_ONCE)
     active = np.flatnonzero(np.diff(indptr))
     for begin in range(0, len(active), USERS_AT_ONCE):
         rows = active[begin : begin + USERS_AT_ONCE]

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank import _core
+from robirank._scores import score_rows
 from robirank._workers import Workers
 from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, row_weights
 from robirank.latent.products import (
@@ -28,7 +29,6 @@ from robirank.latent.products import (
     Products,
     add_up,
     differentiate,
-    score_rows,
     users_that_fit,
 )
 from robirank.latent.records import Records

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank._scores import score_rows
 from robirank._workers import Workers
-from robirank.latent.products import Floats, Products, differentiate, score_rows, users_that_fit
+from robirank.latent.products import Floats, Products, differentiate, users_that_fit
 from robirank.latent.records import Records
 
 __all__ = ["fold_in"]

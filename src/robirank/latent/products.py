@@ -61,16 +61,6 @@ class Products:
         return result
 
 
-def score_rows(n_users: int, n_items: int) -> Floats:
-    """Memory for the scores of a block of users, uninitialised.
-
-    Rows lie an odd number of cache lines apart: at a power of two they share a few places of the
-    cache, and a product takes a quarter longer.
-    """
-    stride = (-(-n_items // 16) | 1) * 16
-    return np.empty((n_users, stride), np.float32)[:, :n_items]
-
-
 def differentiate(
     records: Records, users: NDArray[np.int64], scores: Floats, rho: str, n_threads: int
 ) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core, losses
+from robirank._scores import score_rows
 from robirank._workers import Workers
 from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, penalty, row_weights
 from robirank.latent.records import Records
@@ -214,21 +215,11 @@ def _block_width(block_bytes: int, n_items: int) -> int:
     return min(width, n_items)
 
 
-def _score_memory(rows: int, width: int) -> Factors:
-    """Memory for scores; rows lie an odd number of cache lines apart.
-
-    At a stride of a power of two all rows compete for the same few lines of the cache, and the
-    matrix product takes a quarter longer.
-    """
-    lines = -(-width // 16) | 1
-    return np.empty((rows, 16 * lines), dtype=np.float32)
-
-
 def _block_sums(
     rows: Factors, V: Factors, offsets: NDArray[np.int64], items: NDArray[np.int32], width: int
 ) -> Floats:
     sums = _core.PointSums(offsets, _record_scores(rows, V, offsets, items))
-    memory = _score_memory(len(rows), width)
+    memory = score_rows(len(rows), width)
     for begin in range(0, len(V), width):
         block = V[begin : begin + width]
         sums.add(np.matmul(rows, block.T, out=memory[:, : len(block)]), 1)
