@@ -48,6 +48,11 @@ class Decay:
         lengths, times = np.unique(counts, return_counts=True)
         return cls.scaled(reg, exponent, lengths.tolist(), times.tolist())
 
+    def weights(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """λ a_n of rows with so many records; 0 for a row without."""
+        n = counts.astype(np.float64)
+        return np.where(counts > 0, self.reg * self.scale * n**self.exponent, 0.0)
+
     def of(self, counts: NDArray[np.int64]) -> NDArray[np.float32]:
         """What each record of a row pays, for rows with so many records."""
         n = np.maximum(counts, 1).astype(np.float64)

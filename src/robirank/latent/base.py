@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from robirank._checks import check_count, check_positive
 from robirank._workers import Workers
 from robirank.engine.interface import Engine
+from robirank.engine.local import LocalEngine
 from robirank.engine.ray import RayEngine
 from robirank.engine.start import random_rows
 from robirank.latent.checkpoint import Checkpoint, fingerprint
@@ -20,7 +21,7 @@ from robirank.latent.cluster import fit_on_cluster
 from robirank.latent.factors import FactorModel
 from robirank.latent.products import Floats
 from robirank.latent.records import Records, as_records
-from robirank.latent.stratified import StratifiedSolver
+from robirank.latent.stratified import StratifiedSolver, local_engine
 from robirank.latent.training import EpochReport, Solver, Training
 
 __all__ = ["Histogram", "LatentModel"]
@@ -35,6 +36,7 @@ class LatentModel(FactorModel):
     """A factor model that is trained by a solver, epoch after epoch."""
 
     factors: int
+    parts: int
     num_threads: int
     random_state: Any
     weighting: Any = "binary"
@@ -338,7 +340,21 @@ class LatentModel(FactorModel):
         rate: float,
         workers: Workers,
     ) -> Solver:
-        raise NotImplementedError
+        """By default strata on this machine."""
+        return self._on_engine(self._strata(records, U, V, seed, workers), epochs, rate)
+
+    def _strata(
+        self, records: Records, U: Floats, V: Floats, seed: int, workers: Workers
+    ) -> LocalEngine:
+        return local_engine(
+            records,
+            U,
+            V,
+            reg=self._reg(records.n_items),
+            parts=self.parts,
+            seed=seed,
+            workers=workers,
+        )
 
     def _advice(self) -> str:
         raise NotImplementedError

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from robirank._checks import check_count
 from robirank._workers import Workers
@@ -19,7 +18,7 @@ from robirank.latent.penalty import USER_EXPONENT
 from robirank.latent.products import Floats
 from robirank.latent.records import Records, Weighting, as_records
 from robirank.latent.sgd import SgdSolver
-from robirank.latent.stratified import StratifiedSolver, local_engine
+from robirank.latent.stratified import StratifiedSolver
 from robirank.latent.training import Solver
 from robirank.latent.xi import objective
 from robirank.listwise import check_choice
@@ -179,14 +178,12 @@ class LatentRoBiRank(LatentModel):
         )
 
     def _fold_in(self, records: Records) -> Floats:
-        counts = records.user_counts().astype(np.float64)
-        scale = self._reg(records.n_items) * self.user_scale_
-        decay: NDArray[np.float64] = scale * counts**USER_EXPONENT
+        decay = Decay(self._reg(records.n_items), USER_EXPONENT, self.user_scale_)
         return fold_in(
             self.item_factors[: records.n_items],
             records,
             rho=self.rho,
-            decay=decay,
+            decay=decay.weights(records.user_counts()),
             n_threads=self.n_threads,
         )
 
@@ -229,16 +226,7 @@ class LatentRoBiRank(LatentModel):
         workers: Workers,
     ) -> Solver:
         if self._solver_name(records) == "sgd":
-            engine = local_engine(
-                records,
-                U,
-                V,
-                reg=self._reg(records.n_items),
-                parts=self.parts,
-                seed=seed,
-                workers=workers,
-            )
-            return self._on_engine(engine, epochs, rate)
+            return super()._solver(records, U, V, seed, epochs, rate, workers)
         return ExactSolver(
             records,
             U,

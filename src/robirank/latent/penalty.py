@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank.engine.decay import Decay
+
 #: How a row's weight grows with its records. With one for both, every record pays for its two rows
 #: alike; less protects the rows that few records speak for. Chosen on Gowalla's validation part.
 USER_EXPONENT = 0.5
@@ -21,9 +23,7 @@ def row_weights(counts: NDArray[np.int64], exponent: float) -> NDArray[np.float3
     >>> row_weights(np.array([1, 4, 0]), 0.5).round(2)
     array([1.67, 3.33, 0.  ], dtype=float32)
     """
-    powers = np.where(counts > 0, counts.astype(np.float64), 0.0) ** exponent * (counts > 0)
-    total = powers.sum()
-    return (powers * (counts.sum() / total if total > 0 else 0.0)).astype(np.float32)
+    return Decay.of_counts(1.0, exponent, counts).weights(counts).astype(np.float32)
 
 
 def penalty(

@@ -9,13 +9,10 @@ import numpy as np
 from robirank._checks import check_count, check_positive
 from robirank._workers import Workers
 from robirank.engine.interface import Engine
-from robirank.engine.local import LocalEngine
 from robirank.engine.ray import RayEngine
 from robirank.latent.base import LatentModel
 from robirank.latent.products import Floats
 from robirank.latent.records import Records, Weighting
-from robirank.latent.stratified import local_engine
-from robirank.latent.training import Solver
 from robirank.latent.warp_solver import WarpSolver
 
 __all__ = ["WARP"]
@@ -104,7 +101,7 @@ class WARP(LatentModel):
         if not records.n_records:
             return U
         with Workers(self.n_threads) as workers:
-            engine = self._local(records, U, V, 0, workers)
+            engine = self._strata(records, U, V, 0, workers)
             solver = self._make(engine, _FOLD_IN_EPOCHS, (2.0, 0.0))
             for _ in range(_FOLD_IN_EPOCHS):
                 solver.epoch()
@@ -122,33 +119,8 @@ class WARP(LatentModel):
     def _solver_name(self, records: Records) -> str:  # noqa: ARG002 (there is one)
         return "sgd"
 
-    def _solver(
-        self,
-        records: Records,
-        U: Floats,
-        V: Floats,
-        seed: int,
-        epochs: int,
-        rate: float,
-        workers: Workers,
-    ) -> Solver:
-        return self._on_engine(self._local(records, U, V, seed, workers), epochs, rate)
-
     def _on_engine(self, engine: Engine, epochs: int, rate: float) -> WarpSolver:
         return self._make(engine, epochs, (2.0 * rate, rate))
-
-    def _local(
-        self, records: Records, U: Floats, V: Floats, seed: int, workers: Workers
-    ) -> LocalEngine:
-        return local_engine(
-            records,
-            U,
-            V,
-            reg=self.regularization,
-            parts=self.parts,
-            seed=seed,
-            workers=workers,
-        )
 
     def _make(self, engine: Engine, epochs: int, rates: tuple[float, float]) -> WarpSolver:
         return WarpSolver(
