@@ -10,13 +10,14 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from robirank._checks import check_count, check_positive
+from robirank._checks import check_count
 from robirank._workers import Workers
 from robirank.engine.interface import Engine
 from robirank.engine.local import LocalEngine
 from robirank.engine.ray import RayEngine
 from robirank.engine.start import random_rows
 from robirank.latent.checkpoint import Checkpoint, fingerprint
+from robirank.latent.checks import check_ids, read_validation
 from robirank.latent.cluster import fit_on_cluster
 from robirank.latent.factors import FactorModel
 from robirank.latent.products import Floats
@@ -128,7 +129,7 @@ class LatentModel(FactorModel):
             )
             return self
         records = self._read(user_items)
-        held_out = _held_out(validation, user_items)
+        held_out = read_validation(validation, user_items)
         seed = self._seed()
         saved = self._checkpoint(
             checkpoint, checkpoint_minutes, resume, (records, held_out), seed, metric
@@ -186,8 +187,8 @@ class LatentModel(FactorModel):
                 f"model knows; its shape is {(records.n_users, records.n_items)}"
             )
         ids = (
-            _ids("users", user_items, self.user_ids_, records.n_users),
-            _ids("items", user_items, self.item_ids_, records.n_items),
+            check_ids("users", user_items, self.user_ids_, records.n_users),
+            check_ids("items", user_items, self.item_ids_, records.n_items),
         )
         seed = self._seed()
         self._train(
@@ -394,58 +395,3 @@ class _Snapshot(FactorModel):
 
     def __init__(self, model: LatentModel) -> None:
         self.n_threads = model.n_threads
-
-
-def _held_out(validation: Any, user_items: Any) -> Records | None:
-    """Read a validation set, which must have the users and items of the training set."""
-    if validation is None:
-        return None
-    records = as_records(validation, name="validation")
-    if validation.shape != user_items.shape:
-        raise ValueError(
-            f"validation must have the shape of user_items, {user_items.shape}; "
-            f"it has {validation.shape}"
-        )
-    for kind in ("users", "items"):
-        ids, known = getattr(validation, kind, None), getattr(user_items, kind, None)
-        if ids is not None and known is not None and ids != known:
-            raise ValueError(
-                f"validation must have the {kind} of user_items, in their order; "
-                "validation.align(user_items) sees to it"
-            )
-    if not records.n_records:
-        raise ValueError("validation must hold at least one interaction; it has none")
-    return records
-
-
-def _ids(kind: str, user_items: Any, known: Any, count: int) -> Any:
-    """The outside ids of a table that must go on from known ones."""
-    ids = getattr(user_items, kind, None)
-    if known is None:
-        return ids
-    if ids is None:
-        if count == len(known):
-            return known
-        raise ValueError(
-            f"user_items has {count} {kind} and the model has ids of {len(known)}; give "
-            "Interactions, so that the new ones have ids too"
-        )
-    if not np.array_equal(ids[: len(known)], known[:]):
-        raise ValueError(f"user_items must begin with the {kind} of the model, in their order")
-    return ids
-
-
-def check_engine(engine: Any, solver: str) -> None:
-    """Raise an error unless the engine is known and fits the solver."""
-    if engine == "local":
-        return
-    if not isinstance(engine, RayEngine):
-        raise ValueError(f'engine must be "local" or a RayEngine; got {engine!r}')
-    if solver == "exact":
-        raise ValueError('solver must be "sgd" on a cluster; got "exact"')
-
-
-def check_rate(name: str, value: Any) -> None:
-    """Raise an error unless the parameter is None or a positive number."""
-    if value is not None:
-        check_positive(name, value)

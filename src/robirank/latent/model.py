@@ -11,7 +11,8 @@ from robirank._workers import Workers
 from robirank.engine.decay import Decay
 from robirank.engine.interface import Engine
 from robirank.engine.ray import RayEngine
-from robirank.latent.base import Histogram, LatentModel, check_engine, check_rate
+from robirank.latent.base import Histogram, LatentModel
+from robirank.latent.checks import check_engine, check_rate
 from robirank.latent.exact import ExactSolver
 from robirank.latent.fold_in import fold_in
 from robirank.latent.penalty import USER_EXPONENT
