@@ -35,6 +35,7 @@ from robirank.cli.interactions import (
 )
 from robirank.cli.latent_partition import partition
 from robirank.cli.models import load
+from robirank.cli.options import Json, LatentModel, Quiet, Rho, Threads
 from robirank.cli.recommend import recommend, similar
 
 if TYPE_CHECKING:
@@ -58,26 +59,12 @@ class SolverChoice(StrEnum):
     sgd = "sgd"
 
 
-class Rho(StrEnum):
-    """The transformation ρ."""
-
-    log = "log"
-    identity = "identity"
-    type2 = "type2"
-
-
 class WeightingChoice(StrEnum):
     """What a count is worth."""
 
     binary = "binary"
     log = "log"
     count_ = "count"
-
-
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, from `latent train`.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="All cores by default.")]
 
 
 @app.command()
@@ -190,7 +177,7 @@ def train(
 
 @app.command()
 def evaluate(
-    model_path: Model,
+    model_path: LatentModel,
     test: Annotated[Path, typer.Option("--test", metavar="FILE", help="Interactions to be found.")],
     train: Annotated[
         Path | None,

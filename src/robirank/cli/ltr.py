@@ -19,19 +19,12 @@ from robirank.cli.console import (
     show_progress,
     step,
 )
+from robirank.cli.options import Json, Quiet, Rho
 
 if TYPE_CHECKING:
     from robirank.data.ranking import RankingData
 
 app = typer.Typer(no_args_is_help=True, help="Rank documents by their features.")
-
-
-class Rho(StrEnum):
-    """The transformation ρ."""
-
-    log = "log"
-    identity = "identity"
-    type2 = "type2"
 
 
 class Metric(StrEnum):
@@ -89,8 +82,6 @@ Sparse = Annotated[bool, typer.Option("--sparse", help="Keep the features sparse
 BadLines = Annotated[
     OnError, typer.Option("--on-error", help="Stop at a bad line, or skip and count it.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
 
 
 @app.command()

@@ -14,6 +14,7 @@ from robirank.cli.interactions import Columns, Count, Header, Item, Sep, User, r
 from robirank.cli.lists import as_frame, check_format, print_lists, write_file
 from robirank.cli.models import load
 from robirank.cli.names import Names, look_up
+from robirank.cli.options import Json, LatentModel, Quiet, Threads
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,7 +26,6 @@ _BLOCK = 4096  # users that are asked for at a time
 _SHOWN = 5  # items of a user's own that a title names
 _NEW = "new user"
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, from `latent train`.")]
 Number = Annotated[int, typer.Option("--number", "-n", min=1, help="Length of each list.")]
 NamesFile = Annotated[
     Path | None,
@@ -39,9 +39,6 @@ Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="A .tsv, .csv, .jsonl or .parquet file."),
 ]
-Threads = Annotated[int | None, typer.Option(min=1, help="All cores by default.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ class Asked:
 
 
 def recommend(
-    model_path: Model,
+    model_path: LatentModel,
     users: Annotated[list[str] | None, typer.Argument(metavar="USER", help="Outside ids.")] = None,
     users_file: Annotated[
         Path | None, typer.Option("--users", metavar="FILE", help="Ids, one a line.")
@@ -134,7 +131,7 @@ def recommend(
 
 
 def similar(
-    model_path: Model,
+    model_path: LatentModel,
     wanted: Annotated[
         list[str], typer.Argument(metavar="ITEM", help="Ids, or names with --names.")
     ],
