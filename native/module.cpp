@@ -2,7 +2,7 @@
 #include "bindings.h"
 
 NB_MODULE(_core, m) {
-  m.doc() = "The native core of robirank: listwise kernel, top-k, RankSVM and LETOR reader.";
+  m.doc() = "The native core of robirank.";
   bind_listwise(m);
   bind_letor(m);
   bind_ranksvm(m);

@@ -82,7 +82,7 @@ def test_no_second_copy(path):
 
 
 def test_outside_ids_travel_along(model, path):
-    ids = pytest.importorskip("robirank.data.ids")
+    from robirank.data import ids
     model.user_ids_ = ids.Ids(["anna", "bob", "çelik", "", "dan"])
     model.item_ids_ = ids.Ids([10, 20, 30, 40, 50, 60, 2**40])
     model.save(path)
@@ -98,7 +98,7 @@ def test_outside_ids_travel_along(model, path):
 
 
 def test_ids_that_are_damaged(model, path):
-    ids = pytest.importorskip("robirank.data.ids")
+    from robirank.data import ids
     model.item_ids_ = ids.Ids(list("abcdefg"))
     model.save(path)
     for tensors, message in (
