@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from latent.tiny import Tiny, tiny
 from robirank import load_extra, load_model, persistence, save_model
+from robirank.data import ids
 from robirank.persistence import ModelFileError
 
 
@@ -82,7 +83,6 @@ def test_no_second_copy(path):
 
 
 def test_outside_ids_travel_along(model, path):
-    from robirank.data import ids
     model.user_ids_ = ids.Ids(["anna", "bob", "çelik", "", "dan"])
     model.item_ids_ = ids.Ids([10, 20, 30, 40, 50, 60, 2**40])
     model.save(path)
@@ -98,7 +98,6 @@ def test_outside_ids_travel_along(model, path):
 
 
 def test_ids_that_are_damaged(model, path):
-    from robirank.data import ids
     model.item_ids_ = ids.Ids(list("abcdefg"))
     model.save(path)
     for tensors, message in (
