@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 
 namespace robirank {
 
@@ -29,6 +30,16 @@ Result<T> hand_over(std::unique_ptr<T[]> memory, size_t n) {
   nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
   return Result<T>(data, {n}, owner);
 }
+
+// Row b of a ragged array with n entries is offsets[b]:offsets[b + 1].
+inline void check_offsets(const Vector<int64_t>& offsets, size_t n) {
+  const int64_t *begin = offsets.data(), *end = begin + offsets.shape(0);
+  if (begin == end || *begin != 0 || end[-1] != static_cast<int64_t>(n) ||
+      !std::is_sorted(begin, end))
+    throw std::invalid_argument("offsets must rise from 0 to the number of points");
+}
+
+inline int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 // How many threads are worth waking: no more than there are tasks, and about a millisecond of work
 // for each (`work` counts elementary steps of about a nanosecond).

@@ -11,6 +11,7 @@ void bind_ranking_measure(nanobind::module_& m);
 void bind_exact(nanobind::module_& m);
 void bind_topk(nanobind::module_& m);
 void bind_points(nanobind::module_& m);
+void bind_inner_sums(nanobind::module_& m);
 void bind_interactions(nanobind::module_& m);
 void bind_mixture(nanobind::module_& m);
 void bind_sgd(nanobind::module_& m);

@@ -15,7 +15,6 @@ constexpr double kFine = kCell / kFinePerCell;
 constexpr double kQuantum = kFine / (1 << kFractionBits);
 constexpr int kPlaceBits = 46;  // of a bin's counter; the bits above count items
 constexpr uint64_t kOneItem = uint64_t{1} << kPlaceBits;
-constexpr int64_t kMaxCount = 1 << 16;  // items between two folds: no counter overflows
 constexpr int kPlaceBlock =
     256;  // places worked out together: more would get in the way of the counts
 constexpr double kFar = 32.0;  // 2^−32 is nothing beside 1

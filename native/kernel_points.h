@@ -101,10 +101,17 @@ inline bool any_counts(const uint64_t* counts, int bins) {
   return any != 0;
 }
 
+inline Grid<float> grid_of(const PointRow& row) { return {row.begin, row.end, row.cells}; }
+
+// The first bin and the last are guards: what is outside the grid, or NaN, is counted there.
+inline bool any_outside(const PointRow& row, const uint64_t* counts) {
+  return counts[0] || counts[row.cells * kFinePerCell - 1];
+}
+
 // Some scores are outside the grid: counts anew without them, and adds their closed forms.
-inline void recount(const float* s, int64_t n, const Grid<float>& grid, PointRow* row,
-                    uint64_t* counts) {
+inline void recount(const float* s, int64_t n, PointRow* row, uint64_t* counts) {
   memset(counts, 0, row->cells * kFinePerCell * sizeof(uint64_t));
+  const Grid<float> grid = grid_of(*row);
   const Range<float> range = score_range(s, n);
   if (!range.finite()) {
     row->below = range.low - range.low;  // NaN, and so will be all sums
@@ -117,13 +124,9 @@ inline void recount(const float* s, int64_t n, const Grid<float>& grid, PointRow
   row->excess += outside.above_excess;
 }
 
-// Adds up to kMaxCount items to the row. The counts are zero before and after.
-void count_block(const float* s, int64_t n, PointRow* row, uint64_t* counts) {
-  const Grid<float> grid{row->begin, row->end, row->cells};
+// Moves what was counted into the moments.
+void fold_row(PointRow* row, uint64_t* counts) {
   const CellMoments moments = moments_of(*row);
-  count_items(s, n, grid, false, counts);
-  // The first bin and the last are guards: what is outside the grid, or NaN, is counted there.
-  if (counts[0] || counts[row->cells * kFinePerCell - 1]) recount(s, n, grid, row, counts);
   for (int first = 0; first < row->cells; first += kGroup) {
     const int last = first + kGroup < row->cells ? first + kGroup : row->cells;
     uint64_t* bins = counts + first * kFinePerCell;
@@ -134,6 +137,13 @@ void count_block(const float* s, int64_t n, PointRow* row, uint64_t* counts) {
     row->first = first < row->first ? first : row->first;
     row->last = last > row->last ? last : row->last;
   }
+}
+
+// Adds up to kMaxCount items to the row.
+void count_block(const float* s, int64_t n, PointRow* row, uint64_t* counts) {
+  count_items(s, n, grid_of(*row), false, counts);
+  if (any_outside(*row, counts)) recount(s, n, row, counts);
+  fold_row(row, counts);
 }
 
 // Σ_j log2(1 + 2^(s_j − p)) over cells first … last − 1, with r = 2^(middle − p).
@@ -155,30 +165,34 @@ PointRow open_row(const float* points, int64_t k) {
   const float end = range.high + static_cast<float>(kFar);
   const double width = static_cast<double>(end) - begin + kFine;
   const int cells = width <= kMaxRange ? static_cast<int>(width / kCell) + 1 : 0;
-  return {begin, end, cells, cells, 0, nullptr, 0.0, 0.0, 0.0};
+  return {points, k, begin, end, cells, cells, 0, 0.0, 0.0, 0.0, nullptr, nullptr};
 }
 
-void add_to_row(const float* s, int64_t n, const float* points, int64_t k, Method method,
-                PointRow* row, double* t, const Scratch& scratch) {
-  if (n == 0 || k == 0) return;
-  const bool few = n <= kFewItems && method != Method::grid;
-  if (few || method == Method::direct || row->cells == 0)
-    return sum_directly(s, n, points, k, t, scratch);
+// Whether n items are to be counted rather than summed directly.
+inline bool worth_counting(int64_t n, Method method, const PointRow& row) {
+  return method != Method::direct && row.cells > 0 && (n > kFewItems || method == Method::grid);
+}
+
+void add_to_row(const float* s, int64_t n, Method method, PointRow* row, const Scratch& scratch) {
+  if (n == 0 || row->k == 0) return;
+  if (!worth_counting(n, method, *row))
+    return sum_directly(s, n, row->points, row->k, row->t, scratch);
   for (int64_t begin = 0; begin < n; begin += kMaxCount)
     count_block(s + begin, n - begin < kMaxCount ? n - begin : kMaxCount, row, scratch.counts);
 }
 
-void close_row(const PointRow& row, const float* points, int64_t k, double* t,
-               const Scratch& scratch) {
-  const Grid<float> grid{row.begin, row.end, row.cells};
+void close_row(const PointRow& row, double* t, const Scratch& scratch) {
+  const Grid<float> grid = grid_of(row);
   const Outside outside{row.below, row.above, row.excess};
   const CellMoments moments = moments_of(row);
   const double middle = grid.centre((row.first + row.last) / 2);
   double* e = scratch.grid;
   for (int c = row.first; c < row.last; ++c) e[c] = exp2_fast(grid.centre(c) - middle);
-  for (int64_t i = 0; i < k && row.cells > 0; ++i) {
-    const double p = points[i];
-    t[i] += cell_sum(moments, e, row.first, row.last, exp2_fast(middle - p)) +
-            outside.sum(exp2_fast(grid.begin - p), grid.end - p);
+  for (int64_t i = 0; i < row.k; ++i) {
+    const double p = row.points[i];
+    t[i] = row.t[i];
+    if (row.cells > 0)
+      t[i] += cell_sum(moments, e, row.first, row.last, exp2_fast(middle - p)) +
+              outside.sum(exp2_fast(grid.begin - p), grid.end - p);
   }
 }

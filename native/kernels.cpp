@@ -28,6 +28,9 @@ namespace {
 #include "kernel_direct.h"
 #include "kernel_grid.h"
 #include "kernel_points.h"
+#include "tile.h"
+//
+#include "kernel_product.h"
 #include "kernel_rows.h"
 #include "kernel_steps.h"
 
@@ -101,7 +104,8 @@ const Kernels kernels = {ROBIRANK_NAME(ROBIRANK_ISA),
                          adam,
                          open_row,
                          add_to_row,
-                         close_row};
+                         close_row,
+                         add_product};
 
 }  // namespace ROBIRANK_ISA
 }  // namespace robirank

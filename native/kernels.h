@@ -45,8 +45,9 @@ constexpr double kMaxRange = 512.0;
 constexpr int kMaxCells = static_cast<int>(kMaxRange / kCell) + 2;
 constexpr int kMaxFine = kMaxCells * kFinePerCell;
 constexpr int kGridRows = 15;
-constexpr int kShortList = 4096;       // items whose working arrays stay in the cache
-constexpr int kKept = 8 * kShortList;  // values of h that a short list keeps
+constexpr int64_t kMaxCount = 1 << 16;  // items between two folds: no counter overflows
+constexpr int kShortList = 4096;        // items whose working arrays stay in the cache
+constexpr int kKept = 8 * kShortList;   // values of h that a short list keeps
 
 // The settings of one step of Adam: decays of the two averages, the rate with the first average's
 // bias taken out, and the factor that takes out the second's.
@@ -56,11 +57,14 @@ struct AdamStep {
 
 // What is kept of the items of a row whose points are known (see kernel_points.h).
 struct PointRow {
+  const float* points;
+  int64_t k;         // how many
   float begin, end;  // what the cells cover; without cells, every block is summed directly
   int cells;
   int first, last;              // the cells that hold items
-  double* moments;              // 4 · cells
   double below, above, excess;  // closed forms of the items outside
+  double* moments;              // 4 · cells
+  double* t;                    // what was summed directly, k
 };
 
 struct Kernels {
@@ -81,14 +85,17 @@ struct Kernels {
                   double* sum);
   void (*adam)(float* rows, float* first, float* second, const float* gradient, const float* decay,
                int64_t n, int64_t d, const AdamStep& step);
-  // Sums over a row of items for its points: t[i] = Σ_j log2(1 + 2^(s_j − points[i])). The caller
-  // sets row.moments after opening, and zeroes them, t and scratch.counts. Adding leaves the counts
-  // zero, and closing adds to t.
+  // Sums over a row of items for its points: t[i] = Σ_j log2(1 + 2^(s_j − points[i])). After
+  // opening, the caller points moments and t to zeros. Adding leaves the counts zero, as they must
+  // be before; closing writes the sums.
   PointRow (*open_row)(const float* points, int64_t k);
-  void (*add_to_row)(const float* s, int64_t n, const float* points, int64_t k, Method method,
-                     PointRow* row, double* t, const Scratch& scratch);
-  void (*close_row)(const PointRow& row, const float* points, int64_t k, double* t,
-                    const Scratch& scratch);
+  void (*add_to_row)(const float* s, int64_t n, Method method, PointRow* row,
+                     const Scratch& scratch);
+  void (*close_row)(const PointRow& row, double* t, const Scratch& scratch);
+  // Adds the scores of as many users as a tile has with n ≤ kMaxCount items; both are packed, with
+  // d factors (see topk_kernel.h). `counts` has `stride` zeros a user, `scores` room for n.
+  void (*add_product)(const float* users, const float* items, int64_t n, int64_t d, PointRow* rows,
+                      uint64_t* counts, int64_t stride, float* scores, const Scratch& scratch);
 };
 
 // The ones in use; listwise.cpp chooses them.

@@ -11,6 +11,7 @@ NB_MODULE(_core, m) {
   bind_exact(m);
   bind_topk(m);
   bind_points(m);
+  bind_inner_sums(m);
   bind_interactions(m);
   bind_mixture(m);
   bind_sgd(m);

@@ -14,7 +14,8 @@ struct Rows {
   const float* at(const float* rows, int64_t i) const { return rows + i * (count() * kLanes); }
 
   void load(const float* row, vec* u) const {
-    for (int j = 0; j < count(); ++j) u[j] = ROBIRANK_ISA::load(row + j * kLanes);
+    u[0] = ROBIRANK_ISA::load(row);
+    for (int j = 1; j < count(); ++j) u[j] = ROBIRANK_ISA::load(row + j * kLanes);
   }
 
   vec products(const vec* u, const float* row) const {

@@ -23,7 +23,7 @@
 namespace nb = nanobind;
 using namespace robirank;
 
-namespace {
+namespace robirank {
 
 const TopkKernel& chosen_topk() {
 #ifdef ROBIRANK_X86
@@ -33,6 +33,10 @@ const TopkKernel& chosen_topk() {
 #endif
   return baseline::topk;
 }
+
+}  // namespace robirank
+
+namespace {
 
 struct Entry {
   float score;
@@ -115,8 +119,6 @@ struct Question {
 
 // A block's factors stay in the second cache while the items pass by; its buffers are bounded.
 constexpr int64_t kUserBytes = 1 << 17, kBufferBytes = 1 << 24;
-
-int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 // How the work is cut up; the answer does not depend on it.
 struct Plan {

@@ -1,8 +1,5 @@
 // The product U·Vᵀ in tiles that never leave the registers unless a score is worth keeping,
 // compiled once for each instruction set.
-//
-// A score is the sum over the factors in order, whatever tile it falls into: its bits do not depend
-// on who else is asked for, nor on the number of threads.
 
 #include "topk_kernel.h"
 
@@ -14,24 +11,10 @@ namespace robirank {
 namespace ROBIRANK_ISA {
 namespace {
 
-// As many accumulators as the registers hold, beside a row of items and one user's factor.
-#if defined(__AVX512F__)
-constexpr int kLanes = 16, kUsers = 8, kVectors = 3;
-#elif defined(__AVX__)
-constexpr int kLanes = 8, kUsers = 4, kVectors = 3;
-#elif defined(__aarch64__)
-constexpr int kLanes = 4, kUsers = 8, kVectors = 3;
-#else
-constexpr int kLanes = 4, kUsers = 4, kVectors = 2;
-#endif
-constexpr int kItems = kLanes * kVectors;
+#include "tile.h"
+
+using tile::Floats, tile::kItems, tile::kLanes, tile::kUsers, tile::kVectors;
 static_assert(kUsers <= kTileUsers && kItems <= kTileItems, "a tile must fit its hits");
-
-typedef float Floats __attribute__((vector_size(kLanes * sizeof(float))));
-typedef float Unaligned __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
-
-inline Floats load(const float* from) { return *reinterpret_cast<const Unaligned*>(from); }
-inline void store(float* to, Floats value) { *reinterpret_cast<Unaligned*>(to) = value; }
 
 // Bit i: lane i of a is greater than b.
 inline uint32_t greater(Floats a, float b) {
@@ -49,15 +32,11 @@ inline uint32_t greater(Floats a, float b) {
 }
 
 template <int kRows>
-bool tile(const float* users, const float* items, int64_t d, const float* threshold,
+bool find(const float* users, const float* items, int64_t d, const float* threshold,
           TileHits* hits) {
-  Floats sum[kRows][kVectors] = {};
-  for (int64_t k = 0; k < d; ++k) {
-    Floats v[kVectors];
-    for (int j = 0; j < kVectors; ++j) v[j] = load(items + k * kItems + j * kLanes);
-    for (int i = 0; i < kRows; ++i)
-      for (int j = 0; j < kVectors; ++j) sum[i][j] += users[k * kUsers + i] * v[j];
-  }
+  tile::Scores<kRows> scores;
+  for (int64_t k = 0; k < d; ++k) scores.add(users, items, k);
+  const auto& sum = scores.sum;
   uint32_t any = 0;
   for (int i = 0; i < kRows; ++i)
     for (int j = 0; j < kVectors; ++j) any |= greater(sum[i][j], threshold[i]);
@@ -66,7 +45,7 @@ bool tile(const float* users, const float* items, int64_t d, const float* thresh
     uint64_t mask = 0;
     for (int j = 0; j < kVectors; ++j) {
       mask |= static_cast<uint64_t>(greater(sum[i][j], threshold[i])) << (j * kLanes);
-      store(hits->scores[i] + j * kLanes, sum[i][j]);
+      tile::store(hits->scores[i] + j * kLanes, sum[i][j]);
     }
     hits->mask[i] = mask;
   }
@@ -113,7 +92,7 @@ void pack(const float* X, const int32_t* rows, const float* scale, int64_t n, in
 }  // namespace
 
 extern const TopkKernel topk;
-const TopkKernel topk = {kUsers, kItems, pack, tile<kUsers>, tile<1>};
+const TopkKernel topk = {kUsers, kItems, pack, find<kUsers>, find<1>};
 
 }  // namespace ROBIRANK_ISA
 }  // namespace robirank

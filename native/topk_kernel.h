@@ -29,6 +29,9 @@ struct TopkKernel {
               TileHits* hits);
 };
 
+// The one in use; topk.cpp chooses it.
+const TopkKernel& chosen_topk();
+
 namespace baseline {
 extern const TopkKernel topk;
 }

@@ -2,10 +2,13 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from robirank import _core
 
 # A shell that runs the tests in the background makes them deaf to Ctrl-C, which some are about.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -22,3 +25,12 @@ def real_data() -> Path:
     if not (folder / "letor").is_dir():
         pytest.skip(f"real data sets not found at {folder} (set ROBIRANK_DATA to their folder)")
     return folder
+
+
+@pytest.fixture(params=_core.instruction_sets())
+def instruction_set(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each set of native kernels that this machine can run, in turn."""
+    before = _core.instruction_set()
+    _core.use_instruction_set(request.param)
+    yield request.param
+    _core.use_instruction_set(before)

@@ -28,14 +28,6 @@ def lists_of(weights):
     return Lists(queries, starts, relevant.astype(np.int32), weights[relevant])
 
 
-@pytest.fixture(params=_core.instruction_sets())
-def instruction_set(request):
-    before = _core.instruction_set()
-    _core.use_instruction_set(request.param)
-    yield request.param
-    _core.use_instruction_set(before)
-
-
 def random_list(rng, items, spread, share=0.2):
     scores = spread * rng.standard_normal(items)
     weights = np.where(rng.random(items) < share, rng.random(items), 0.0)

@@ -89,14 +89,6 @@ def assert_same(part, block, plain_part, plain_block, factors):
     assert not block.V[:, factors:].any()
 
 
-@pytest.fixture(params=_core.instruction_sets())
-def instruction_set(request):
-    before = _core.instruction_set()
-    _core.use_instruction_set(request.param)
-    yield request.param
-    _core.use_instruction_set(before)
-
-
 @pytest.mark.parametrize("literal", [False, True])
 @pytest.mark.parametrize("factors", [1, 16, 20, 32, 64, 128, 256])
 def test_steps_are_those_of_the_formulas(factors, literal, instruction_set):

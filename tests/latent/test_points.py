@@ -13,14 +13,6 @@ METHODS = {"auto": AUTO, "direct": DIRECT, "grid": GRID}
 TOLERANCE = {AUTO: 1e-5, DIRECT: 1e-12, GRID: 1e-5}
 
 
-@pytest.fixture(params=_core.instruction_sets())
-def instruction_set(request):
-    before = _core.instruction_set()
-    _core.use_instruction_set(request.param)
-    yield request.param
-    _core.use_instruction_set(before)
-
-
 @pytest.fixture(params=METHODS.values(), ids=METHODS)
 def method(request):
     return request.param
@@ -110,18 +102,6 @@ def test_same_bits_for_any_number_of_threads(method):
     one = sums(*case, method, n_threads=1)
     for n_threads in (2, 3):
         assert_array_equal(sums(*case, method, n_threads=n_threads), one)
-
-
-@pytest.mark.parametrize("width", [1, 100, 513, 4000])
-def test_blocks_of_columns_add_up(method, width):
-    scores, offsets, points = random_rows(np.random.default_rng(3), 5, 4000, 3.0)
-    scores[0, 5] = 90.0  # outside the grid of that row
-    blocks = _core.PointSums(offsets, points)
-    for begin in range(0, 4000, width):
-        blocks.add(scores[:, begin : begin + width], 1, method)
-    whole = reference(scores, offsets, points)
-    assert_allclose(1 + blocks.sums(1), 1 + whole, rtol=max(TOLERANCE[method], 1e-11))
-    assert_array_equal(blocks.sums(1), blocks.sums(1))  # asking changes nothing
 
 
 def test_adds_to_t_and_takes_rows_with_gaps():

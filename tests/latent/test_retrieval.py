@@ -11,14 +11,6 @@ from robirank import _core
 from robirank.latent.retrieval import NOTHING, Liked, inverse_norms, top_rows
 
 
-@pytest.fixture(params=_core.instruction_sets())
-def instruction_set(request):
-    before = _core.instruction_set()
-    _core.use_instruction_set(request.param)
-    yield request.param
-    _core.use_instruction_set(before)
-
-
 def by_sorting(scores, n_best, rows=None, liked=None):
     """Sort everything; of equal scores the lower row first."""
     n, m = scores.shape

@@ -6,7 +6,7 @@ A `Part` owns what belongs to its users (rows of U, records, slopes) and never l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank import _core
-from robirank._scores import score_rows
 from robirank.losses import RHOS, RhoName
 
 __all__ = [
@@ -40,7 +39,7 @@ Floats = NDArray[np.float32]
 ROW_UNIT = 16  # floats; rows of factors are padded to a multiple, which the kernel asks for
 CELL_BYTES = 1 << 19  # rows of a cell: half of a usual second-level cache
 MAX_CELL_ITEMS = 4096
-USERS_AT_ONCE, ITEMS_AT_ONCE = 256, 1 << 14  # whose scores are computed together: 16 MB
+USERS_AT_ONCE = 256  # whose inner sums are computed together: V is packed once for them
 
 
 @dataclass
@@ -286,27 +285,12 @@ def _inner_sums(
     U: Floats, blocks: Iterable[Block], indptr: NDArray[np.int64], scores: Floats
 ) -> NDArray[np.float64]:
     t = np.empty(len(scores))
-    memory = score_rows(USERS_AT_ONCE, ITEMS_AT_ONCE)
     active = np.flatnonzero(np.diff(indptr))
     for begin in range(0, len(active), USERS_AT_ONCE):
         rows = active[begin : begin + USERS_AT_ONCE]
         own = slice(indptr[rows[0]], indptr[rows[-1] + 1])
-        sums = _core.PointSums(np.append(indptr[rows], own.stop) - own.start, scores[own])
-        width = 0  # scores of several small blocks are counted at once, which costs as much as one
-        for V in _pieces(blocks):
-            if width + len(V) > ITEMS_AT_ONCE:
-                sums.add(memory[: len(rows), :width], 1)
-                width = 0
-            with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
-                np.matmul(U[rows], V.T, out=memory[: len(rows), width : width + len(V)])
-            width += len(V)
-        sums.add(memory[: len(rows), :width], 1)
-        t[own] = sums.sums(1)
+        sums = _core.InnerSums(U[rows], np.append(indptr[rows], own.stop) - own.start, scores[own])
+        for block in blocks:
+            sums.add(block.V)
+        t[own] = sums.sums()
     return np.maximum(t - 1.0, 0.0)  # without the term of y itself, σ0(0) = 1
-
-
-def _pieces(blocks: Iterable[Block]) -> Iterator[Floats]:
-    """V, at most `ITEMS_AT_ONCE` rows at a time."""
-    for block in blocks:
-        for place in range(0, len(block.V), ITEMS_AT_ONCE):
-            yield block.V[place : place + ITEMS_AT_ONCE]

@@ -1,8 +1,8 @@
 r"""The exact ξ-step and the objective: inner sums over all items, one pass over the items a user.
 
 With the scores of a user fixed, the inner sum of a record is a function of one number, the score
-of its item. So a block of users is one matrix product, and the native grid then needs every score
-once, however many records the user has (docs/method/latent.md).
+of its item. So the native grid needs every score once, however many records the user has, and
+counts it while the next ones are multiplied (docs/method/latent.md).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core, losses
-from robirank._scores import score_rows
 from robirank._workers import Workers
 from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, penalty, row_weights
 from robirank.latent.records import Records
@@ -25,8 +24,7 @@ Factors = NDArray[np.float32]
 Floats = NDArray[np.float64]
 _Result = TypeVar("_Result")
 
-_USERS = 256  # of a block: with fewer, BLAS spends its time on packing V
-_BLOCK_BYTES = 1 << 25
+_USERS = 256  # of a block: V is packed once for them
 _RECORDS = 1 << 14  # whose two rows of factors are gathered at a time
 
 
@@ -37,7 +35,6 @@ def inner_sums(
     items: NDArray[np.int32],
     *,
     n_threads: int | None = None,
-    block_bytes: int = _BLOCK_BYTES,
 ) -> Floats:
     r"""The inner sum of every record, over all items.
 
@@ -54,9 +51,6 @@ def inner_sums(
         The records: user x has ``items[indptr[x]:indptr[x + 1]]``.
     n_threads : int, optional
         All cores by default; the result does not depend on it.
-    block_bytes : int
-        Memory that each thread may use for scores. It decides the blocks, and with them the last
-        bits of the result.
 
     Returns
     -------
@@ -80,7 +74,7 @@ def inner_sums(
     def keep(own: slice, sums: Floats) -> None:
         t[own] = sums
 
-    _for_each_block(keep, U, V, indptr, items, n_threads, block_bytes)
+    _for_each_block(keep, U, V, indptr, items, n_threads)
     return t
 
 
@@ -178,7 +172,7 @@ def objective(
     def loss_of(own: slice, sums: Floats) -> float:
         return float(transform(sums) @ records.weights_of(own))
 
-    parts = _for_each_block(loss_of, U, V, records.indptr, records.items, n_threads, _BLOCK_BYTES)
+    parts = _for_each_block(loss_of, U, V, records.indptr, records.items, n_threads)
     of_users = row_weights(records.user_counts(), USER_EXPONENT)
     of_items = row_weights(records.item_counts(), ITEM_EXPONENT)
     return sum(parts) + penalty(U, V, of_users, of_items, reg)
@@ -191,40 +185,29 @@ def _for_each_block(
     indptr: NDArray[np.int64],
     items: NDArray[np.int32],
     n_threads: int | None,
-    block_bytes: int,
 ) -> list[_Result]:
     """Hand the inner sums of each block of users to `use`, with the records they belong to."""
     indptr, items = _checked(U, V, indptr, items)
-    width = _block_width(block_bytes, len(V))
+    V = np.ascontiguousarray(V)
     active = np.flatnonzero(np.diff(indptr))
 
     def work(begin: int) -> _Result:
         users = active[begin : begin + _USERS]
         own = slice(int(indptr[users[0]]), int(indptr[users[-1] + 1]))
         offsets = np.append(indptr[users], own.stop) - own.start
-        return use(own, _block_sums(U[users], V, offsets, items[own], width))
+        return use(own, _block_sums(U[users], V, offsets, items[own]))
 
     with Workers(n_threads) as workers:
         return workers.map(work, range(0, len(active), _USERS))
 
 
-def _block_width(block_bytes: int, n_items: int) -> int:
-    width = block_bytes // (4 * _USERS)
-    if width < 1:
-        raise ValueError(f"block_bytes must be at least {4 * _USERS}; got {block_bytes!r}")
-    return min(width, n_items)
-
-
 def _block_sums(
-    rows: Factors, V: Factors, offsets: NDArray[np.int64], items: NDArray[np.int32], width: int
+    rows: Factors, V: Factors, offsets: NDArray[np.int64], items: NDArray[np.int32]
 ) -> Floats:
-    sums = _core.PointSums(offsets, _record_scores(rows, V, offsets, items))
-    memory = score_rows(len(rows), width)
-    for begin in range(0, len(V), width):
-        block = V[begin : begin + width]
-        sums.add(np.matmul(rows, block.T, out=memory[:, : len(block)]), 1)
+    sums = _core.InnerSums(rows, offsets, _record_scores(rows, V, offsets, items))
+    sums.add(V)
     # The item itself added log2(1 + 2^0) = 1. NaN stays NaN.
-    return np.maximum(sums.sums(1) - 1.0, 0.0)
+    return np.maximum(sums.sums() - 1.0, 0.0)
 
 
 def _record_scores(

@@ -1,0 +1,121 @@
+// The inner sums of a few users whose scores are computed here and never written to memory.
+// A part of kernels.cpp, which includes it inside the namespace of an instruction set.
+#pragma once
+
+// Multiplying and counting want different parts of a core: registers and multipliers here, loads
+// and stores there. So they take turns at the finest grain: while a tile is multiplied, the scores
+// of the tile before are counted, a few after every factor.
+
+constexpr int kCountsAFactor = tile::kItems / 8;
+static_assert(tile::kItems % kCountsAFactor == 0, "a user's places are counted in whole groups");
+
+// Where the scores of a tile fall in the grids of their users.
+struct Places {
+  uint32_t of[tile::kUsers][tile::kItems];
+};
+
+// What turns scores into places: the begin of a user's grid and its last place.
+struct Ruler {
+  float begin, limit;
+};
+
+inline __attribute__((always_inline)) void count_place(uint32_t place, uint64_t* counts) {
+  counts[place >> kFractionBits] += kOneItem + place;
+}
+
+// Counts the first n places of every user, `stride` counters a user.
+inline void count_places(const Places& places, int n, uint64_t* counts, int64_t stride) {
+  for (int i = 0; i < tile::kUsers; ++i)
+    for (int j = 0; j < n; ++j) count_place(places.of[i][j], counts + i * stride);
+}
+
+inline __attribute__((always_inline)) void to_places(const tile::Scores<tile::kUsers>& scores,
+                                                     const Ruler* rulers, Places* places) {
+  for (int i = 0; i < tile::kUsers; ++i) {
+    float s[tile::kItems];
+    for (int j = 0; j < tile::kVectors; ++j) tile::store(s + j * tile::kLanes, scores.sum[i][j]);
+#pragma omp simd
+    for (int j = 0; j < tile::kItems; ++j)
+      places->of[i][j] = place_of(s[j], rulers[i].begin, rulers[i].limit);
+  }
+}
+
+// Multiplies one tile; meanwhile counts the places of the tile before and puts the new ones there.
+void multiply_and_count(const float* __restrict users, const float* __restrict items, int64_t d,
+                        const Ruler* rulers, Places* places, uint64_t* __restrict counts,
+                        int64_t stride) {
+  tile::Scores<tile::kUsers> scores;
+  int64_t k = 0;
+  for (int i = 0; i < tile::kUsers; ++i, counts += stride) {
+    const int64_t end = (i + 1) * d / tile::kUsers;
+    const uint32_t* place = places->of[i];
+    const uint32_t* const last = place + tile::kItems;
+    for (; k < end && place < last; ++k, place += kCountsAFactor) {
+      scores.add(users, items, k);
+#pragma GCC unroll 8
+      for (int a = 0; a < kCountsAFactor; ++a) count_place(place[a], counts);
+    }
+    for (; k < end; ++k) scores.add(users, items, k);
+    for (; place < last; ++place) count_place(*place, counts);
+  }
+  to_places(scores, rulers, places);
+}
+
+void multiply(const float* users, const float* items, int64_t d, const Ruler* rulers,
+              Places* places) {
+  tile::Scores<tile::kUsers> scores;
+  for (int64_t k = 0; k < d; ++k) scores.add(users, items, k);
+  to_places(scores, rulers, places);
+}
+
+// Counts the scores of the users of a tile with n > 0 items.
+void count_product(const float* users, const float* items, int64_t n, int64_t d,
+                   const PointRow* rows, uint64_t* counts, int64_t stride) {
+  Ruler rulers[tile::kUsers];
+  for (int i = 0; i < tile::kUsers; ++i) {
+    const Grid<float> grid = grid_of(rows[i]);
+    rulers[i] = {grid.begin, last_place(grid)};
+  }
+  Places places;
+  multiply(users, items, d, rulers, &places);
+  int64_t begin = tile::kItems;
+  for (; begin < n; begin += tile::kItems)
+    multiply_and_count(users, items + begin * d, d, rulers, &places, counts, stride);
+  count_places(places, n - (begin - tile::kItems), counts, stride);
+}
+
+// The scores of one user of a tile with n items.
+void score_row(const float* user, const float* items, int64_t n, int64_t d, float* out) {
+  for (int64_t begin = 0; begin < n; begin += tile::kItems) {
+    tile::Scores<1> scores;
+    for (int64_t k = 0; k < d; ++k) scores.add(user, items + begin * d, k);
+    float s[tile::kItems];
+    for (int j = 0; j < tile::kVectors; ++j) tile::store(s + j * tile::kLanes, scores.sum[0][j]);
+    const int64_t count = n - begin < tile::kItems ? n - begin : tile::kItems;
+    memcpy(out + begin, s, count * sizeof(float));
+  }
+}
+
+// A user whose scores are wanted after all: the items are few, or lie outside the user's grid.
+inline void add_scores(const float* user, const float* items, int64_t n, int64_t d, PointRow* row,
+                       float* scores, const Scratch& scratch) {
+  if (row->k == 0) return;
+  score_row(user, items, n, d, scores);
+  add_to_row(scores, n, Method::automatic, row, scratch);
+}
+
+void add_product(const float* users, const float* items, int64_t n, int64_t d, PointRow* rows,
+                 uint64_t* counts, int64_t stride, float* scores, const Scratch& scratch) {
+  bool counting = true;
+  for (int i = 0; i < tile::kUsers; ++i)
+    counting = counting && worth_counting(n, Method::automatic, rows[i]);
+  if (counting) count_product(users, items, n, d, rows, counts, stride);
+  for (int i = 0; i < tile::kUsers; ++i, counts += stride) {
+    if (counting && rows[i].k > 0 && !any_outside(rows[i], counts)) {
+      fold_row(rows + i, counts);
+      continue;
+    }
+    if (counting) memset(counts, 0, rows[i].cells * kFinePerCell * sizeof(uint64_t));
+    add_scores(users + i, items, n, d, rows + i, scores, scratch);
+  }
+}

@@ -1,0 +1,125 @@
+"""Inner sums with the product in the same native loop, against the formula in float64."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from robirank import _core
+
+
+def problem(seed, users, items, d, spread=1.0, most_points=9):
+    """Factors whose scores have about the given spread, and points among them."""
+    rng = np.random.default_rng(seed)
+    U = (spread * rng.standard_normal((users, d)) / max(d, 1) ** 0.5).astype(np.float32)
+    V = rng.standard_normal((items, d)).astype(np.float32)
+    offsets = np.concatenate(([0], np.cumsum(rng.integers(0, most_points, users))))
+    points = (spread * rng.standard_normal(offsets[-1])).astype(np.float32)
+    return U, V, offsets, points
+
+
+def reference(U, V, offsets, points):
+    """Σ_y log2(1 + 2^(⟨U_b, V_y⟩ − p)) as it is written, in float64."""
+    rows = np.repeat(np.arange(len(U)), np.diff(offsets))
+    scores = U.astype(np.float64) @ V.astype(np.float64).T
+    return np.logaddexp2(0.0, scores[rows] - points.astype(np.float64)[:, None]).sum(axis=1)
+
+
+def sums(U, V, offsets, points, width=None):
+    found = _core.InnerSums(U, offsets, points)
+    for begin in range(0, len(V), width or max(len(V), 1)):
+        found.add(V[begin : begin + (width or len(V))])
+    return found.sums()
+
+
+def check(case, rtol=1e-5):
+    assert_allclose(1 + sums(*case), 1 + reference(*case), rtol=rtol)
+
+
+@pytest.mark.parametrize("users", [1, 8, 13])
+@pytest.mark.parametrize("items", [1, 47, 600, 5000])
+@pytest.mark.parametrize("d", [1, 7, 64, 100])
+def test_sums_agree_with_the_formula(instruction_set, users, items, d):
+    check(problem(items + d, users, items, d, spread=2.0))
+
+
+@pytest.mark.parametrize("spread", [1e-3, 8.0, 40.0, 400.0])
+def test_narrow_and_wide_scores(instruction_set, spread):
+    """Items outside the grid, and users without one, share a tile with others."""
+    case = problem(1, 16, 4000, 16, spread)
+    check(case)
+    case[0][3] *= 1e-3 / spread
+    check(case)
+
+
+def test_more_items_than_a_chunk(instruction_set):
+    check(problem(2, 9, 70_001, 3), rtol=1e-6)
+
+
+@given(
+    users=st.integers(1, 20), items=st.integers(1, 1500), d=st.integers(1, 40), seed=st.integers(0)
+)
+def test_any_shape(users, items, d, seed):
+    check(problem(seed % 2**32, users, items, d, spread=3.0))
+
+
+@pytest.mark.parametrize("width", [1, 31, 4096, 33_000])
+def test_bits_do_not_depend_on_how_the_items_come(width):
+    case = problem(3, 10, 40_000 if width > 1 else 700, 8)
+    assert_array_equal(sums(*case, width=width), sums(*case))
+
+
+def test_bits_do_not_depend_on_who_else_is_asked_for():
+    U, V, offsets, points = problem(4, 21, 3000, 16)
+    whole = sums(U, V, offsets, points)
+    for b in range(len(U)):
+        own = slice(offsets[b], offsets[b + 1])
+        alone = sums(U[b : b + 1], V, np.array([0, own.stop - own.start]), points[own])
+        assert_array_equal(alone, whole[own])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("items", [40, 3000])
+def test_a_user_that_is_not_finite_gives_nan_and_spoils_no_other(instruction_set, bad, items):
+    U, V, _, points = problem(5, 12, items, 8)
+    offsets, points = np.arange(13) * 2, np.resize(points, 24)
+    clean = sums(U, V, offsets, points)
+    U[5, 2] = bad
+    spoilt = sums(U, V, offsets, points)
+    assert np.isnan(spoilt[10:12]).all()
+    assert_array_equal(np.delete(spoilt, [10, 11]), np.delete(clean, [10, 11]))
+
+
+def test_an_item_that_is_not_finite_gives_nan():
+    U, V, offsets, points = problem(6, 3, 3001, 8)
+    V[-1, 0] = np.nan  # beside the zeros that fill up the last tile
+    assert np.isnan(sums(U, V, offsets, points)).all()
+
+
+def test_asking_twice_changes_nothing():
+    U, V, offsets, points = problem(7, 5, 2000, 8)
+    found = _core.InnerSums(U, offsets, points)
+    found.add(V)
+    assert_array_equal(found.sums(), found.sums())
+
+
+def test_nothing_to_do():
+    none = np.zeros((0, 4), np.float32), np.ones((3, 4), np.float32), np.array([0])
+    assert sums(*none, np.zeros(0, np.float32)).size == 0
+    U, offsets, points = np.ones((2, 4), np.float32), np.array([0, 1, 2]), np.zeros(2, np.float32)
+    assert sums(U, np.zeros((0, 4), np.float32), offsets, points).tolist() == [0.0, 0.0]
+
+
+def test_wrong_arguments_are_named():
+    U, offsets, points = np.ones((2, 4), np.float32), np.array([0, 1, 2]), np.zeros(2, np.float32)
+    with pytest.raises(ValueError, match="offsets must rise from 0 to the number of points"):
+        _core.InnerSums(U, np.array([0, 2, 1]), points)
+    with pytest.raises(ValueError, match="offsets must rise from 0 to the number of points"):
+        _core.InnerSums(U, np.zeros(0, np.int64), points)
+    with pytest.raises(ValueError, match="U must have one row for each row of points"):
+        _core.InnerSums(U[:1], offsets, points)
+    with pytest.raises(ValueError, match="V must have as many columns as U"):
+        _core.InnerSums(U, offsets, points).add(np.ones((3, 5), np.float32))
+    with pytest.raises(TypeError):
+        _core.InnerSums(U.astype(np.float64), offsets, points)
