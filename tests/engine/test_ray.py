@@ -111,7 +111,7 @@ def test_the_finished_model_is_read_as_one_and_served_by_shards(
 
 
 def test_the_run_directory_tells_what_happened(ray_cluster, partitions, tmp_path):
-    on_ray(tmp_path, checkpoint_seconds=1e-3).fit(partitions, show_progress=False)
+    on_ray(tmp_path).fit(partitions, show_progress=False)
     lines = [json.loads(line) for line in (tmp_path / "workers.jsonl").open()]
     steps = [line for line in lines if line["what"] == "uv"]
     assert len(steps) == SETTINGS["iterations"] * PARTS * 2  # workers
@@ -151,7 +151,7 @@ def test_a_run_that_was_interrupted_can_go_on(
             lambda _: asked.append(1) or len(asked) > 9,
         )
         with pytest.warns(UserWarning, match="interrupted in epoch"):
-            early = on_ray(tmp_path, checkpoint_seconds=1e-3).fit(partitions, show_progress=False)
+            early = on_ray(tmp_path).fit(partitions, show_progress=False)
     assert early.n_iter_ < SETTINGS["iterations"]
     assert np.isfinite(early.user_factors).all()
     model = on_ray(tmp_path).fit(partitions, show_progress=False, resume=True)

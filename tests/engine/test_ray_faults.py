@@ -22,10 +22,10 @@ def lines_of(folder, what):
 @pytest.mark.parametrize(
     ("what", "times", "seconds"),
     [
-        pytest.param("UvTick", [6], 0.001, id="in a (U,V)-step"),
+        pytest.param("UvTick", [6], 1e-6, id="in a (U,V)-step"),
         pytest.param("UvTick", [6], 1000, id="before any checkpoint"),
-        pytest.param("XiTick", [2], 0.001, id="in a ξ-step"),
-        pytest.param("checkpoint", [3], 0.001, id="during a checkpoint"),
+        pytest.param("XiTick", [2], 1e-6, id="in a ξ-step"),
+        pytest.param("checkpoint", [3], 1e-6, id="during a checkpoint"),
         pytest.param("UvTick", [2, 9], 0.05, id="twice"),
     ],
 )
@@ -80,7 +80,7 @@ def test_a_torn_checkpoint(
 
     disturbance = Disturbance(monkeypatch, "UvTick", [8], tear)
     with pytest.warns(RuntimeWarning, match="the one before is tried"):
-        model = on_ray(tmp_path, checkpoint_seconds=0.001).fit(partitions, show_progress=False)
+        model = on_ray(tmp_path).fit(partitions, show_progress=False)
     assert not disturbance.left
     same_factors(model, undisturbed)
 
@@ -114,7 +114,7 @@ def test_checkpoints_cannot_be_written(
         mounted(tmp_path / "checkpoints", options),
         pytest.warns(RuntimeWarning, match="a checkpoint could not be written"),
     ):
-        model = on_ray(tmp_path, checkpoint_seconds=0.001).fit(partitions, show_progress=False)
+        model = on_ray(tmp_path).fit(partitions, show_progress=False)
     assert not disturbance.left
     same_factors(model, undisturbed)
 
@@ -135,7 +135,7 @@ DRIVER = """
 
     home.ClusterEngine = partial(ClusterEngine, events=events)
     ray.init(address={address!r}, logging_level="error", log_to_driver=False)
-    on_ray({run!r}, checkpoint_seconds=0.001).fit({data!r}, show_progress=False)
+    on_ray({run!r}).fit({data!r}, show_progress=False)
 """
 
 

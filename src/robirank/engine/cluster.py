@@ -182,7 +182,8 @@ class ClusterEngine:
     def _advance(self, end: int) -> None:
         """Finish one tick, with the next one under way."""
         again = self._done < self._first + len(self._results)  # what was done before a loss
-        due = not again and time.monotonic() - self._saved >= self._seconds
+        moved = not again and self._done > self._saved_tick
+        due = moved and time.monotonic() - self._saved >= self._seconds
         while not due and len(self._flight) < _AHEAD and self._done + len(self._flight) < end:
             tick = self._journal[self._done + len(self._flight) - self._origin]
             number = self._done + len(self._flight) + 1
@@ -220,7 +221,7 @@ class ClusterEngine:
             )
             self._unsaved = True
             self._checkpoints.prune()
-        self._saved = time.monotonic()
+        self._saved, self._saved_tick = time.monotonic(), self._done
         self.watch.say("checkpoint", tick=self._done, seconds=round(self._saved - begin, 3))
 
     def _collect(self) -> Checkpoint:
@@ -277,6 +278,7 @@ class ClusterEngine:
                 self._flight.clear()
                 if not (resume and self._restore()):
                     self._start()
+                self._saved_tick = self._done
                 self.watch.say("workers", members=self.crew.members, owner=self.crew.owner)
             except WorkersLostError as error:
                 log.warning("workers were lost at the start: %s", error)
