@@ -29,17 +29,36 @@ PUBLISHED = {
     "SimpleX": (0.1872, 0.1557),
 }
 
+# The identity loss likes the noise of sampling: its best setting on validation is one of sgd's.
 MODELS: dict[str, dict[str, Any]] = {
     "exact64": {"factors": 64, "solver": "exact"},
-    "identity64": {"factors": 64, "solver": "exact", "rho": "identity"},
+    "identity64": {
+        "factors": 64,
+        "solver": "sgd",
+        "rho": "identity",
+        "regularization": 100.0,
+        "learning_rate": 0.3,
+    },
+    "identity64_exact": {"factors": 64, "solver": "exact", "rho": "identity"},
     "sgd64": {"factors": 64, "solver": "sgd"},
     "exact256": {"factors": 256, "solver": "exact"},
 }
 
-SEARCH: dict[str, list[float]] = {
-    "exact64": [0.14, 0.21, 0.3],
-    "identity64": [100.0, 320.0, 1000.0],
+# Regularisation and rate of V.
+SEARCH: dict[str, list[tuple[float, float]]] = {
+    "exact64": [(0.14, 0.02), (0.21, 0.02), (0.3, 0.02)],
+    "identity64": [(reg, rate) for rate in (0.03, 0.1, 0.3) for reg in (30.0, 100.0, 300.0)],
+    "identity64_exact": [
+        (100.0, 0.02),
+        (300.0, 0.02),
+        (1000.0, 0.02),
+        (300.0, 0.005),
+        (150.0, 0.06),
+    ],
+    "sgd64": [(0.21, 0.05), (0.21, 0.1), (0.21, 0.2)],
 }
+
+LIFTS = {"identity64": "precision1_lift", "identity64_exact": "precision1_lift_exact"}
 
 
 def load(folder: Path) -> tuple[Any, Any, Any]:
@@ -65,13 +84,13 @@ def fit(train: Any, test: Any, **settings: Any) -> tuple[Any, dict[str, float], 
 def search(train: Any, valid: Any, wanted: list[str]) -> None:
     print("\nvalidation (fitted to train, 32 epochs):")
     for name in [n for n in SEARCH if n in wanted]:
-        for reg in SEARCH[name]:
-            settings = MODELS[name] | {"regularization": reg, "iterations": 32}
-            _, found, minutes = fit(train, valid, **settings)
+        for reg, rate in SEARCH[name]:
+            chosen = {"regularization": reg, "learning_rate": rate, "iterations": 32}
+            _, found, minutes = fit(train, valid, **MODELS[name] | chosen)
             print(
-                f"  {name:11s} regularization {reg:7g}  recall@20 {found['recall@20']:.4f}  "
-                f"ndcg@20 {found['ndcg@20']:.4f}  precision@1 {found['precision@1']:.4f}  "
-                f"({minutes:.1f} min)",
+                f"  {name:16s} regularization {reg:7g}  rate {rate:5g}  "
+                f"recall@20 {found['recall@20']:.4f}  ndcg@20 {found['ndcg@20']:.4f}  "
+                f"precision@1 {found['precision@1']:.4f}  ({minutes:.1f} min)",
                 flush=True,
             )
 
@@ -88,19 +107,19 @@ def main() -> None:
         search(train, valid, args.only)
     both = (train + valid).tocsr()
     print(f"\ntest (fitted to train + valid, {both.nnz:,} interactions), one evaluation:")
-    print(f"  {'':11s} recall@20  ndcg@20  precision@1  minutes  epochs")
+    print(f"  {'':16s} recall@20  ndcg@20  precision@1  minutes  epochs")
     results: dict[str, Any] = {}
     for name in args.only:
         model, found, minutes = fit(both, test, **MODELS[name])
         results[name] = (found, minutes)
         print(
-            f"  {name:11s} {found['recall@20']:9.4f} {found['ndcg@20']:8.4f} "
+            f"  {name:16s} {found['recall@20']:9.4f} {found['ndcg@20']:8.4f} "
             f"{found['precision@1']:12.4f} {minutes:8.2f} {model.n_iter_:7d}",
             flush=True,
         )
     print("  published:")
     for name, (recall, ndcg) in PUBLISHED.items():
-        print(f"  {name:11s} {recall:9.4f} {ndcg:8.4f}")
+        print(f"  {name:16s} {recall:9.4f} {ndcg:8.4f}")
     print(json.dumps(summary(results)))
 
 
@@ -115,9 +134,10 @@ def summary(results: dict[str, Any]) -> dict[str, float]:
         if name in results:
             figures[f"{name}_recall20"] = round(results[name][0]["recall@20"], 4)
             figures[f"{name}_minutes"] = round(results[name][1], 2)
-    if "exact64" in results and "identity64" in results:
-        ours, theirs = (results[n][0]["precision@1"] for n in ("exact64", "identity64"))
-        figures["precision1_lift"] = round(ours / theirs, 3)
+    for rival, figure in LIFTS.items():
+        if "exact64" in results and rival in results:
+            ours, theirs = (results[n][0]["precision@1"] for n in ("exact64", rival))
+            figures[figure] = round(ours / theirs, 3)
     return figures
 
 
