@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <stdexcept>
 
 namespace robirank {
@@ -29,6 +30,15 @@ Result<T> hand_over(std::unique_ptr<T[]> memory, size_t n) {
   T* data = memory.release();
   nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
   return Result<T>(data, {n}, owner);
+}
+
+// Uninitialised floats that begin on a cache line.
+struct FreeLines {
+  void operator()(float* p) const { ::operator delete[](p, std::align_val_t{64}); }
+};
+using Lines = std::unique_ptr<float[], FreeLines>;
+inline Lines allocate_lines(size_t n) {
+  return Lines(static_cast<float*>(::operator new[](n * sizeof(float) + 1, std::align_val_t{64})));
 }
 
 // Row b of a ragged array with n entries is offsets[b]:offsets[b + 1].

@@ -1,7 +1,7 @@
 // The inner sums of a block of users for Python, while the items pass by.
 //
 // Items are taken a chunk at a time, packed once for all users of the block; then a few users after
-// the other meet the chunk, which stays in a cache. No score is written to memory.
+// the other meet the chunk, which stays in a cache. As a rule no score leaves the first cache.
 #include <algorithm>
 #include <memory>
 #include <stdexcept>
@@ -18,13 +18,14 @@ using namespace robirank;
 
 namespace {
 
-constexpr int64_t kChunkBytes = 1 << 22;  // packed items
-constexpr int64_t kMaxChunk = 1 << 15;    // items
+constexpr int64_t kChunkBytes = 1 << 22;                     // packed items
+constexpr int64_t kMinChunk = 1 << 11, kMaxChunk = 1 << 15;  // items
+static_assert(kMinChunk / 2 > kFewItems, "a chunk is worth counting, whatever its tiles");
 static_assert(kMaxChunk <= kMaxCount, "a chunk is counted without a fold in between");
 
 // t[p] = Σ_y log2(1 + 2^(⟨U_b, V_y⟩ − points[p])) over all items y for the points
 // offsets[b]:offsets[b + 1] of every user b. The order of the items decides the bits, not how many
-// come at a time. One thread.
+// come at a time, unless the sums are asked for in between. For one thread at a time.
 class InnerSums {
  public:
   InnerSums(Matrix<float> U, Vector<int64_t> offsets, Vector<float> points)
@@ -36,8 +37,8 @@ class InnerSums {
         offsets_(offsets.data(), offsets.data() + offsets.shape(0)),
         points_(points.data(), points.data() + points.shape(0)),
         t_(points_.size(), 0.0),
-        users_(allocate<float>(padded_ * d_)),
-        items_(allocate<float>(chunk_ * d_)),
+        users_(allocate_lines(padded_ * d_)),
+        items_(allocate_lines(chunk_ * d_)),
         waiting_(allocate<float>(chunk_ * d_)),
         scores_(allocate<float>(chunk_)),
         scratch_(0) {
@@ -51,6 +52,7 @@ class InnerSums {
   void add(Matrix<float> V) {
     if (static_cast<int64_t>(V.shape(1)) != d_)
       throw std::invalid_argument("V must have as many columns as U");
+    if (rows_.empty()) return;
     nb::gil_scoped_release released;
     const float* at = V.data();
     for (int64_t left = V.shape(0), taken; left > 0; left -= taken, at += taken * d_) {
@@ -79,8 +81,8 @@ class InnerSums {
  private:
   static int64_t chunk_items(int64_t d, int width) {
     const int64_t bytes = std::max<int64_t>(d, 1) * sizeof(float);
-    const int64_t items = std::min(kChunkBytes / bytes, kMaxChunk);
-    return std::max<int64_t>(items / width, 1) * width;
+    const int64_t items = std::clamp(kChunkBytes / bytes, kMinChunk, kMaxChunk);
+    return items / width * width;
   }
 
   // Rows beyond the users have no points: they fill up the last tile.
@@ -123,7 +125,8 @@ class InnerSums {
   std::vector<double> t_, moments_;
   std::vector<uint64_t> counts_;
   std::vector<PointRow> rows_;
-  std::unique_ptr<float[]> users_, items_, waiting_, scores_;
+  Lines users_, items_;
+  std::unique_ptr<float[]> waiting_, scores_;
   ThreadScratch scratch_;
 };
 

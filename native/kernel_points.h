@@ -6,19 +6,18 @@
 // laid around them; each block is counted into it, and the points are summed up once at the end.
 // A block of a few items is summed directly.
 
-constexpr int kFewItems = 512;
 constexpr int kGroup = 8;  // cells that are folded together, or skipped if they are empty
 
 // The doubles of one register.
 #if defined(__AVX512F__)
-constexpr int kLanes = 8;
+constexpr int kDoubles = 8;
 #elif defined(__AVX__)
-constexpr int kLanes = 4;
+constexpr int kDoubles = 4;
 #else
-constexpr int kLanes = 2;
+constexpr int kDoubles = 2;
 #endif
-typedef double Lanes __attribute__((vector_size(kLanes * sizeof(double))));
-typedef uint64_t LaneBits __attribute__((vector_size(kLanes * sizeof(uint64_t))));
+typedef double Lanes __attribute__((vector_size(kDoubles * sizeof(double))));
+typedef uint64_t LaneBits __attribute__((vector_size(kDoubles * sizeof(uint64_t))));
 
 // Σ_j log2(1 + e_j r) of `kTogether` points: the logarithm of a product. A product of `run` factors
 // cannot overflow; then its exponent is put aside. e is padded with zeros to whole Lanes.
@@ -33,7 +32,7 @@ inline void product_sums(const double* e, int64_t lanes, int64_t run, const doub
     const int64_t end = lanes - begin < run ? lanes : begin + run;
     for (int64_t v = begin; v < end; ++v) {
       Lanes x;
-      memcpy(&x, e + v * kLanes, sizeof x);
+      memcpy(&x, e + v * kDoubles, sizeof x);
       for (int a = 0; a < kTogether; ++a) product[a] *= 1.0 + x * r[a];
     }
     for (int a = 0; a < kTogether; ++a) {
@@ -43,7 +42,7 @@ inline void product_sums(const double* e, int64_t lanes, int64_t run, const doub
     }
   }
   for (int a = 0; a < kTogether; ++a)
-    for (int l = 0; l < kLanes; ++l)
+    for (int l = 0; l < kDoubles; ++l)
       t[a] += (static_cast<double>(exponents[a][l]) - 1023.0 * runs) + log2_fast(product[a][l]);
 }
 
@@ -53,9 +52,9 @@ inline void direct_points(const float* s, int64_t n, double centre, double top, 
   const int64_t run = static_cast<int64_t>(1000.0 / (top + 1.0));
   for (int64_t begin = 0; begin < n; begin += kShortList) {
     const int64_t block = n - begin < kShortList ? n - begin : kShortList;
-    const int64_t lanes = (block + kLanes - 1) / kLanes;
+    const int64_t lanes = (block + kDoubles - 1) / kDoubles;
     exponentials(s + begin, block, centre, scratch.items);
-    for (int64_t j = block; j < lanes * kLanes; ++j) scratch.items[j] = 0.0;
+    for (int64_t j = block; j < lanes * kDoubles; ++j) scratch.items[j] = 0.0;
     for (int64_t i = 0; i < k; i += kTogether) {
       const int64_t group = k - i < kTogether ? k - i : kTogether;
       double r[kTogether] = {}, sums[kTogether] = {};

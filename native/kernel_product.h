@@ -1,4 +1,5 @@
-// The inner sums of a few users whose scores are computed here and never written to memory.
+// The inner sums of a few users whose scores are computed here and, as a rule, never leave the
+// first cache.
 // A part of kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
@@ -31,6 +32,7 @@ inline void count_places(const Places& places, int n, uint64_t* counts, int64_t 
 
 inline __attribute__((always_inline)) void to_places(const tile::Scores<tile::kUsers>& scores,
                                                      const Ruler* rulers, Places* places) {
+#pragma GCC unroll 8  // otherwise the sums would have to live in memory
   for (int i = 0; i < tile::kUsers; ++i) {
     float s[tile::kItems];
     for (int j = 0; j < tile::kVectors; ++j) tile::store(s + j * tile::kLanes, scores.sum[i][j]);
@@ -96,26 +98,31 @@ void score_row(const float* user, const float* items, int64_t n, int64_t d, floa
   }
 }
 
-// A user whose scores are wanted after all: the items are few, or lie outside the user's grid.
-inline void add_scores(const float* user, const float* items, int64_t n, int64_t d, PointRow* row,
-                       float* scores, const Scratch& scratch) {
-  if (row->k == 0) return;
-  score_row(user, items, n, d, scores);
-  add_to_row(scores, n, Method::automatic, row, scratch);
+inline void add_counted(const float* users, const float* items, int64_t n, int64_t d,
+                        PointRow* rows, uint64_t* counts, int64_t stride, float* scores) {
+  count_product(users, items, n, d, rows, counts, stride);
+  for (int i = 0; i < tile::kUsers; ++i, counts += stride) {
+    if (rows[i].k == 0) {
+      memset(counts, 0, rows[i].cells * kFinePerCell * sizeof(uint64_t));
+      continue;
+    }
+    if (any_outside(rows[i], counts)) {  // the scores are needed after all
+      score_row(users + i, items, n, d, scores);
+      recount(scores, n, rows + i, counts);
+    }
+    fold_row(rows + i, counts);
+  }
 }
 
 void add_product(const float* users, const float* items, int64_t n, int64_t d, PointRow* rows,
                  uint64_t* counts, int64_t stride, float* scores, const Scratch& scratch) {
-  bool counting = true;
+  bool counting = true;  // unless items are few, or a user of the tile has no grid
   for (int i = 0; i < tile::kUsers; ++i)
     counting = counting && worth_counting(n, Method::automatic, rows[i]);
-  if (counting) count_product(users, items, n, d, rows, counts, stride);
-  for (int i = 0; i < tile::kUsers; ++i, counts += stride) {
-    if (counting && rows[i].k > 0 && !any_outside(rows[i], counts)) {
-      fold_row(rows + i, counts);
-      continue;
-    }
-    if (counting) memset(counts, 0, rows[i].cells * kFinePerCell * sizeof(uint64_t));
-    add_scores(users + i, items, n, d, rows + i, scores, scratch);
+  if (counting) return add_counted(users, items, n, d, rows, counts, stride, scores);
+  for (int i = 0; i < tile::kUsers; ++i) {
+    if (rows[i].k == 0) continue;
+    score_row(users + i, items, n, d, scores);
+    add_to_row(scores, n, Method::automatic, rows + i, scratch);
   }
 }

@@ -1,5 +1,5 @@
-// The listwise kernel, its inner sums alone and the two passes over X, compiled once for each
-// instruction set.
+// The listwise kernel, its inner sums alone and with their product, and the two passes over X,
+// compiled once for each instruction set.
 //
 // For the scores s of one list and its relevant items y with weights w_y,
 //

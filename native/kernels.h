@@ -45,6 +45,7 @@ constexpr double kMaxRange = 512.0;
 constexpr int kMaxCells = static_cast<int>(kMaxRange / kCell) + 2;
 constexpr int kMaxFine = kMaxCells * kFinePerCell;
 constexpr int kGridRows = 15;
+constexpr int64_t kFewItems = 512;      // so many are summed directly rather than counted
 constexpr int64_t kMaxCount = 1 << 16;  // items between two folds: no counter overflows
 constexpr int kShortList = 4096;        // items whose working arrays stay in the cache
 constexpr int kKept = 8 * kShortList;   // values of h that a short list keeps

@@ -1,4 +1,5 @@
-// The inner sums of the ξ-step for Python: rows of given scores, the points of each, threads.
+// The inner sums of given scores for Python: what inner_sums.cpp does without the product. Tests
+// and benchmarks compare with it.
 #include <algorithm>
 #include <stdexcept>
 #include <vector>

@@ -1,4 +1,5 @@
-// A few users times a few items in registers: the heart of every product U·Vᵀ of this library.
+// A few users times a few items in registers: the heart of the products U·Vᵀ that need no scores in
+// memory.
 // Included inside the namespace of an instruction set (see kernels.h).
 #pragma once
 

@@ -18,7 +18,8 @@ struct TileHits {
 struct TopkKernel {
   int users, items;  // of a tile
   // Lays out n rows side by side, `width` a panel: out[panel][k][row]. Row i is X[rows[i]] (or
-  // X[i]) times scale[rows[i]] (or 1). The last panel is filled up with zeros.
+  // X[i]) times scale[rows[i]] (or 1). The last panel is filled up with the last
+  // row times zero.
   void (*pack)(const float* X, const int32_t* rows, const float* scale, int64_t n, int64_t d,
                int width, float* out);
   // Whether any score is above its user's threshold; if so, `hits` is filled.

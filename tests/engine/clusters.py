@@ -32,7 +32,7 @@ def make_data():
 
 def on_ray(folder, **options):
     """A model that trains on the cluster that this process is connected to."""
-    # A checkpoint after every tick, whatever the speed of the machine.
+    # Checkpoints as often as can be, whatever the speed of the machine.
     settings = {"workers": 2, "checkpoint_seconds": 1e-6, "patience": 60.0}
     engine = rr.RayEngine(folder, **settings | options)
     return rr.LatentRoBiRank(engine=engine, **SETTINGS)

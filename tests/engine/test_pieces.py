@@ -203,8 +203,7 @@ def worker(tmp_path_factory):
     cut = rr.partition(data, tmp_path_factory.mktemp("data"), parts=4, random_state=0)
     decay = Decay(0.1, 0.5, 1.0)
     worker = PartWorker(Job(5, 7, "binary", decay, decay), cut, range(4), _core.instruction_set())
-    yield worker
-    worker.close()
+    return worker
 
 
 def rows_in(worker, cargo, epoch):

@@ -14,7 +14,9 @@ def problem(seed, users, items, d, spread=1.0, most_points=9):
     rng = np.random.default_rng(seed)
     U = (spread * rng.standard_normal((users, d)) / max(d, 1) ** 0.5).astype(np.float32)
     V = rng.standard_normal((items, d)).astype(np.float32)
-    offsets = np.concatenate(([0], np.cumsum(rng.integers(0, most_points, users))))
+    sizes = rng.integers(1, most_points, users)
+    sizes[1:2] = 0  # the second user has no points
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
     points = (spread * rng.standard_normal(offsets[-1])).astype(np.float32)
     return U, V, offsets, points
 
@@ -53,8 +55,14 @@ def test_narrow_and_wide_scores(instruction_set, spread):
     check(case)
 
 
-def test_more_items_than_a_chunk(instruction_set):
-    check(problem(2, 9, 70_001, 3), rtol=1e-6)
+@pytest.mark.parametrize("spread", [1.0, 40.0])
+@pytest.mark.parametrize("items", [33_000, 70_001])  # 33,000: a chunk, and a few more
+def test_more_items_than_a_chunk(instruction_set, items, spread):
+    check(problem(2, 9, items, 3, spread))
+
+
+def test_wide_factors():
+    check(problem(8, 3, 5000, 2500))
 
 
 @given(
@@ -70,8 +78,11 @@ def test_bits_do_not_depend_on_how_the_items_come(width):
     assert_array_equal(sums(*case, width=width), sums(*case))
 
 
-def test_bits_do_not_depend_on_who_else_is_asked_for():
+@pytest.mark.parametrize("wide", [False, True])
+def test_bits_do_not_depend_on_who_else_is_asked_for(instruction_set, wide):
     U, V, offsets, points = problem(4, 21, 3000, 16)
+    if wide:
+        points[offsets[9]] = 1e4  # the tenth user has no grid
     whole = sums(U, V, offsets, points)
     for b in range(len(U)):
         own = slice(offsets[b], offsets[b + 1])
@@ -81,26 +92,31 @@ def test_bits_do_not_depend_on_who_else_is_asked_for():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("items", [40, 3000])
-def test_a_user_that_is_not_finite_gives_nan_and_spoils_no_other(instruction_set, bad, items):
+@pytest.mark.parametrize("user", [5, 11])  # the last one fills up the tile
+def test_a_user_that_is_not_finite_gives_nan_and_spoils_no_other(instruction_set, bad, items, user):
     U, V, _, points = problem(5, 12, items, 8)
     offsets, points = np.arange(13) * 2, np.resize(points, 24)
     clean = sums(U, V, offsets, points)
-    U[5, 2] = bad
+    U[user, 2] = bad
     spoilt = sums(U, V, offsets, points)
-    assert np.isnan(spoilt[10:12]).all()
-    assert_array_equal(np.delete(spoilt, [10, 11]), np.delete(clean, [10, 11]))
+    own = [2 * user, 2 * user + 1]
+    assert np.isnan(spoilt[own]).all()
+    assert_array_equal(np.delete(spoilt, own), np.delete(clean, own))
 
 
 def test_an_item_that_is_not_finite_gives_nan():
     U, V, offsets, points = problem(6, 3, 3001, 8)
-    V[-1, 0] = np.nan  # beside the zeros that fill up the last tile
+    V[-1, 0] = np.nan  # the last tile is filled up beside it
     assert np.isnan(sums(U, V, offsets, points)).all()
 
 
-def test_asking_twice_changes_nothing():
+def test_asking_in_between_loses_nothing():
     U, V, offsets, points = problem(7, 5, 2000, 8)
     found = _core.InnerSums(U, offsets, points)
-    found.add(V)
+    found.add(V[:900])
+    found.sums()
+    found.add(V[900:])
+    assert_allclose(1 + found.sums(), 1 + reference(U, V, offsets, points), rtol=1e-5)
     assert_array_equal(found.sums(), found.sums())
 
 

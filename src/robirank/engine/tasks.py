@@ -39,7 +39,6 @@ Floats = NDArray[np.float32]
 ROW_UNIT = 16  # floats; rows of factors are padded to a multiple, which the kernel asks for
 CELL_BYTES = 1 << 19  # rows of a cell: half of a usual second-level cache
 MAX_CELL_ITEMS = 4096
-USERS_AT_ONCE = 256  # whose inner sums are computed together: V is packed once for them
 
 
 @dataclass
@@ -284,13 +283,8 @@ def _own(part: Part, users: slice) -> tuple[NDArray[np.int64], slice]:
 def _inner_sums(
     U: Floats, blocks: Iterable[Block], indptr: NDArray[np.int64], scores: Floats
 ) -> NDArray[np.float64]:
-    t = np.empty(len(scores))
     active = np.flatnonzero(np.diff(indptr))
-    for begin in range(0, len(active), USERS_AT_ONCE):
-        rows = active[begin : begin + USERS_AT_ONCE]
-        own = slice(indptr[rows[0]], indptr[rows[-1] + 1])
-        sums = _core.InnerSums(U[rows], np.append(indptr[rows], own.stop) - own.start, scores[own])
-        for block in blocks:
-            sums.add(block.V)
-        t[own] = sums.sums()
-    return np.maximum(t - 1.0, 0.0)  # without the term of y itself, σ0(0) = 1
+    sums = _core.InnerSums(U[active], np.append(indptr[active], len(scores)), scores)
+    for block in blocks:
+        sums.add(block.V)
+    return np.maximum(sums.sums() - 1.0, 0.0)  # without the term of y itself, σ0(0) = 1

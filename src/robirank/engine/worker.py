@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank import _core
-from robirank._workers import Workers
 from robirank.engine.decay import Decay
 from robirank.engine.folder import DamagedFileError, Entry, Folder, load_tensors
 from robirank.engine.partitions import Partitions
@@ -93,7 +92,6 @@ class PartWorker:
         self, job: Job, partitions: Partitions, parts: Sequence[int], instruction_set: str
     ) -> None:
         _core.use_instruction_set(instruction_set)
-        self._blas = Workers(1).__enter__()  # matrix products on one thread, until `close`
         self._job, self._seed, self._partitions = job, job.seed, partitions
         self._n_users, self._n_items = partitions.shape
         self._n_parts = partitions.parts
@@ -102,10 +100,6 @@ class PartWorker:
         self._popularity = counts.astype(np.float32)
         self.parts = {number: self._read(partitions, number) for number in parts}
         self._plan = lru_cache(maxsize=2)(self._make_plan)
-
-    def close(self) -> None:
-        """Let matrix products use threads again; a worker of a cluster need not."""
-        self._blas.__exit__(None, None, None)
 
     def _make_plan(self, epoch: int) -> Plan:
         return Plan(self._seed, epoch, self._n_items, self._n_parts)

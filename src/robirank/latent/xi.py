@@ -24,7 +24,7 @@ Factors = NDArray[np.float32]
 Floats = NDArray[np.float64]
 _Result = TypeVar("_Result")
 
-_USERS = 256  # of a block: V is packed once for them
+_USERS = 512  # of a block: V is packed once for them
 _RECORDS = 1 << 14  # whose two rows of factors are gathered at a time
 
 
