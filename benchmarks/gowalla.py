@@ -6,7 +6,7 @@ ranked, the user's training items removed.
 
     python benchmarks/gowalla.py [--search] [--only exact64 sgd64 …]
 
-About 35 minutes on two cores; the last line is one JSON object.
+About half an hour on two cores; the last line is one JSON object.
 """
 
 from __future__ import annotations
