@@ -155,6 +155,7 @@ def test_hold_out_takes_a_share_or_the_latest(tmp_path):
     [
         (["--patience", "3"], "--patience needs --validation or --hold-out"),
         (["--resume"], "--resume needs --checkpoint"),
+        (["--address", "auto"], "--address needs --ray"),
         (["--hold-out", "0.1", "--validation", "x"], "--validation or --hold-out, not both"),
         (["--method", "warp", "--rho", "identity"], "--rho identity is for --method robirank"),
         (["--metric", "auc@3", "--hold-out", "0.3"], "metric must be one of precision@k"),

@@ -3,14 +3,19 @@
 import json
 import shutil
 import sys
+import tempfile
+import warnings
 
 import numpy as np
+import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
+from typer.testing import CliRunner
 
 import robirank as rr
 from engine import clusters
 from engine.clusters import PARTS, SETTINGS, on_ray, same_factors
+from robirank.cli.app import app
 from robirank.engine.partitions import PartitionsError
 from robirank.engine.ray import ClusterError, connect
 
@@ -48,6 +53,51 @@ def test_variants_have_the_same_bits(ray_cluster, partitions, tmp_path, options)
     engine = rr.RayEngine(tmp_path, workers=3)
     there = rr.LatentRoBiRank(engine=engine, **settings).fit(partitions, show_progress=False)
     same_factors(here, there)
+
+
+@pytest.mark.parametrize("table", ["interactions", "matrix"])
+def test_one_word_is_enough(ray_cluster, data, undisturbed, table, monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    model = rr.LatentRoBiRank(engine="ray", parts=PARTS, **SETTINGS)
+    model.fit(data if table == "interactions" else data.matrix, show_progress=False)
+    same_factors(model, undisturbed)
+    assert not list(tmp_path.glob("robirank-*"))  # the factors are here, the files are not
+    assert (model.item_ids_ == data.items) is (table == "interactions")
+    model.save(tmp_path / "model.safetensors")
+    same_factors(rr.load_model(tmp_path / "model.safetensors"), undisturbed)
+
+
+def test_a_table_is_cut_into_the_run_directory(ray_cluster, data, undisturbed, tmp_path):
+    model = on_ray(tmp_path).set_params(parts=PARTS).fit(data, show_progress=False)
+    same_factors(model, undisturbed)
+    assert rr.open_partitions(tmp_path / "data").parts == PARTS
+    again = on_ray(tmp_path).set_params(parts=PARTS)
+    same_factors(again.fit(data, show_progress=False, resume=True), undisturbed)
+    with pytest.raises(ValueError, match="belongs to another run"):
+        again.fit(data.matrix[:, ::-1], show_progress=False, resume=True)
+
+
+def test_the_command_line(ray_cluster, data, tmp_path):
+    frame = pl.DataFrame({"user": data.user_codes() % 40, "item": data.indices % 30})
+    frame.write_csv(tmp_path / "plays.csv")
+    columns = ["--user", "user", "--item", "item"]
+    options = ["--factors", "4", "--iterations", "2", "--seed", "5", "--quiet"]
+    common = [*columns, *options]
+
+    def train(source, model, *more):
+        command = ["latent", "train", source, "-m", model, *more]
+        result = CliRunner().invoke(app, [*map(str, command)])
+        assert result.exit_code == 0, result.output
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return rr.load_model(model)
+
+    here = train(tmp_path / "plays.csv", tmp_path / "a", "--solver", "sgd", *common)
+    there = train(tmp_path / "plays.csv", tmp_path / "b", "--ray", tmp_path / "run", *common)
+    same_factors(here, there)
+    assert list(there.user_ids_) == list(here.user_ids_)
+    cut = tmp_path / "run" / "data"
+    same_factors(train(cut, tmp_path / "c", "--ray", tmp_path / "again", *options), here)
 
 
 def test_warp_has_the_same_bits(ray_cluster, partitions, tmp_path):
@@ -219,13 +269,13 @@ def test_a_checkpoint_of_another_run(ray_cluster, partitions, tmp_path):
 @pytest.mark.parametrize(
     ("data_of", "options", "message"),
     [
-        ("matrix", {}, "a RayEngine trains on Partitions"),
+        ("dense", {}, "a cluster trains on Partitions, .* got ndarray"),
         ("partitions", {"validation": 1}, "validation must be left out on a cluster"),
         ("partitions", {"checkpoint": "x"}, "checkpoint must be left out on a cluster"),
     ],
 )
 def test_what_a_cluster_cannot_do(data, partitions, tmp_path, data_of, options, message):
-    table = data.matrix if data_of == "matrix" else partitions
+    table = data.matrix.toarray() if data_of == "dense" else partitions
     with pytest.raises((TypeError, ValueError), match=message):
         on_ray(tmp_path).fit(table, show_progress=False, **options)
 
@@ -235,8 +285,12 @@ def test_bad_settings_are_named(tmp_path):
         rr.RayEngine(tmp_path, workers=0)
     with pytest.raises(ValueError, match="checkpoint_seconds must be a positive number"):
         rr.RayEngine(tmp_path, checkpoint_seconds=0)
+    with pytest.raises(ValueError, match='resume must be left out with engine="ray"'):
+        rr.LatentRoBiRank(engine="ray").fit(clusters.make_data(), resume=True)
     model = rr.LatentRoBiRank(solver="exact", engine=rr.RayEngine(tmp_path))
     with pytest.raises(ValueError, match='solver must be "sgd" on a cluster'):
         model.fit(clusters.make_data())
-    with pytest.raises(ValueError, match="engine must be \"local\" or a RayEngine; got 'ray'"):
-        rr.LatentRoBiRank(engine="ray").fit(clusters.make_data())
+    with pytest.raises(
+        ValueError, match='engine must be "local", "ray" or a RayEngine; got \'spark\''
+    ):
+        rr.LatentRoBiRank(engine="spark").fit(clusters.make_data())

@@ -40,6 +40,7 @@ from robirank.cli.recommend import recommend, similar
 
 if TYPE_CHECKING:
     from robirank.data.interactions import Interactions
+    from robirank.engine.partitions import Partitions
 
 app = typer.Typer(no_args_is_help=True, help="Recommend items from who interacted with what.")
 
@@ -70,8 +71,11 @@ class WeightingChoice(StrEnum):
 @app.command()
 def train(
     data: Annotated[
-        Path,
-        typer.Argument(metavar="DATA", help="One interaction a line: CSV, TSV (.gz) or Parquet."),
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="One interaction a line: CSV, TSV (.gz) or Parquet. With --ray also partitions.",
+        ),
     ],
     model_path: Annotated[
         Path,
@@ -111,6 +115,17 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one.")
     ] = False,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER", help="Train on a Ray cluster; checkpoints, logs and factors go here."
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that --ray trains on.")] = 2,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Of the cluster, such as auto; by default one is started here."),
+    ] = None,
     user: User = None,
     item: Item = None,
     count: Count = None,
@@ -128,8 +143,10 @@ def train(
         raise typer.BadParameter("give --validation or --hold-out, not both")
     if patience is not None and validation is None and hold_out is None:
         raise typer.BadParameter("--patience needs --validation or --hold-out to watch")
-    if resume and checkpoint is None:
-        raise typer.BadParameter("--resume needs --checkpoint, the file to go on from")
+    if resume and checkpoint is None and ray is None:
+        raise typer.BadParameter("--resume needs --checkpoint, the file to go on from, or --ray")
+    if address is not None and ray is None:
+        raise typer.BadParameter("--address needs --ray, a folder that the whole cluster sees")
     check_folder(model_path)
     columns = Columns(user, item, count, time_column, sep, header)
     model = _make(
@@ -143,8 +160,9 @@ def train(
         weighting=weighting.value,
         random_state=seed,
         num_threads=threads or 0,
+        engine=_engine(ray, workers, address),
     )
-    part, held_out = _parts(data, columns, validation, hold_out, seed, quiet)
+    part, held_out = _parts(data, columns, validation, hold_out, seed, quiet, ray is not None)
     note(_plan(model, part), quiet=quiet)
     with step("train", quiet=quiet) as details:
         model.fit(
@@ -158,7 +176,7 @@ def train(
             resume=resume,
         )
         details.append(f"{model.n_iter_} epochs to a loss of {model.history_[-1]['loss']:.4f}")
-    model.save(model_path)
+    model.set_params(engine="local").save(model_path)  # a file, which has no cluster
     interrupted = model.stopped_ == "interrupted"
     report = _training_report(model, part, metric) | {
         "model": str(model_path),
@@ -251,16 +269,29 @@ def _make(method: Method, solver: str, rho: str, **options: Any) -> Any:
     return WARP(**given)
 
 
+def _engine(folder: str | None, workers: int, address: str | None) -> Any:
+    if folder is None:
+        return "local"
+    from robirank.engine.ray import RayEngine
+
+    return RayEngine(folder, address=address, workers=workers)
+
+
 def _parts(
-    path: Path,
+    path: str,
     columns: Columns,
     validation: Path | None,
     hold_out: float | None,
     seed: int,
     quiet: bool,
-) -> tuple[Interactions, Interactions | None]:
+    on_cluster: bool = False,
+) -> tuple[Interactions | Partitions, Interactions | None]:
     """What to train on, and what to watch."""
-    data = read(path, columns, quiet=quiet)
+    if on_cluster and ("://" in path or Path(path).is_dir()):
+        from robirank.engine.partitions import open_partitions
+
+        return open_partitions(path), None
+    data = read(Path(path), columns, quiet=quiet)
     if validation is not None:
         return data, read_known(validation, columns, data.users, data.items, quiet=quiet).data
     if not hold_out:
@@ -275,9 +306,11 @@ def _parts(
     return part, held_out
 
 
-def _plan(model: Any, data: Interactions) -> str:
+def _plan(model: Any, data: Interactions | Partitions) -> str:
     """What is about to be done, and why so."""
     shape = f"{data.n_users:,} × {data.n_items:,}, {model.factors} factors"
+    if model.engine != "local":
+        return f"sgd on a cluster, {model.engine.workers} workers: {shape}"
     solver = getattr(model, "solver", None)
     if solver is None:
         return f"{type(model).__name__}, {shape}"
@@ -288,11 +321,11 @@ def _plan(model: Any, data: Interactions) -> str:
     return f"solver {name}, chosen by size: {shape}; a pass over all pairs {why}"
 
 
-def _training_report(model: Any, data: Interactions, metric: str) -> dict[str, Any]:
+def _training_report(model: Any, data: Interactions | Partitions, metric: str) -> dict[str, Any]:
     report: dict[str, Any] = {
         "users": data.n_users,
         "items": data.n_items,
-        "interactions": data.n_interactions,
+        "interactions": len(data),
         "factors": model.factors,
     }
     if hasattr(model, "solver_"):

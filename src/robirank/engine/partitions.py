@@ -81,9 +81,22 @@ class Partitions:
         return int(self.manifest["n_users"]), int(self.manifest["n_items"])
 
     @property
+    def n_users(self) -> int:
+        """The number of users."""
+        return self.shape[0]
+
+    @property
+    def n_items(self) -> int:
+        """The number of items."""
+        return self.shape[1]
+
+    @property
     def n_records(self) -> int:
         """The number of pairs (user, item)."""
         return int(self.manifest["n_records"])
+
+    def __len__(self) -> int:
+        return self.n_records
 
     def __repr__(self) -> str:
         n_users, n_items = self.shape

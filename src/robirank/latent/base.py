@@ -14,7 +14,6 @@ from robirank._checks import check_count
 from robirank._workers import Workers
 from robirank.engine.interface import Engine
 from robirank.engine.local import LocalEngine
-from robirank.engine.ray import RayEngine
 from robirank.engine.start import random_rows
 from robirank.latent.checkpoint import Checkpoint, fingerprint
 from robirank.latent.checks import check_ids, read_validation
@@ -66,8 +65,8 @@ class LatentModel(FactorModel):
         Parameters
         ----------
         user_items : sparse matrix of shape (n_users, n_items), Interactions or Partitions
-            What is stored and not zero counts as an interaction. A `RayEngine` wants Partitions,
-            or the path or URL of some.
+            What is stored and not zero counts as an interaction. A cluster also takes the path or
+            URL of Partitions, and cuts other tables into parts first.
         show_progress : bool, default=True
             Show epoch, loss, validation measure, rate and time left on a terminal.
         callback : callable, optional
@@ -110,7 +109,7 @@ class LatentModel(FactorModel):
         epoch) with a warning, and what was learned so far can be used; a second one gives up at
         once.
         """
-        if isinstance(self.engine, RayEngine):
+        if self.engine != "local":
             self._check()
             refused = {
                 "validation": validation,

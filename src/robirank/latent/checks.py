@@ -56,8 +56,8 @@ def check_engine(engine: Any, solver: str) -> None:
     """Raise an error unless the engine is known and fits the solver."""
     if engine == "local":
         return
-    if not isinstance(engine, RayEngine):
-        raise ValueError(f'engine must be "local" or a RayEngine; got {engine!r}')
+    if engine != "ray" and not isinstance(engine, RayEngine):
+        raise ValueError(f'engine must be "local", "ray" or a RayEngine; got {engine!r}')
     if solver == "exact":
         raise ValueError('solver must be "sgd" on a cluster; got "exact"')
 

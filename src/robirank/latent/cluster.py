@@ -1,15 +1,21 @@
-"""Fit a latent model on a cluster: what `LatentModel.fit` does with a `RayEngine`."""
+"""Fit a latent model on a cluster: what `LatentModel.fit` does with Ray as its engine."""
 
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from scipy.sparse import issparse
+
+from robirank.data.interactions import Interactions
 from robirank.engine.cluster import ClusterEngine
 from robirank.engine.decay import Decay
-from robirank.engine.partitions import Partitions, open_partitions
-from robirank.engine.ray import connect, disconnect
+from robirank.engine.folder import Folder
+from robirank.engine.partitions import Partitions, open_partitions, partition
+from robirank.engine.ray import RayEngine, connect, disconnect
 from robirank.engine.worker import Job
 from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT
 from robirank.latent.sharded import ShardedModel, write_manifest
@@ -33,28 +39,47 @@ def fit_on_cluster(
 ) -> None:
     """Train where the records are, and leave the factors there: in files, a part each.
 
+    With the engine "ray" there is no such place: the files are temporary, and the factors come
+    into memory.
+
     Parameters
     ----------
     model : LatentModel
-        With a `RayEngine` as its engine.
-    data : Partitions, path or URL
+        With the engine "ray" or a `RayEngine`.
+    data : Partitions, path or URL; or a table, which is cut into parts first
     refused : mapping
         Options that need the factors in one place; any that is set is an error.
     resume, time_limit, comfort
         See `LatentModel.fit`.
     """
-    partitions = _open(data)
     for name, value in refused.items():
         if value is not None:
             raise ValueError(f"{name} must be left out on a cluster, where no process has all of U")
+    comfort |= {"time_limit": time_limit}
+    if model.engine != "ray":
+        _fit(model, model.engine, data, resume, comfort)
+        return
+    if resume:
+        raise ValueError('resume must be left out with engine="ray"; a RayEngine keeps checkpoints')
+    with tempfile.TemporaryDirectory(prefix="robirank-") as folder:
+        workers = min(model.parts, os.cpu_count() or 1)
+        settings = RayEngine(folder, address=os.environ.get("RAY_ADDRESS"), workers=workers)
+        _fit(model, settings, data, resume, comfort)
+        model.user_factors, model.item_factors = model.sharded_.factors()
+        del model.sharded_
+
+
+def _fit(
+    model: LatentModel, settings: RayEngine, data: Any, resume: bool, comfort: Mapping[str, Any]
+) -> None:
+    partitions = _open(data, model, settings)
     job = make_job(model, partitions)
     run = _run_name(model, job, partitions)
-    settings = model.engine
     started = connect(settings.address, settings.workers)
     engine = None
     try:
         engine = ClusterEngine(settings, job, partitions, run=run, resume=resume)
-        training, solver = _training(model, engine, partitions, time_limit, comfort)
+        training, solver = _training(model, engine, partitions, comfort)
         sharded = training.run()
     finally:
         if engine is not None:
@@ -64,15 +89,20 @@ def fit_on_cluster(
     _take(model, sharded, training, solver, partitions)
 
 
-def _open(data: Any) -> Partitions:
+def _open(data: Any, model: LatentModel, settings: RayEngine) -> Partitions:
     if isinstance(data, Partitions):
         return open_partitions(data.folder.url)  # whole still
     if isinstance(data, str) or hasattr(data, "__fspath__"):
         return open_partitions(data)
-    raise TypeError(
-        "a RayEngine trains on Partitions, or the path or URL of some: robirank.partition writes "
-        f"them; got {type(data).__name__}"
-    )
+    if issparse(data):
+        data = Interactions.from_matrix(data)
+    if not isinstance(data, Interactions):
+        raise TypeError(
+            "a cluster trains on Partitions, the path or URL of some, Interactions or a sparse "
+            f"matrix; got {type(data).__name__}"
+        )
+    folder = Folder(settings.run_dir).sub("data").url
+    return partition(data, folder, parts=model.parts, random_state=model.random_state)
 
 
 def make_job(model: LatentModel, partitions: Partitions) -> Job:
@@ -98,7 +128,6 @@ def _training(
     model: LatentModel,
     engine: ClusterEngine,
     partitions: Partitions,
-    time_limit: float | None,
     comfort: Mapping[str, Any],
 ) -> tuple[Training, StratifiedSolver]:
     solver = model._on_engine(engine, model._epochs(), 1.0)
@@ -123,7 +152,6 @@ def _training(
         advice=model._advice(),
         records=partitions.n_records,
         idle_loss=model._idle_loss(partitions.shape[1], mean_weight),
-        time_limit=time_limit,
         result=write,
         before_epoch=begin_epoch,
         watch=watch,

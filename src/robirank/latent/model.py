@@ -82,9 +82,11 @@ class LatentRoBiRank(LatentModel):
     parts : int, default=8
         Into how many parts "sgd" cuts users and items: as many threads can work side by side.
         Unlike the number of threads it changes the result. `Partitions` have their own number.
-    engine : "local" or RayEngine, default="local"
-        Where "sgd" runs: on threads of this process, or on the workers of a Ray cluster, which
-        train on `Partitions`. The result has the same bits.
+    engine : "local", "ray" or RayEngine, default="local"
+        Where "sgd" runs: on threads of this process, or on the workers of a Ray cluster. The result
+        has the same bits. "ray" takes the cluster that this process is connected to or that
+        ``RAY_ADDRESS`` names, or starts one on this machine; a `RayEngine` says more, and keeps
+        checkpoints.
     random_state : int, RandomState or None, default=None
         Decides everything; the same seed gives the same bits for any number of threads.
     num_threads : int, default=0
@@ -135,7 +137,7 @@ class LatentRoBiRank(LatentModel):
         negatives: int = 128,
         literal: bool = False,
         parts: int = 8,
-        engine: Literal["local"] | RayEngine = "local",
+        engine: Literal["local", "ray"] | RayEngine = "local",
         random_state: Any = None,
         num_threads: int = 0,
     ) -> None:

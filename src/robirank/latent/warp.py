@@ -44,7 +44,7 @@ class WARP(LatentModel):
     parts : int, default=8
         Into how many parts users and items are cut; it changes the result, the number of threads
         does not.
-    engine : "local" or RayEngine, default="local"
+    engine : "local", "ray" or RayEngine, default="local"
         Where it runs, as in `LatentRoBiRank`.
     random_state : int, RandomState or None, default=None
     num_threads : int, default=0
@@ -80,7 +80,7 @@ class WARP(LatentModel):
         max_trials: int = 100,
         weighting: Weighting = "binary",
         parts: int = 8,
-        engine: Literal["local"] | RayEngine = "local",
+        engine: Literal["local", "ray"] | RayEngine = "local",
         random_state: Any = None,
         num_threads: int = 0,
     ) -> None:
