@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -30,7 +31,7 @@ __all__ = ["calibrate", "million_song_part"]
 _CUTS = (1, 32)  # into how many parts users are cut for the tasks that are timed,
 _BLOCKS = (1, 32, 1024)  # and into how many blocks items are
 _TASKS = 16  # timed for each pair of these, at most
-_XI_USERS = 256
+_XI_USERS, _XI_SPREAD = 1024, 1.0  # users of a wave; the standard deviation of their scores
 _SEED = 0
 
 
@@ -139,8 +140,12 @@ def _least_squares(work: Floats, seconds: Floats) -> Floats:
 
 
 def _xi_costs(layout: Layout) -> tuple[float, float]:
-    """Seconds a user and item, and a user and block."""
+    """Seconds a user and item, and a user and block, where scores are as far apart as learned ones.
+
+    Those of random rows would fall into few cells of the grid.
+    """
     part, position = layout.parts[0], layout.plan.position
+    part = replace(part, U=part.U * np.float32(_XI_SPREAD * np.sqrt(part.U.shape[1])))
     n = min(_XI_USERS, len(part.users))
     work, seconds = [], []
     for cut in _BLOCKS:
