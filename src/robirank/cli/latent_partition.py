@@ -9,6 +9,7 @@ import typer
 
 from robirank.cli.console import print_facts, step
 from robirank.cli.interactions import Columns, Count, Header, Item, Sep, User
+from robirank.cli.options import Quiet
 
 __all__ = ["partition"]
 
@@ -25,9 +26,7 @@ def partition(
         int, typer.Option(min=1, help="How many; a multiple of the number of workers.")
     ] = 8,
     seed: Annotated[int, typer.Option(min=0, help="Decides which users come together.")] = 0,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress on standard error.")
-    ] = False,
+    quiet: Quiet = False,
     user: User = None,
     item: Item = None,
     count: Count = None,

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
-from threadpoolctl import threadpool_limits
 
 from robirank.data.interactions import Interactions
 from robirank.data.make_interactions import make_interactions
@@ -61,8 +60,7 @@ def calibrate(data: Interactions, factors: int, negatives: int, repeats: int = 1
         Layout(records, U, V, *decay, parts=parts, seed=_SEED, part_seed=_SEED) for parts in _CUTS
     ]
     steps = Steps(factors, negatives, 0.02, 0.01, literal=False, cell_items=cell_size(factors))
-    with threadpool_limits(limits=1, user_api="blas"):
-        return mean_rates([_measure(layouts, steps, epoch) for epoch in range(1, repeats + 1)])
+    return mean_rates([_measure(layouts, steps, epoch) for epoch in range(1, repeats + 1)])
 
 
 def _measure(layouts: Sequence[Layout], steps: Steps, epoch: int) -> Rates:

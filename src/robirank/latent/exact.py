@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank import _core
-from robirank._scores import score_rows
 from robirank._workers import Workers
 from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, row_weights
 from robirank.latent.products import (
@@ -32,6 +31,7 @@ from robirank.latent.products import (
     users_that_fit,
 )
 from robirank.latent.records import Records
+from robirank.latent.score_rows import score_rows
 
 _STEPS = 60  # an epoch should have about this many
 _MOST_USERS = 512  # in a step

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank._scores import score_rows
 from robirank._workers import Workers
 from robirank.latent.products import Floats, Products, differentiate, users_that_fit
 from robirank.latent.records import Records
+from robirank.latent.score_rows import score_rows
 
 __all__ = ["fold_in"]
 
