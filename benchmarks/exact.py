@@ -17,8 +17,8 @@ import numpy as np
 
 import robirank as rr
 from robirank._workers import Workers
-from robirank.latent.exact import ExactSolver
 from robirank.latent.records import as_records
+from robirank.latent.solvers.exact import ExactSolver
 
 
 def flops_per_second() -> float:

@@ -21,10 +21,10 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from robirank._queries import group_queries
-from robirank.experiments.field import PAPER_FIELD
-from robirank.experiments.ltr import Experiment
-from robirank.experiments.runner import run_experiment
-from robirank.experiments.tables import query_values
+from robirank.experiments.ltr.methods import PAPER_FIELD
+from robirank.experiments.ltr.runner import run_experiment
+from robirank.experiments.ltr.tables import query_values
+from robirank.experiments.ltr.units import Experiment
 from robirank.ltr.ranksvm import PairSum
 
 

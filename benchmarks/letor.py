@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from robirank import RankingData, RoBiRank, RoBiRankCV, load_dataset
-from robirank.experiments.baselines import PairwiseLogistic
+from robirank.experiments.ltr.baselines import PairwiseLogistic
 from robirank.metrics import evaluate_ranking, ndcg
 
 MEASURES = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "mean_ndcg", "map")

@@ -23,7 +23,7 @@ import numpy as np
 
 from robirank import RoBiRank, _core, make_ranking
 from robirank._queries import group_queries
-from robirank.listwise import Lists
+from robirank.objectives.listwise import Lists
 
 
 def seconds(call: Callable[[], object], repeats: int) -> float:

@@ -29,14 +29,14 @@ import numpy as np
 
 import robirank as rr
 from robirank._workers import Workers
+from robirank.data.partitions import Partitions
 from robirank.engine.cluster import ClusterEngine
-from robirank.engine.partitions import Partitions
 from robirank.engine.ray import connect, disconnect
 from robirank.engine.start import random_rows
 from robirank.latent.cluster import make_job
 from robirank.latent.records import as_records
-from robirank.latent.sgd import SgdSolver
-from robirank.latent.stratified import local_engine
+from robirank.latent.solvers.sgd import SgdSolver
+from robirank.latent.solvers.stratified import local_engine
 
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
 PARTS = 8

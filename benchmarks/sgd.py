@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from robirank import _core
 from robirank._workers import Workers
 from robirank.latent.records import Records
-from robirank.latent.sgd import SgdSolver
-from robirank.latent.stratified import local_engine
-from robirank.latent.warp_solver import WarpSolver
+from robirank.latent.solvers.sgd import SgdSolver
+from robirank.latent.solvers.stratified import local_engine
+from robirank.latent.solvers.warp import WarpSolver
 
 FACTORS = 64
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)

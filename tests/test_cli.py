@@ -17,7 +17,7 @@ import robirank
 from robirank import RoBiRank, RoBiRankCV, load_model, make_ranking, metrics, save_model
 from robirank.classifier import RobustClassifier
 from robirank.cli.app import app
-from robirank.persistence import load_extra
+from robirank.storage.estimators import load_extra
 
 N_FEATURES = 4
 

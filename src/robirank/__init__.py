@@ -28,19 +28,19 @@ _HOMES = {
     "split_leave_one_out": "robirank.data.splits",
     "split_time": "robirank.data.splits",
     "split_new_users": "robirank.data.splits",
-    "Partitions": "robirank.engine.partitions",
-    "open_partitions": "robirank.engine.partitions",
-    "partition": "robirank.engine.partitions",
+    "Partitions": "robirank.data.partitions",
+    "open_partitions": "robirank.data.partitions",
+    "partition": "robirank.data.partitions",
     "RayEngine": "robirank.engine.ray",
-    "ShardedModel": "robirank.latent.sharded",
-    "listwise_loss": "robirank.listwise",
+    "ShardedModel": "robirank.latent.retrieve.sharded",
+    "listwise_loss": "robirank.objectives.listwise",
     "RobustClassifier": "robirank.classifier",
     "RoBiRank": "robirank.ltr.robirank",
     "RoBiRankCV": "robirank.ltr.robirank_cv",
-    "ModelFileError": "robirank.persistence",
-    "load_extra": "robirank.persistence",
-    "load_model": "robirank.persistence",
-    "save_model": "robirank.persistence",
+    "ModelFileError": "robirank.storage.estimators",
+    "load_extra": "robirank.storage.estimators",
+    "load_model": "robirank.storage.estimators",
+    "save_model": "robirank.storage.estimators",
     "export_linear": "robirank.ltr.export",
     "fold_scaling": "robirank.ltr.export",
     "RankSVM": "robirank.ltr.ranksvm",
@@ -59,8 +59,8 @@ _HOMES = {
     "WARP": "robirank.latent.warp",
     "DivergenceError": "robirank.latent.training",
     "EpochReport": "robirank.latent.training",
-    "evaluate": "robirank.latent.evaluate",
-    "export_index": "robirank.latent.export",
+    "evaluate": "robirank.latent.retrieve.evaluate",
+    "export_index": "robirank.latent.retrieve.export",
 }
 
 __all__ = [
@@ -125,6 +125,7 @@ if TYPE_CHECKING:
     from robirank.data.interactions import Interactions
     from robirank.data.letor import LetorFormatError, load_letor, save_letor
     from robirank.data.make_interactions import make_interactions
+    from robirank.data.partitions import Partitions, open_partitions, partition
     from robirank.data.ranking import RankingData, normalize_queries
     from robirank.data.splits import (
         split_leave_one_out,
@@ -132,15 +133,13 @@ if TYPE_CHECKING:
         split_ratio,
         split_time,
     )
-    from robirank.engine.partitions import Partitions, open_partitions, partition
     from robirank.engine.ray import RayEngine
-    from robirank.latent.evaluate import evaluate
-    from robirank.latent.export import export_index
     from robirank.latent.model import LatentRoBiRank
-    from robirank.latent.sharded import ShardedModel
+    from robirank.latent.retrieve.evaluate import evaluate
+    from robirank.latent.retrieve.export import export_index
+    from robirank.latent.retrieve.sharded import ShardedModel
     from robirank.latent.training import DivergenceError, EpochReport
     from robirank.latent.warp import WARP
-    from robirank.listwise import listwise_loss
     from robirank.ltr.adarank import AdaRank
     from robirank.ltr.coordinate_ascent import CoordinateAscent
     from robirank.ltr.export import export_linear, fold_scaling
@@ -156,7 +155,8 @@ if TYPE_CHECKING:
     from robirank.ltr.ranksvm import RankSVM
     from robirank.ltr.robirank import RoBiRank
     from robirank.ltr.robirank_cv import RoBiRankCV
-    from robirank.persistence import ModelFileError, load_extra, load_model, save_model
+    from robirank.objectives.listwise import listwise_loss
+    from robirank.storage.estimators import ModelFileError, load_extra, load_model, save_model
 
 
 def __getattr__(name: str) -> Any:

@@ -28,7 +28,7 @@ from robirank.losses import (
     sigma2,
     sigma2_prime,
 )
-from robirank.persistence import SaveMixin
+from robirank.storage.estimators import SaveMixin
 
 __all__ = ["RobustClassifier"]
 

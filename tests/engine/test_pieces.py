@@ -15,7 +15,6 @@ import robirank as rr
 from robirank import _core
 from robirank.engine.checkpoints import Checkpoint, Checkpoints
 from robirank.engine.decay import Decay
-from robirank.engine.folder import DamagedFileError, Folder, load_tensors
 from robirank.engine.local import Wavefront
 from robirank.engine.start import random_rows, some_random_rows
 from robirank.engine.strata import DATA_ORDER, Plan, schedule, visiting_order, xi_turn, xi_waves
@@ -23,6 +22,7 @@ from robirank.engine.tasks import Report, Steps, XiReport, uv_task
 from robirank.engine.ticks import from_json, to_json
 from robirank.engine.worker import Job, PartWorker
 from robirank.latent.penalty import row_weights
+from robirank.storage.folder import DamagedFileError, Folder, load_tensors
 
 # ------------------------------------------------------------------------------ start, decay
 

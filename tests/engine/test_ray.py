@@ -16,7 +16,7 @@ import robirank as rr
 from engine import clusters
 from engine.clusters import PARTS, SETTINGS, on_ray, same_factors
 from robirank.cli.app import app
-from robirank.engine.partitions import PartitionsError
+from robirank.data.partitions import PartitionsError
 from robirank.engine.ray import ClusterError, connect
 
 pytestmark = pytest.mark.ray
@@ -184,7 +184,7 @@ def test_paths_may_be_relative(ray_cluster, partitions, undisturbed, tmp_path, m
 
 def test_a_run_directory_that_workers_do_not_see(ray_cluster, partitions, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "robirank.engine.folder.Folder.write_bytes",
+        "robirank.storage.folder.Folder.write_bytes",
         lambda *_: {"name": "run.json", "bytes": 1, "crc32": 0},
     )
     with pytest.raises(ClusterError, match="does not see run_dir"):

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from robirank.engine.strata import Plan, count_parts, schedule, task_key, user_parts
+from robirank.data.user_parts import count_parts, user_parts
+from robirank.engine.strata import Plan, schedule, task_key
 
 parts = st.integers(1, 12)
 

@@ -4,7 +4,7 @@ import pytest
 
 from experiments.browser import Browser, find_chromium
 from experiments.synthetic_run import HOSTILE, MANY, make_run
-from robirank.experiments.report import write_report
+from robirank.experiments.report.write import write_report
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,14 @@ import pytest
 from rich.console import Console
 
 from robirank import evaluate, load_interactions, load_model
-from robirank.experiments.baselines import PairwiseLogistic, draw_pairs
-from robirank.experiments.demo import (
+from robirank.experiments.demo.latent import (
+    GENRES,
+    LATENT_MEASURES,
+    run_latent_demo,
+    song_names,
+)
+from robirank.experiments.demo.report import quality_table
+from robirank.experiments.demo.run import (
     ALPHAS,
     CUTOFFS,
     MEASURES,
@@ -22,13 +28,7 @@ from robirank.experiments.demo import (
     make_demo_data,
     run_demo,
 )
-from robirank.experiments.demo_latent import (
-    GENRES,
-    LATENT_MEASURES,
-    run_latent_demo,
-    song_names,
-)
-from robirank.experiments.demo_report import quality_table
+from robirank.experiments.ltr.baselines import PairwiseLogistic, draw_pairs
 from robirank.metrics import evaluate_ranking, ndcg
 
 SEED, N_QUERIES = 3, 20

@@ -14,8 +14,11 @@ from typer.testing import CliRunner
 import robirank as rr
 from robirank import DivergenceError, LatentRoBiRank, evaluate, make_interactions, split_ratio
 from robirank.cli.app import app
-from robirank.experiments import latent as latent_module
-from robirank.experiments.latent import (
+from robirank.experiments.latent import units as latent_module
+from robirank.experiments.latent.methods import LATENT_FIELD
+from robirank.experiments.latent.runner import run_latent
+from robirank.experiments.latent.tables import learning_curves, lift
+from robirank.experiments.latent.units import (
     MEASURES,
     LatentExperiment,
     due,
@@ -23,11 +26,8 @@ from robirank.experiments.latent import (
     run_unit,
     search,
 )
-from robirank.experiments.latent_field import LATENT_FIELD
-from robirank.experiments.latent_runner import run_latent
-from robirank.experiments.latent_tables import learning_curves, lift
-from robirank.experiments.report import write_report
-from robirank.experiments.report_data import report_data
+from robirank.experiments.report.data import report_data
+from robirank.experiments.report.write import write_report
 from robirank.experiments.run_dir import RunDirectory
 
 QUIET = Console(quiet=True)
@@ -245,7 +245,7 @@ def test_a_finished_run_is_not_repeated_and_others_join(finished, folder, monkey
     calls = []
     real = latent_module.run_unit
     monkeypatch.setattr(
-        "robirank.experiments.latent_runner.run_unit",
+        "robirank.experiments.latent.runner.run_unit",
         lambda method, *a, **k: calls.append(method.name) or real(method, *a, **k),
     )
     same = LatentExperiment(folder, factors=4, iterations=8, threads=1, seeds=2)
@@ -268,7 +268,7 @@ def test_a_method_that_fails_sinks_nothing_else(folder, tmp_path, monkeypatch):
             raise RuntimeError("a | b\nand more")
         return real(method, *args, **options)
 
-    monkeypatch.setattr("robirank.experiments.latent_runner.run_unit", sometimes)
+    monkeypatch.setattr("robirank.experiments.latent.runner.run_unit", sometimes)
     run = run_latent(experiment, tmp_path / "r", [WARP, SGD], console=QUIET)
     assert [fit["status"] for fit in run.fits()] == ["failed", "ok"]
     table = (run.path / "table.md").read_text()

@@ -14,10 +14,10 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from experiments.synthetic_run import HOSTILE, METHODS, failed, fit, frame, settings
-from robirank.experiments import report as report_module
-from robirank.experiments.report import write_report
-from robirank.experiments.report_data import MISSING, mean_interval, report_data
-from robirank.experiments.report_words import convention_in_words
+from robirank.experiments.report import write as report_module
+from robirank.experiments.report.data import MISSING, mean_interval, report_data
+from robirank.experiments.report.words import convention_in_words
+from robirank.experiments.report.write import write_report
 from robirank.experiments.run_dir import RunDirectory
 
 
@@ -247,7 +247,7 @@ def test_the_policy_allows_only_the_pages_own_code(report_file):
 
 
 def test_every_script_of_the_page_is_in_the_package_and_used():
-    folder = resources.files("robirank.experiments") / "report_page"
+    folder = resources.files("robirank.experiments.report") / "page"
     found = {entry.name for entry in folder.iterdir() if entry.name.endswith(".js")}
     assert found == set(report_module._SCRIPTS)
 

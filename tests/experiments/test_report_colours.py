@@ -9,7 +9,7 @@ import pytest
 
 
 def _colours():
-    css = (resources.files("robirank.experiments") / "report_page" / "page.css").read_text()
+    css = (resources.files("robirank.experiments.report") / "page" / "page.css").read_text()
     pairs = re.findall(r"--(\w+): light-dark\((#\w{6}), (#\w{6})\)", css)
     return {name: (light, dark) for name, light, dark in pairs}
 

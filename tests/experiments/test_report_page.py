@@ -18,7 +18,7 @@ from experiments.synthetic_run import (
     settings,
     write_significance,
 )
-from robirank.experiments.report import write_report
+from robirank.experiments.report.write import write_report
 from robirank.experiments.run_dir import RunDirectory
 
 

@@ -15,11 +15,17 @@ from numpy.testing import assert_allclose
 from rich.console import Console
 
 from robirank import RoBiRank, load_dataset, make_ranking, save_letor
-from robirank.experiments.field import FIELD, IDENTITY_FIELD, PAPER_FIELD, RANKLIB, START_FIELD
-from robirank.experiments.ltr import Experiment, failed_fit, hold_out, run_unit
+from robirank.experiments.ltr.methods import (
+    FIELD,
+    IDENTITY_FIELD,
+    PAPER_FIELD,
+    RANKLIB,
+    START_FIELD,
+)
+from robirank.experiments.ltr.runner import run_experiment
+from robirank.experiments.ltr.tables import write_tables
+from robirank.experiments.ltr.units import Experiment, failed_fit, hold_out, run_unit
 from robirank.experiments.run_dir import RunDirectory
-from robirank.experiments.runner import run_experiment
-from robirank.experiments.tables import write_tables
 from robirank.metrics import ndcg
 
 QUIET = Console(quiet=True)

@@ -11,17 +11,17 @@ from typer.testing import CliRunner
 
 from robirank import LatentRoBiRank, evaluate, make_interactions
 from robirank.cli.app import app
-from robirank.experiments import scaling_runner
-from robirank.experiments.calibration import calibrate
-from robirank.experiments.clocks import EpochClock
-from robirank.experiments.report import write_report
-from robirank.experiments.report_data import report_data
+from robirank.experiments.report.data import report_data
+from robirank.experiments.report.write import write_report
 from robirank.experiments.run_dir import RunDirectory
-from robirank.experiments.scaling import ScalingExperiment, load, race
-from robirank.experiments.scaling_ray import _clocks, has_ray, ray_clocks
-from robirank.experiments.scaling_runner import run_scaling
-from robirank.experiments.scaling_tables import read_scaling
-from robirank.experiments.simulation import Shape
+from robirank.experiments.scaling import runner as scaling_runner
+from robirank.experiments.scaling.calibration import calibrate
+from robirank.experiments.scaling.clocks import EpochClock
+from robirank.experiments.scaling.race import ScalingExperiment, load, race
+from robirank.experiments.scaling.ray_race import _clocks, has_ray, ray_clocks
+from robirank.experiments.scaling.runner import run_scaling
+from robirank.experiments.scaling.simulation import Shape
+from robirank.experiments.scaling.tables import read_scaling
 
 TINY = ScalingExperiment(
     shape=(300, 120, 6000), workers=(1, 2), parts=(8,), factors=8, iterations=3

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from robirank.experiments.simulation import (
+from robirank.experiments.scaling.simulation import (
     EpochTime,
     Network,
     Rates,

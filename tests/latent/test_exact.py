@@ -12,10 +12,10 @@ from latent.plain import objective as plain_objective
 from latent.plain import random_problem
 from robirank import _core, listwise_loss
 from robirank._workers import Workers
-from robirank.latent.exact import ExactSolver, block_users
-from robirank.latent.products import BLOCK_BYTES, users_that_fit
+from robirank.latent.objective import objective
 from robirank.latent.records import Records
-from robirank.latent.xi import objective
+from robirank.latent.solvers.exact import ExactSolver, block_users
+from robirank.latent.solvers.products import BLOCK_BYTES, users_that_fit
 
 RHOS = ("log", "identity", "type2")
 

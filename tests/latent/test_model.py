@@ -15,8 +15,8 @@ from robirank import (
     make_interactions,
     split_ratio,
 )
+from robirank.latent.objective import bound, inner_sums, xi_step
 from robirank.latent.records import Records, as_records
-from robirank.latent.xi import bound, inner_sums, xi_step
 
 
 @pytest.fixture(scope="module")

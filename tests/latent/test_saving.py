@@ -12,15 +12,16 @@ from safetensors.numpy import save
 from sklearn.exceptions import NotFittedError
 
 from latent.tiny import Tiny, tiny
-from robirank import load_extra, load_model, persistence, save_model
+from robirank import load_extra, load_model, save_model
 from robirank.data import ids
-from robirank.persistence import ModelFileError
+from robirank.storage import estimators
+from robirank.storage.estimators import ModelFileError
 
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    layout = persistence._latent("latent.tiny:Tiny", {"n_iter_": int})
-    monkeypatch.setitem(persistence.LAYOUTS, "Tiny", layout)
+    layout = estimators._latent("latent.tiny:Tiny", {"n_iter_": int})
+    monkeypatch.setitem(estimators.LAYOUTS, "Tiny", layout)
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from robirank._workers import Workers
 from robirank.engine.interface import Sizes
+from robirank.latent.objective import inner_sums, objective
 from robirank.latent.records import Records
-from robirank.latent.sgd import SgdSolver, xi_turns
-from robirank.latent.stratified import local_engine
-from robirank.latent.warp_solver import WarpSolver, weights_after
-from robirank.latent.xi import inner_sums, objective
+from robirank.latent.solvers.sgd import SgdSolver, xi_turns
+from robirank.latent.solvers.stratified import local_engine
+from robirank.latent.solvers.warp import WarpSolver, weights_after
 from robirank.losses import RHOS
 
 

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.sparse import csr_matrix
 
 from latent.tiny import Tiny
-from robirank import persistence
+from robirank.storage import estimators
 
 pytest.importorskip("implicit")
 
@@ -77,8 +77,8 @@ def theirs(tmp_path_factory):
 
 @pytest.fixture
 def savable(monkeypatch):
-    layout = persistence._latent("latent.tiny:Tiny")
-    monkeypatch.setitem(persistence.LAYOUTS, "Tiny", layout)
+    layout = estimators._latent("latent.tiny:Tiny")
+    monkeypatch.setitem(estimators.LAYOUTS, "Tiny", layout)
 
 
 @pytest.mark.parametrize("name", OURS)

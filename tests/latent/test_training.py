@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 
 from robirank import LatentRoBiRank, ModelFileError, evaluate, make_interactions, split_ratio
 from robirank.latent.checkpoint import Checkpoint
-from robirank.latent.exact import ExactSolver
+from robirank.latent.solvers.exact import ExactSolver
 from robirank.latent.training import DivergenceError, Training
 
 ALWAYS = 1e-9  # minutes between two checkpoints

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from robirank import listwise_loss, losses
+from robirank.latent.objective import bound, inner_sums, objective, xi_step
 from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, row_weights
 from robirank.latent.records import Records
-from robirank.latent.xi import bound, inner_sums, objective, xi_step
 
 RHOS = ("log", "identity", "type2")
 

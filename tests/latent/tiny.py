@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from robirank.latent.factors import FactorModel
+from robirank.latent.retrieve.factor_model import FactorModel
 
 
 class Tiny(FactorModel):

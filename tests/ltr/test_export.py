@@ -287,7 +287,7 @@ def test_unfitted():
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "model.json"
     path.write_text("old")
-    monkeypatch.setattr("robirank._files.os.fsync", lambda _: 1 / 0)
+    monkeypatch.setattr("robirank.storage.files.os.fsync", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         export_linear(fit_pipeline(RoBiRank())[-1], path=path)
     assert path.read_text() == "old"

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from robirank import RoBiRank, losses, make_ranking
 from robirank._queries import group_queries
-from robirank.listwise import Lists
+from robirank.objectives.listwise import Lists
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,7 @@ def demo(
     """Train RoBiRank on generated data, compare it, recommend, print tables, draw plots."""
     from rich.console import Console
 
-    from robirank.experiments.demo import run_demo
+    from robirank.experiments.demo.run import run_demo
 
     result = run_demo(
         output,

@@ -45,8 +45,8 @@ def _run(
     jobs: int | None,
     as_json: bool,
 ) -> None:
-    from robirank.experiments.ltr import Experiment
-    from robirank.experiments.runner import run_experiment
+    from robirank.experiments.ltr.runner import run_experiment
+    from robirank.experiments.ltr.units import Experiment
 
     name = data.resolve().name
     folder = output or Path("runs") / f"{name}-{kind}"
@@ -69,7 +69,7 @@ def ltr(
     as_json: AsJson = False,
 ) -> None:
     """Compare the whole field, settings chosen on the validation part."""
-    from robirank.experiments.field import PAPER_FIELD
+    from robirank.experiments.ltr.methods import PAPER_FIELD
 
     names = PAPER_FIELD if methods is None else _names(methods)
     _run("ltr", data, output, names, convention, select, normalize, seed, jobs, as_json)
@@ -87,7 +87,7 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Start RoBiRank from zeros, from RankSVM's solution, and from ten random points."""
-    from robirank.experiments.field import START_FIELD
+    from robirank.experiments.ltr.methods import START_FIELD
 
     _run("init", data, output, START_FIELD, convention, select, normalize, seed, jobs, as_json)
 
@@ -104,7 +104,7 @@ def identity(
     as_json: AsJson = False,
 ) -> None:
     """Compare RoBiRank with the identity loss and with Type-II."""
-    from robirank.experiments.field import IDENTITY_FIELD
+    from robirank.experiments.ltr.methods import IDENTITY_FIELD
 
     _run(
         "identity", data, output, IDENTITY_FIELD, convention, select, normalize, seed, jobs, as_json
@@ -137,9 +137,9 @@ def latent(
     as_json: AsJson = False,
 ) -> None:
     """Precision against seconds: RoBiRank, the identity loss and WARP from one start."""
-    from robirank.experiments.latent import LatentExperiment, data_name
-    from robirank.experiments.latent_field import LATENT_FIELD
-    from robirank.experiments.latent_runner import run_latent
+    from robirank.experiments.latent.methods import LATENT_FIELD
+    from robirank.experiments.latent.runner import run_latent
+    from robirank.experiments.latent.units import LatentExperiment, data_name
 
     experiment = LatentExperiment(
         data,
@@ -187,10 +187,10 @@ def scaling(
     as_json: AsJson = False,
 ) -> None:
     """Precision against p × seconds: RoBiRank on p workers, and a simulation of many machines."""
-    from robirank.experiments.latent import data_name
-    from robirank.experiments.scaling import ScalingExperiment
-    from robirank.experiments.scaling_ray import has_ray
-    from robirank.experiments.scaling_runner import run_scaling
+    from robirank.experiments.latent.units import data_name
+    from robirank.experiments.scaling.race import ScalingExperiment
+    from robirank.experiments.scaling.ray_race import has_ray
+    from robirank.experiments.scaling.runner import run_scaling
 
     experiment = ScalingExperiment(
         data,
@@ -227,7 +227,7 @@ def _show(run: RunDirectory, as_json: bool) -> None:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from robirank.experiments.report import write_report
+    from robirank.experiments.report.write import write_report
 
     page = write_report(run.path)
     note(f"table {run.path / 'table.md'}, report {page}")
@@ -248,6 +248,6 @@ def report(
     ] = None,
 ) -> None:
     """Make one HTML page of a run: curves, table, queries, settings, times."""
-    from robirank.experiments.report import write_report
+    from robirank.experiments.report.write import write_report
 
     print(write_report(run, output))

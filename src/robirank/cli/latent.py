@@ -40,7 +40,7 @@ from robirank.cli.recommend import recommend, similar
 
 if TYPE_CHECKING:
     from robirank.data.interactions import Interactions
-    from robirank.engine.partitions import Partitions
+    from robirank.data.partitions import Partitions
 
 app = typer.Typer(no_args_is_help=True, help="Recommend items from who interacted with what.")
 
@@ -220,7 +220,7 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Measure how well a model finds held-out interactions among all items."""
-    from robirank.latent.evaluate import evaluate as measure
+    from robirank.latent.retrieve.evaluate import evaluate as measure
 
     if fold_in and train is None:
         raise typer.BadParameter("--fold-in needs --train, what the new users have")
@@ -288,7 +288,7 @@ def _parts(
 ) -> tuple[Interactions | Partitions, Interactions | None]:
     """What to train on, and what to watch."""
     if on_cluster and ("://" in path or Path(path).is_dir()):
-        from robirank.engine.partitions import open_partitions
+        from robirank.data.partitions import open_partitions
 
         return open_partitions(path), None
     data = read(Path(path), columns, quiet=quiet)
@@ -338,7 +338,7 @@ def _training_report(model: Any, data: Interactions | Partitions, metric: str) -
 
 
 def _print_evaluation(result: Any) -> None:
-    from robirank.latent.evaluate import MEASURES
+    from robirank.latent.retrieve.evaluate import MEASURES
 
     rows = [
         [name, *(f"{result.means[m]:.4f} ± {result.errors[m]:.4f}" for m in at)]

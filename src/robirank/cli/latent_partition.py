@@ -37,7 +37,7 @@ def partition(
 
     Memory is needed for the ids and for one part, not for the whole file.
     """
-    from robirank.engine.partitions import partition as cut
+    from robirank.data.partitions import partition as cut
 
     columns = Columns(user, item, count, None, sep, header).options()
     with step(f"cut {data}", quiet=quiet):

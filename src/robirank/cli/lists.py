@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robirank._files import write_whole
 from robirank.cli.console import print_json, print_text
+from robirank.storage.files import write_whole
 
 if TYPE_CHECKING:
     import numpy as np

@@ -148,7 +148,7 @@ def train(
         model = _fit(train_data, vali_data, alpha, folds, options)
         details.append(f"{model.n_iter_} iterations to objective {model.loss_curve_[-1]:.6g}")
     model.verbose = False
-    from robirank.persistence import save_model
+    from robirank.storage.estimators import save_model
 
     extra = {"normalize": normalize}
     save_model(model, model_path, feature_names=train_data.feature_names, extra=extra)
@@ -177,8 +177,8 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Score the documents of a file."""
-    from robirank._files import write_text
     from robirank.cli import runs
+    from robirank.storage.files import write_text
 
     documents, scores = _score(model_path, data, sparse=sparse, on_error=on_error, quiet=quiet)
     text = runs.FORMATS[format.value](documents, scores, tag)
@@ -326,7 +326,7 @@ def _training_report(
 
 def _load(path: Path) -> tuple[Any, dict[str, Any]]:
     from robirank.ltr.base import Ranker
-    from robirank.persistence import load_extra, load_model
+    from robirank.storage.estimators import load_extra, load_model
 
     model = load_model(path)
     if not isinstance(model, Ranker):

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 def load(path: Path, threads: int | None = None) -> tuple[Any, Ids, Ids]:
     """A model, its users and its items; 0, 1, 2, … where it was trained without ids."""
     from robirank.data.ids import Ids
-    from robirank.latent.factors import FactorModel
-    from robirank.persistence import load_model
+    from robirank.latent.retrieve.factor_model import FactorModel
+    from robirank.storage.estimators import load_model
 
     model = load_model(path)
     if not isinstance(model, FactorModel):

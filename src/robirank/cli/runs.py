@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank._files import write_text
+from robirank.storage.files import write_text
 
 if TYPE_CHECKING:
     from robirank.data.ranking import RankingData

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from robirank import _core
-from robirank._files import write_whole
 from robirank.data.ranking import RankingData
+from robirank.storage.files import write_whole
 
 
 def save_letor(path: str | os.PathLike[str], data: RankingData) -> None:

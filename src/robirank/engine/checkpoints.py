@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from robirank.engine.folder import DamagedFileError, Entry, Folder
+from robirank.storage.folder import DamagedFileError, Entry, Folder
 
 __all__ = ["Checkpoint", "Checkpoints"]
 

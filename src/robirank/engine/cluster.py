@@ -18,11 +18,10 @@ from typing import Any, Never
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank.data.partitions import Partitions
 from robirank.engine.checkpoints import Checkpoint, Checkpoints
 from robirank.engine.dispatch import Dispatch, total
-from robirank.engine.folder import DamagedFileError, Entry, Folder
 from robirank.engine.interface import Sizes
-from robirank.engine.partitions import Partitions
 from robirank.engine.ray import ClusterError, Crew, RayEngine, WorkersLostError
 from robirank.engine.strata import DATA_ORDER, Plan, xi_waves
 from robirank.engine.tasks import Report, Task, XiReport
@@ -40,6 +39,7 @@ from robirank.engine.ticks import (
 from robirank.engine.watch import Watch
 from robirank.engine.worker import Job
 from robirank.losses import RhoName
+from robirank.storage.folder import DamagedFileError, Entry, Folder
 
 __all__ = ["ClusterEngine"]
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from robirank.engine.checkpoints import Checkpoint
-from robirank.engine.folder import Entry, Folder
 from robirank.engine.ray import Crew
 from robirank.engine.strata import DATA_ORDER, visiting_order, xi_turn, xi_waves
 from robirank.engine.tasks import Report, XiReport
 from robirank.engine.ticks import DriftTick, Result, SquaresTick, Tick, UvTick, XiTick
+from robirank.storage.folder import Entry, Folder
 
 __all__ = ["Dispatch", "total"]
 

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank.engine.strata import Plan, count_parts, user_parts
+from robirank.data.user_parts import count_parts, user_parts
+from robirank.engine.strata import Plan
 from robirank.engine.tasks import Block, Part, empty_rows
 
 __all__ = ["Layout", "RecordTable"]

@@ -16,7 +16,7 @@ from typing import Any
 
 from robirank import _core
 from robirank._checks import check_count, check_positive
-from robirank.engine.partitions import Partitions
+from robirank.data.partitions import Partitions
 from robirank.engine.worker import Cargo, Job, PartWorker, private_memory
 
 __all__ = ["ClusterError", "Crew", "RayEngine", "WorkersLostError", "connect"]

@@ -17,13 +17,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank.data.user_parts import random_stream
+
 __all__ = [
     "DATA_ORDER",
     "Plan",
-    "count_parts",
     "schedule",
     "task_key",
-    "user_parts",
     "visiting_order",
     "xi_turn",
     "xi_waves",
@@ -32,24 +32,7 @@ __all__ = [
 DATA_ORDER = -1  # the epoch whose plan leaves the items as they are
 XI_WAVE_USERS = 1024  # of a part whose slopes are renewed by one task
 
-_USERS, _ITEMS, _DRAWS = range(3)  # what a stream of random numbers is for
-
-
-def count_parts(wanted: int, n_users: int, n_items: int) -> int:
-    """The number of parts: as wanted, but every part has a user and every block two items."""
-    return max(1, min(wanted, n_users, n_items // 2))
-
-
-def user_parts(seed: int, n_users: int, parts: int) -> list[NDArray[np.int32]]:
-    """Cut the users at random into parts of equal size (give or take one).
-
-    Examples
-    --------
-    >>> [len(part) for part in user_parts(seed=0, n_users=10, parts=3)]
-    [4, 3, 3]
-    """
-    order = _stream(seed, _USERS).permutation(n_users).astype(np.int32)
-    return np.array_split(order, parts)
+_ITEMS, _DRAWS = 1, 2  # what a stream of random numbers is for; 0 cuts the users
 
 
 def schedule(parts: int) -> Iterator[list[tuple[int, int]]]:
@@ -124,7 +107,9 @@ class Plan:
         """The item at each place of the epoch's order."""
         if self.epoch == DATA_ORDER:
             return np.arange(self.n_items, dtype=np.int32)
-        return _stream(self.seed, _ITEMS, self.epoch).permutation(self.n_items).astype(np.int32)
+        return (
+            random_stream(self.seed, _ITEMS, self.epoch).permutation(self.n_items).astype(np.int32)
+        )
 
     @cached_property
     def position(self) -> NDArray[np.int32]:
@@ -137,7 +122,3 @@ class Plan:
     def bounds(self) -> NDArray[np.int64]:
         """Block b holds the places ``bounds[b]:bounds[b + 1]``."""
         return np.arange(self.parts + 1, dtype=np.int64) * self.n_items // self.parts
-
-
-def _stream(*key: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))

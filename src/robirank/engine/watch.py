@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from robirank.engine.folder import Folder
 from robirank.engine.ticks import Tick, UvTick, XiTick
+from robirank.storage.folder import Folder
 
 __all__ = ["Watch"]
 

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank import _core
+from robirank.data.partition_sources import Weighting
+from robirank.data.partitions import Partitions
 from robirank.engine.decay import Decay
-from robirank.engine.folder import DamagedFileError, Entry, Folder, load_tensors
-from robirank.engine.partitions import Partitions
-from robirank.engine.sources import Weighting
 from robirank.engine.start import some_random_rows
 from robirank.engine.strata import DATA_ORDER, Plan, task_key
 from robirank.engine.tasks import (
@@ -35,6 +34,7 @@ from robirank.engine.tasks import (
     xi_task,
 )
 from robirank.losses import RhoName
+from robirank.storage.folder import DamagedFileError, Entry, Folder, load_tensors
 
 __all__ = ["Cargo", "Job", "PartWorker", "Receipt"]
 

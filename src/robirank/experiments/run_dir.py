@@ -26,7 +26,6 @@ from urllib.parse import quote
 
 import polars as pl
 
-from robirank._files import write_text, write_whole
 from robirank.experiments._run_format import (
     FORMAT,
     RESULTS,
@@ -43,6 +42,7 @@ from robirank.experiments._run_format import (
     plain,
     some,
 )
+from robirank.storage.files import write_text, write_whole
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from robirank.engine.start import random_rows
 from robirank.latent.checkpoint import Checkpoint, fingerprint
 from robirank.latent.checks import check_ids, read_validation
 from robirank.latent.cluster import fit_on_cluster
-from robirank.latent.factors import FactorModel
-from robirank.latent.products import Floats
 from robirank.latent.records import Records, as_records
-from robirank.latent.stratified import StratifiedSolver, local_engine
+from robirank.latent.retrieve.factor_model import FactorModel
+from robirank.latent.solvers.products import Floats
+from robirank.latent.solvers.stratified import StratifiedSolver, local_engine
 from robirank.latent.training import EpochReport, Solver, Training
 
 __all__ = ["Histogram", "LatentModel"]

@@ -13,9 +13,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from robirank._checks import check_positive
-from robirank._model_file import TENSOR_TYPES, ModelFileError, open_model, write_model
-from robirank._model_parts import section
 from robirank.latent.records import Records
+from robirank.storage.parts import section
+from robirank.storage.tensor_file import TENSOR_TYPES, ModelFileError, open_model, write_model
 
 __all__ = ["Checkpoint", "fingerprint"]
 

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 from scipy.sparse import issparse
 
 from robirank.data.interactions import Interactions
+from robirank.data.partitions import Partitions, open_partitions, partition
 from robirank.engine.cluster import ClusterEngine
 from robirank.engine.decay import Decay
-from robirank.engine.folder import Folder
-from robirank.engine.partitions import Partitions, open_partitions, partition
 from robirank.engine.ray import RayEngine, connect, disconnect
 from robirank.engine.worker import Job
 from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT
-from robirank.latent.sharded import ShardedModel, write_manifest
-from robirank.latent.stratified import StratifiedSolver
+from robirank.latent.retrieve.sharded import ShardedModel, write_manifest
+from robirank.latent.solvers.stratified import StratifiedSolver
 from robirank.latent.training import Training
+from robirank.storage.folder import Folder
 
 if TYPE_CHECKING:
     from robirank.latent.base import LatentModel

@@ -13,17 +13,17 @@ from robirank.engine.interface import Engine
 from robirank.engine.ray import RayEngine
 from robirank.latent.base import Histogram, LatentModel
 from robirank.latent.checks import check_engine, check_rate
-from robirank.latent.exact import ExactSolver
-from robirank.latent.fold_in import fold_in
+from robirank.latent.objective import objective
 from robirank.latent.penalty import USER_EXPONENT
-from robirank.latent.products import Floats
 from robirank.latent.records import Records, Weighting, as_records
-from robirank.latent.sgd import SgdSolver
-from robirank.latent.stratified import StratifiedSolver
+from robirank.latent.retrieve.fold_in import fold_in
+from robirank.latent.solvers.exact import ExactSolver
+from robirank.latent.solvers.products import Floats
+from robirank.latent.solvers.sgd import SgdSolver
+from robirank.latent.solvers.stratified import StratifiedSolver
 from robirank.latent.training import Solver
-from robirank.latent.xi import objective
-from robirank.listwise import check_choice
 from robirank.losses import RHOS
+from robirank.objectives.listwise import check_choice
 
 __all__ = ["LatentRoBiRank"]
 

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank._checks import check_count, check_positive
-from robirank._model_file import all_finite
 from robirank._progress import FitProgress
 from robirank.latent.checkpoint import Checkpoint
-from robirank.latent.evaluate import MEASURES, evaluate
-from robirank.latent.products import Floats
+from robirank.latent.retrieve.evaluate import MEASURES, evaluate
+from robirank.latent.solvers.products import Floats
+from robirank.storage.tensor_file import all_finite
 
 __all__ = ["DivergenceError", "EpochReport", "Solver", "Training"]
 

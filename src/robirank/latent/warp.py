@@ -11,9 +11,9 @@ from robirank._workers import Workers
 from robirank.engine.interface import Engine
 from robirank.engine.ray import RayEngine
 from robirank.latent.base import LatentModel
-from robirank.latent.products import Floats
 from robirank.latent.records import Records, Weighting
-from robirank.latent.warp_solver import WarpSolver
+from robirank.latent.solvers.products import Floats
+from robirank.latent.solvers.warp import WarpSolver
 
 __all__ = ["WARP"]
 

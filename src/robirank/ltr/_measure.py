@@ -16,9 +16,9 @@ from robirank import _core
 from robirank._checks import check_count
 from robirank._queries import Queries
 from robirank._threads import thread_count
-from robirank.listwise import check_choice
 from robirank.metrics import Convention
 from robirank.metrics._conventions import discounts, gains, resolve_convention
+from robirank.objectives.listwise import check_choice
 
 Floats = NDArray[np.float64]
 MeasureName = Literal["ndcg", "map"]

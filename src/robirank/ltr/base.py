@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from robirank._progress import FitProgress
 from robirank._queries import Queries, group_queries
-from robirank.persistence import SaveMixin
+from robirank.storage.estimators import SaveMixin
 
 Objective: TypeAlias = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 

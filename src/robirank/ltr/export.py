@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from robirank._files import write_text
 from robirank.ltr.base import LinearRanker
 from robirank.ltr.robirank import RoBiRank
 from robirank.ltr.robirank_cv import RoBiRankCV
+from robirank.storage.files import write_text
 
 __all__ = ["export_linear", "fold_scaling"]
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from robirank.listwise import check_choice
 from robirank.ltr._push import PushLists, PushRanker
+from robirank.objectives.listwise import check_choice
 
 __all__ = ["IRPush"]
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank._queries import Queries
-from robirank.listwise import relevance_weights
 from robirank.ltr._boosting import BoostedRanker
+from robirank.objectives.listwise import relevance_weights
 
 __all__ = ["LambdaMART"]
 

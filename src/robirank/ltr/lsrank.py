@@ -13,9 +13,9 @@ from scipy.optimize import linear_sum_assignment
 
 from robirank._checks import check_count
 from robirank._progress import FitProgress
-from robirank.listwise import check_choice, relevance_weights
 from robirank.ltr._bundle import Bundle
 from robirank.ltr._regularized import RegularizedRanker, TrainingLists
+from robirank.objectives.listwise import check_choice, relevance_weights
 
 __all__ = ["LSRank"]
 

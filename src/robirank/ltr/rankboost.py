@@ -14,9 +14,9 @@ from robirank._checks import check_count
 from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank._threads import thread_count
-from robirank.listwise import check_choice
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr.base import Ranker, check_labels
+from robirank.objectives.listwise import check_choice
 
 __all__ = ["RankBoost"]
 

@@ -12,9 +12,9 @@ from sklearn.utils import check_random_state
 
 from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
-from robirank.listwise import Gain, Lists, Metric, QueryWeight, check_choice
 from robirank.losses import RHOS, RhoName
 from robirank.ltr.base import LinearRanker
+from robirank.objectives.listwise import Gain, Lists, Metric, QueryWeight, check_choice
 
 __all__ = ["RoBiRank"]
 

@@ -11,12 +11,12 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 
 from robirank._queries import Queries
-from robirank.listwise import Gain, Metric, QueryWeight
 from robirank.losses import RhoName
 from robirank.ltr._held_out import HeldOut
 from robirank.ltr.base import LinearRanker
 from robirank.ltr.robirank import Init, RoBiRank
 from robirank.metrics import ndcg
+from robirank.objectives.listwise import Gain, Metric, QueryWeight
 
 __all__ = ["RoBiRankCV"]
 

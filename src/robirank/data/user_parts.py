@@ -1,0 +1,32 @@
+"""Which users come together in a part: a pure function of the seed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["count_parts", "random_stream", "user_parts"]
+
+_USERS = 0  # the stream of random numbers that cuts the users
+
+
+def count_parts(wanted: int, n_users: int, n_items: int) -> int:
+    """The number of parts: as wanted, but every part has a user and every block two items."""
+    return max(1, min(wanted, n_users, n_items // 2))
+
+
+def user_parts(seed: int, n_users: int, parts: int) -> list[NDArray[np.int32]]:
+    """Cut the users at random into parts of equal size (give or take one).
+
+    Examples
+    --------
+    >>> [len(part) for part in user_parts(seed=0, n_users=10, parts=3)]
+    [4, 3, 3]
+    """
+    order = random_stream(seed, _USERS).permutation(n_users).astype(np.int32)
+    return np.array_split(order, parts)
+
+
+def random_stream(*key: int) -> np.random.Generator:
+    """The random numbers that belong to a key, the same on every machine."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))

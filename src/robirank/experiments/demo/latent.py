@@ -1,0 +1,231 @@
+"""The second half of the demonstration: recommendations for users whose tastes are known."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robirank.data.interactions import Interactions
+from robirank.data.make_interactions import make_interactions
+from robirank.data.splits import split_ratio
+from robirank.latent.model import LatentRoBiRank
+from robirank.latent.retrieve.evaluate import evaluate
+from robirank.latent.retrieve.factor_model import FactorModel
+from robirank.latent.warp import WARP
+from robirank.storage.files import write_whole
+
+__all__ = [
+    "FACTORS",
+    "GENRES",
+    "LATENT_MEASURES",
+    "LATENT_METHODS",
+    "N_USERS",
+    "LatentData",
+    "LatentResult",
+    "Taste",
+    "make_latent_data",
+    "run_latent_demo",
+]
+
+LATENT_MEASURES = ("precision@1", "precision@10", "recall@20", "ndcg@20")
+LATENT_CUTOFFS = tuple(range(1, 21))
+N_USERS = 2000
+FACTORS = 16
+GENRES = (
+    *("Ambient", "Blues", "Country", "Disco", "Folk", "Funk"),
+    *("Jazz", "Metal", "Opera", "Punk", "Soul", "Techno"),
+)
+_SHOWN_USERS, _SHOWN_ITEMS = 3, 6
+
+#: Name of the method, and how to make it for a seed and a number of threads.
+LATENT_METHODS: dict[str, Callable[[int, int], Any]] = {
+    "RoBiRank": lambda seed, n: LatentRoBiRank(FACTORS, random_state=seed, num_threads=n),
+    "Identity": lambda seed, n: LatentRoBiRank(
+        FACTORS, rho="identity", random_state=seed, num_threads=n
+    ),
+    "WARP": lambda seed, n: WARP(FACTORS, random_state=seed, num_threads=n),
+}
+
+
+@dataclass(frozen=True)
+class LatentData:
+    """What users played, a part to learn from and a part that is hidden.
+
+    ``planted`` are the tastes that made the data: no model can be expected to do better.
+    """
+
+    train: Interactions
+    test: Interactions
+    planted: FactorModel
+
+
+@dataclass(frozen=True)
+class LatentMethodResult:
+    """What one method reached.
+
+    Attributes
+    ----------
+    measures : dict
+        Means over the users.
+    curve : array
+        Precision@k for k in `LATENT_CUTOFFS`.
+    seconds : float
+        Of the fit.
+    """
+
+    measures: dict[str, float]
+    curve: NDArray[np.float64]
+    seconds: float
+    model: Any = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Taste:
+    """A user, what they have, and what is recommended; ``right`` marks what was hidden."""
+
+    user: int
+    has: list[str]
+    recommended: list[str]
+    right: list[bool]
+
+
+@dataclass(frozen=True)
+class LatentResult:
+    """All that this half found out; the last two methods are bounds, popularity and the truth."""
+
+    methods: dict[str, LatentMethodResult]
+    popular: LatentMethodResult
+    planted: LatentMethodResult
+    tastes: list[Taste]
+    files: dict[str, Path]
+
+    def summary(self) -> dict[str, Any]:
+        """Everything as numbers and strings, for JSON."""
+        rows = {
+            name: {"measures": row.measures, "fit_seconds": round(row.seconds, 3)}
+            for name, row in self.methods.items()
+        }
+        return {
+            "methods": rows,
+            "most_popular": {"measures": self.popular.measures},
+            "planted_tastes": {"measures": self.planted.measures},
+        }
+
+
+def make_latent_data(n_users: int, random_state: int) -> LatentData:
+    """Plant tastes: twelve genres, of which a user likes a few; songs are called by theirs."""
+    data, likes, serves = make_interactions(
+        n_users,
+        n_users // 2,
+        30 * n_users,
+        factors=len(GENRES),
+        noise=0.1,
+        random_state=random_state,
+        return_factors=True,
+    )
+    named = Interactions.from_matrix(data.matrix, items=song_names(serves))
+    train, test = split_ratio(named, 0.2, random_state=random_state)
+    return LatentData(train, test, _fixed(likes, serves))
+
+
+def song_names(serves: NDArray[np.float32]) -> list[str]:
+    """Call each song by the genre it serves most, numbered from the most popular on."""
+    genre = serves.argmax(axis=1)
+    names = [""] * len(genre)
+    for k, name in enumerate(GENRES):
+        mine = np.flatnonzero(genre == k)
+        for place, song in enumerate(mine[np.argsort(-serves[mine, k], kind="stable")], start=1):
+            names[song] = f"{name} {place}"
+    return names
+
+
+def run_latent_demo(
+    folder: Path,
+    *,
+    n_users: int = N_USERS,
+    random_state: int,
+    n_threads: int | None,
+    working: Callable[[str], Any],
+) -> LatentResult:
+    """Train on generated plays, compare with what is most popular, write model and data.
+
+    Parameters
+    ----------
+    folder : Path
+        Where model and data go.
+    n_users : int
+        There are half as many songs.
+    random_state : int
+    n_threads : int or None
+    working : callable
+        Makes a context manager that shows what is under way.
+    """
+    data = make_latent_data(n_users, random_state)
+    methods = {}
+    for name, make in LATENT_METHODS.items():
+        with working(f"{name}, latent"):
+            methods[name] = _fit(make(random_state, n_threads or 0), data)
+    popular = _measure(_most_popular(data.train), data, 0.0)
+    planted = _measure(data.planted, data, 0.0)
+    model = methods["RoBiRank"].model
+    tastes = _tastes(model, data, random_state)
+    return LatentResult(methods, popular, planted, tastes, _write_files(model, data, folder))
+
+
+def _fit(model: Any, data: LatentData) -> LatentMethodResult:
+    started = time.perf_counter()
+    model.fit(data.train, show_progress=False)
+    return _measure(model, data, time.perf_counter() - started)
+
+
+def _measure(model: Any, data: LatentData, seconds: float) -> LatentMethodResult:
+    found = evaluate(model, train=data.train, test=data.test, k=LATENT_CUTOFFS)
+    curve = np.array([found[f"precision@{k}"] for k in LATENT_CUTOFFS])
+    return LatentMethodResult({m: found[m] for m in LATENT_MEASURES}, curve, seconds, model)
+
+
+def _most_popular(train: Interactions) -> FactorModel:
+    plays = np.bincount(train.indices, minlength=train.n_items)
+    return _fixed(np.ones((train.n_users, 1)), plays[:, None])
+
+
+def _fixed(users: NDArray[Any], items: NDArray[Any]) -> FactorModel:
+    model = FactorModel()
+    model.user_factors = np.ascontiguousarray(users, dtype=np.float32)
+    model.item_factors = np.ascontiguousarray(items, dtype=np.float32)
+    return model
+
+
+def _tastes(model: Any, data: LatentData, seed: int) -> list[Taste]:
+    """A few users drawn at random among those with enough to show."""
+    able = np.flatnonzero((data.train.lengths >= 12) & (data.test.lengths >= 3))
+    users = np.sort(np.random.default_rng(seed).permutation(able)[:_SHOWN_USERS])
+    found, _ = model.recommend(users, data.train.matrix[users], N=_SHOWN_ITEMS)
+    songs = data.train.items
+    plays = np.bincount(data.train.indices, minlength=data.train.n_items)
+    tastes = []
+    for user, best in zip(users.tolist(), found, strict=True):
+        mine, hidden = data.train.matrix[user].indices, set(data.test.matrix[user].indices.tolist())
+        mine = mine[np.argsort(-plays[mine], kind="stable")]
+        right = [int(song) in hidden for song in best]
+        tastes.append(Taste(user, songs[mine].tolist(), songs[best].tolist(), right))
+    return tastes
+
+
+def _write_files(model: Any, data: LatentData, folder: Path) -> dict[str, Path]:
+    files = {"latent model": folder / "latent.safetensors"}
+    model.save(files["latent model"])
+    for name, part in (("train", data.train), ("test", data.test)):
+        path = files[f"plays, {name}"] = folder / f"plays-{name}.tsv.gz"
+        pairs = zip(part.users[part.user_codes()], part.items[part.indices], strict=True)
+        text = "".join(f"{user}\t{song}\n" for user, song in pairs)
+        with write_whole(path) as file:
+            file.write(gzip.compress(text.encode(), mtime=0))
+    return files

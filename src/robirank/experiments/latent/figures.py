@@ -1,0 +1,58 @@
+"""The paper's figure: precision@1 and @10 against seconds of training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from robirank.experiments.latent.methods import LATENT_FIELD
+from robirank.experiments.latent.tables import LearningCurve
+from robirank.experiments.ltr.figures import save_figure
+from robirank.experiments.plotting import STYLE, label_ends, title
+from robirank.experiments.run_dir import RunDirectory
+
+__all__ = ["draw_learning", "write_latent_figures"]
+
+PANELS = ("precision@1", "precision@10")
+_COLOURS = dict(
+    zip(LATENT_FIELD, ("#0072B2", "#56A3D9", "#D55E00", "#B8860B", "#009E73"), strict=True)
+)
+
+
+def write_latent_figures(run: RunDirectory, curves: Mapping[str, LearningCurve]) -> None:
+    """Draw the figure into ``figures/``, as PNG and SVG."""
+    folder = run.path / "figures"
+    folder.mkdir(exist_ok=True)
+    data = run.settings["data"]
+    subtitle = f"{run.settings['title']}: mean over {data['test_users']:,} users"
+    with mpl.rc_context(STYLE):
+        save_figure(draw_learning(curves, PANELS, subtitle), folder, "precision")
+
+
+def draw_learning(
+    curves: Mapping[str, LearningCurve], measures: Sequence[str], subtitle: str
+) -> Any:
+    """A panel a measure, a line a method; a dot where each ends."""
+    figure: Any = Figure(figsize=(5.2 * len(measures), 4.4), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
+    panels = figure.subplots(1, len(measures), squeeze=False)[0]
+    end = max(float(curve.seconds[-1]) for curve in curves.values())
+    for axes, measure in zip(panels, measures, strict=True):
+        labels = []
+        for method, curve in curves.items():
+            colour, strong = _COLOURS[method], method == "RoBiRank exact"
+            x, y = curve.seconds, curve.values[measure]
+            axes.plot(x, y, color=colour, lw=2.6 if strong else 1.6, zorder=3 + strong)
+            axes.plot(x[-1:], y[-1:], "o", color=colour, ms=4.5, zorder=5, clip_on=False)
+            labels.append((method, float(y[-1]), colour))
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")
+        axes.set_xlim(right=end)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("seconds of training, log scale")
+        title(axes, measure[0].upper() + measure[1:], subtitle)
+        label_ends(axes, end, labels)
+    return figure

@@ -1,0 +1,345 @@
+"""The latent experiment: what each method reaches on held-out items, and after how many seconds.
+
+A unit of work is one method from one starting point. Its step size and penalty are chosen on the
+validation part, by fits to the training part that are as long as the last one: what is best after
+few epochs is not what is best after many. Then it is fitted once to both parts, and after some of
+the epochs its factors are measured on the test part, while the clock stands still.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from robirank._checks import check_count
+from robirank.data.interaction_files import load_interactions
+from robirank.data.interactions import Interactions
+from robirank.data.splits import split_ratio
+from robirank.experiments.latent.methods import LatentMethod
+from robirank.latent.retrieve.evaluate import MEASURES as KNOWN_MEASURES
+from robirank.latent.retrieve.evaluate import Evaluation, evaluate
+from robirank.latent.retrieve.factor_model import FactorModel
+from robirank.latent.training import DivergenceError, EpochReport
+
+__all__ = ["MEASURES", "LatentExperiment", "Parts", "load_parts", "run_unit", "search"]
+
+MEASURES = ("precision@1", "precision@10", "recall@20", "ndcg@20")
+_CUTOFFS = (1, 10, 20)
+_SNAPSHOTS = 24
+_MOST_STEPS = 4  # of the search, along the rates and along the penalties
+_TEST, _VALIDATION = 0.2, 0.1  # shares of each user's items where there is but one file
+_SUFFIXES = ("tsv", "csv", "txt", "tsv.gz", "csv.gz", "txt.gz", "parquet")
+_PARTS = {"train": ("train",), "valid": ("valid", "vali", "validation"), "test": ("test",)}
+
+
+@dataclass(frozen=True)
+class LatentExperiment:
+    """What decides the numbers of a run.
+
+    Attributes
+    ----------
+    data : Path
+        A folder with train, valid and test files, or one file that is split here.
+    columns : dict
+        Arguments of `load_interactions`.
+    factors : int
+    iterations : int
+        Epochs of every fit, in the search and at the end.
+    select : str
+        The measure that chooses settings on the validation part.
+    regularizations : bool
+        Whether penalties are searched too.
+    seed : int
+        The first seed; it also splits a single file.
+    seeds : int
+        How many starting points.
+    threads : int or None
+    """
+
+    data: Path
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    factors: int = 64
+    iterations: int = 32
+    select: str = "ndcg@10"
+    regularizations: bool = True
+    seed: int = 0
+    seeds: int = 1
+    threads: int | None = None
+
+    def check(self) -> None:
+        """Raise an error, before any work is done, if a setting is wrong."""
+        for name in ("factors", "iterations", "seeds"):
+            check_count(name, getattr(self, name))
+        measure, _, k = self.select.partition("@")
+        if measure not in KNOWN_MEASURES or not k.isdigit() or int(k) < 1:
+            known = ", ".join(f"{m}@k" for m in KNOWN_MEASURES)
+            raise ValueError(f"select must be one of {known}, such as ndcg@10; got {self.select!r}")
+
+    @property
+    def starts(self) -> list[str]:
+        """The starting points by name."""
+        return [f"seed {self.seed + i}" for i in range(self.seeds)]
+
+    def options(self, start: str) -> dict[str, Any]:
+        """Parameters of a model that every method of the experiment has."""
+        return {
+            "factors": self.factors,
+            "iterations": self.iterations,
+            "random_state": int(start.removeprefix("seed ")),
+            "num_threads": self.threads or 0,
+        }
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The data, all parts with the same users and items.
+
+    Attributes
+    ----------
+    train, valid, test : Interactions
+    left_out : int
+        Test interactions of users or items that are in neither of the other parts.
+    split : str
+        Where the parts come from, in words.
+    """
+
+    train: Interactions
+    valid: Interactions
+    test: Interactions
+    left_out: int
+    split: str
+
+    @cached_property
+    def learned(self) -> Interactions:
+        """Training and validation part together, what the final model is fitted to."""
+        both: Any = self.train.binarize().matrix + self.valid.binarize().matrix
+        return Interactions.from_matrix(both, self.train.users, self.train.items).binarize()
+
+
+def load_parts(experiment: LatentExperiment) -> Parts:
+    """Read the data: three files of a folder, or one that is cut in three."""
+    path, columns = experiment.data, experiment.columns
+    if not path.is_dir():
+        whole = load_interactions(path, **columns).binarize()
+        rest, test = split_ratio(whole, _TEST, random_state=experiment.seed)
+        train, valid = split_ratio(rest, _VALIDATION, random_state=experiment.seed)
+        words = "of each user's items 20 % for the test and 10 % of the rest for validation"
+        return Parts(train, valid, test, 0, words)
+    files = part_files(path)
+    train, valid, test = (load_interactions(f, **columns).binarize() for f in files.values())
+    whole = _union(train, valid)
+    known = test.align(whole, unseen="drop")
+    return Parts(train.align(whole), valid.align(whole), known, len(test) - len(known), "as given")
+
+
+def part_files(folder: Path) -> dict[str, Path]:
+    """The files of a folder that hold the three parts."""
+    found = {}
+    for part, names in _PARTS.items():
+        wanted = [folder / f"{name}.{suffix}" for name in names for suffix in _SUFFIXES]
+        there = [path for path in wanted if path.is_file()]
+        if len(there) != 1:
+            what = "several" if there else "no"
+            raise ValueError(
+                f"{folder} must hold one file for each of train, valid and test, such as "
+                f"{part}.tsv.gz; it has {what} {part} file"
+            )
+        found[part] = there[0]
+    return found
+
+
+def _union(train: Interactions, valid: Interactions) -> Interactions:
+    """Nothing but the users and items of both."""
+    users, items = train.users.extend(valid.users[:]), train.items.extend(valid.items[:])
+    return Interactions(users, items, np.zeros(len(users) + 1, np.int64), np.zeros(0, np.int32))
+
+
+def data_name(data: Path) -> str:
+    """What the data are called: the folder, or the file after its folder.
+
+    Examples
+    --------
+    >>> data_name(Path("/data/lastfm/plays.tsv.gz"))
+    'lastfm/plays'
+    """
+    path = data.resolve()
+    return path.name if path.is_dir() else f"{path.parent.name}/{path.name.partition('.')[0]}"
+
+
+def describe_parts(experiment: LatentExperiment, parts: Parts) -> dict[str, Any]:
+    """The facts of a data set."""
+    data = experiment.data
+    files = sorted(part_files(data).values()) if data.is_dir() else [data]
+    return {
+        "name": data_name(data),
+        "folds": experiment.seeds,
+        "users": parts.train.n_users,
+        "items": parts.train.n_items,
+        "train": len(parts.train),
+        "valid": len(parts.valid),
+        "test": len(parts.test),
+        "test_users": int(np.count_nonzero(parts.test.lengths)),
+        "left_out": parts.left_out,
+        "split": parts.split,
+        "files": {path.name: zlib.crc32(path.read_bytes()) for path in files},
+    }
+
+
+Tell = Callable[[str], None]
+
+
+def search(
+    method: LatentMethod, parts: Parts, experiment: LatentExperiment, start: str, tell: Tell
+) -> list[dict[str, Any]]:
+    """Try settings on the validation part: what was tried, in that order."""
+    tried: dict[Place, dict[str, Any]] = {}
+
+    def attempt(place: Place) -> None:
+        params = method.setting(*place, factors=experiment.factors, n_items=parts.train.n_items)
+        tell(", ".join(f"{name} {value:g}" for name, value in params.items()))
+        tried[place] = _attempt(method, params, parts, experiment, start)
+
+    attempt((0, 0))
+    for steps in (_RATES, _PENALTIES) if experiment.regularizations else (_RATES,):
+        most = len(tried) + _MOST_STEPS
+        while len(tried) < most and (place := _neighbour(tried, steps)) is not None:
+            attempt(place)
+    return list(tried.values())
+
+
+Place = tuple[int, int]  # steps of the rate and of the penalty, from the defaults
+_RATES, _PENALTIES = ((-1, 0), (1, 0)), ((0, -1), (0, 1))
+
+
+def _neighbour(tried: Mapping[Place, dict[str, Any]], steps: tuple[Place, ...]) -> Place | None:
+    """A place beside the best one so far that has not been tried."""
+    entry = best(list(tried.values()))
+    rate, penalty = next(place for place, found in tried.items() if found is entry)
+    beside = [(rate + r, penalty + p) for r, p in steps]
+    return next((place for place in beside if place not in tried), None)
+
+
+def best(tried: list[dict[str, Any]]) -> dict[str, Any]:
+    """The entry with the highest validation measure; one that diverged has none."""
+    return max(tried, key=lambda e: -1.0 if e["validation"] is None else e["validation"])
+
+
+def _attempt(
+    method: LatentMethod,
+    params: dict[str, float],
+    parts: Parts,
+    experiment: LatentExperiment,
+    start: str,
+) -> dict[str, Any]:
+    model = method.make(params, **experiment.options(start))
+    begin = time.perf_counter()
+    value: float | None = None
+    try:
+        _fit(model, parts.train, ())
+    except DivergenceError:
+        pass  # a setting that diverges is a poor setting
+    else:
+        k = int(experiment.select.partition("@")[2])
+        value = evaluate(model, train=parts.train, test=parts.valid, k=k)[experiment.select]
+    return {"params": params, "validation": value, "seconds": time.perf_counter() - begin}
+
+
+def _fit(model: Any, data: Interactions, callbacks: tuple[Callable[..., Any], ...]) -> None:
+    model.fit(data, show_progress=False, callbacks=callbacks)
+    if model.stopped_ == "interrupted":
+        raise KeyboardInterrupt
+
+
+class Snapshots:
+    """Measures the factors on the test part after some of the epochs."""
+
+    def __init__(self, parts: Parts, threads: int | None, tell: Tell) -> None:
+        self._parts, self._tell = parts, tell
+        self._model = FactorModel()
+        self._model.n_threads = threads
+        self.taken: list[tuple[int, float, Evaluation]] = []
+
+    def __call__(self, report: EpochReport) -> None:
+        """Take a snapshot if one is due."""
+        self._tell(f"epoch {report.epoch} of {report.epochs}")
+        if report.epoch not in due(report.epochs):
+            return
+        self._model.user_factors = report.user_factors
+        self._model.item_factors = report.item_factors
+        parts = self._parts
+        result = evaluate(self._model, train=parts.learned, test=parts.test, k=_CUTOFFS)
+        self.taken.append((report.epoch, report.seconds, result))
+
+    def frame(self, method: str, start: str) -> pl.DataFrame:
+        """All snapshots, a row a measure."""
+        rows = [
+            (method, start, epoch, seconds, name, result[name], _number(result.errors[name]))
+            for epoch, seconds, result in self.taken
+            for name in MEASURES
+        ]
+        names = ["method", "fold", "epoch", "seconds", "measure", "value", "error"]
+        return pl.DataFrame(rows, schema=names, orient="row")
+
+
+def _number(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def due(epochs: int) -> set[int]:
+    """The epochs after which snapshots are taken: dense at the beginning, the last one always.
+
+    Examples
+    --------
+    >>> sorted(due(64))[:8], max(due(64)), len(due(64))
+    ([1, 2, 3, 4, 5, 6, 7, 9], 64, 19)
+    """
+    return {round(e) for e in np.geomspace(1, epochs, _SNAPSHOTS)} | {epochs}
+
+
+def run_unit(
+    method: LatentMethod,
+    parts: Parts,
+    experiment: LatentExperiment,
+    start: str,
+    *,
+    chosen: Mapping[str, Any] | None = None,
+    tell: Tell = lambda _: None,
+) -> tuple[dict[str, Any], pl.DataFrame]:
+    """One method from one starting point: what `RunDirectory.append_fit` takes.
+
+    Parameters
+    ----------
+    chosen : dict, optional
+        A fit of this method from another start, whose setting is taken without a search.
+    tell : callable, optional
+        Is told what is being done.
+    """
+    begin = time.perf_counter()
+    tried = [] if chosen else search(method, parts, experiment, start, lambda s: tell(f"try {s}"))
+    entry = chosen or best(tried)
+    value = chosen["validation"]["value"] if chosen else entry["validation"]
+    if value is None:
+        raise DivergenceError(f"{method.name} diverged with every setting that was tried")
+    searched = time.perf_counter() - begin
+    model = method.make(entry["params"], **experiment.options(start))
+    snapshots = Snapshots(parts, experiment.threads, lambda s: tell(f"final fit, {s}"))
+    _fit(model, parts.learned, (snapshots,))
+    fit = {
+        "method": method.name,
+        "fold": start,
+        "status": "ok",
+        "params": entry["params"],
+        "grid": tried,
+        "validation": {"measure": experiment.select, "value": value},
+        "seconds": {"search": searched, "final": model.history_[-1]["seconds"]},
+        "error": None,
+    }
+    return fit, snapshots.frame(method.name, start)

@@ -1,0 +1,258 @@
+"""The learning-to-rank experiment: every method on every fold of a data set.
+
+A unit of work is one method on one fold: fit it with every setting of its grid, choose the setting
+on the validation part, measure the chosen model on the test part, once. Units run in processes of
+their own; each writes its result as soon as it has it, so a run that is killed goes on where it
+stopped, and a method that fails, or takes its process down, is reported and sinks nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import traceback
+import warnings
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from robirank.data.folds import Fold, load_dataset
+from robirank.data.ranking import RankingData
+from robirank.experiments.ltr.methods import FIELD, Method
+from robirank.experiments.run_dir import RunDirectory
+from robirank.metrics import (
+    CONVENTIONS,
+    average_precision,
+    evaluate_ranking,
+    mean_ndcg,
+    ndcg,
+)
+
+__all__ = ["Experiment", "hold_out", "run_unit", "search"]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What decides the numbers of a run.
+
+    Attributes
+    ----------
+    data : Path
+        A folder that `load_dataset` reads.
+    convention : str
+        The convention of all measures; see `robirank.metrics`.
+    select : str
+        The measure by which settings are chosen on the validation part; ``ndcg@1-10`` is the mean
+        of NDCG@1 … @10, which is steadier than one cut-off where validation queries are few.
+    k_max : int
+        NDCG@k is measured for k = 1 … k_max.
+    normalize : bool
+        Whether features are scaled to [0, 1] within each query first.
+    seed : int
+        Decides everything that is random.
+    """
+
+    data: Path
+    convention: str = "letor"
+    select: str = "ndcg@1-10"
+    k_max: int = 20
+    normalize: bool = False
+    seed: int = 0
+
+    def load(self, index: int) -> Fold:
+        """Read one fold; where it has no validation part, hold out a part of the training part."""
+        fold = load_dataset(self.data, normalize=self.normalize)[index]
+        if fold.vali is not None:
+            return fold
+        train, vali = hold_out(fold.train, 0.25, self.seed)
+        return Fold(fold.name, train, vali, fold.test)
+
+    def check(self) -> None:
+        """Raise an error, before any work is done, if a setting is wrong."""
+        if self.convention not in CONVENTIONS:
+            known = ", ".join(CONVENTIONS)
+            raise ValueError(f"convention must be one of {known}; got {self.convention!r}")
+        toy = RankingData(np.zeros((2, 1)), np.array([1.0, 0.0]), np.zeros(2))
+        self.validate(np.array([1.0, 0.0]), toy)
+
+    def validate(self, scores: NDArray[Any], vali: RankingData) -> float:
+        """The measure by which settings are chosen.
+
+        Ties are averaged, whatever the convention says: a model that scores everything alike must
+        not profit from the order of the file.
+        """
+        span = re.fullmatch(r"ndcg@(\d+)-(\d+)", self.select)
+        if span is None:
+            names: tuple[str, ...] = (self.select,)
+        else:
+            names = tuple(f"ndcg@{k}" for k in range(int(span[1]), int(span[2]) + 1))
+        if not names:
+            raise ValueError(f"select={self.select!r} must count upwards, such as ndcg@1-10")
+        fair = replace(CONVENTIONS[self.convention], ties="average")
+        found = evaluate_ranking(vali.y, scores, vali.qid, measures=names, convention=fair)
+        return float(np.mean(list(found.values())))
+
+
+def hold_out(data: RankingData, share: float, seed: int) -> tuple[RankingData, RankingData]:
+    """Split queries at random into those that stay and a share that is held out."""
+    queries = data.queries
+    n = min(max(round(share * len(queries)), 1), len(queries) - 1)
+    chosen = np.random.default_rng(seed).permutation(len(queries))[:n]
+    held_out = np.zeros(data.n_rows, dtype=bool)
+    held_out[queries.take(np.sort(chosen)).rows()] = True
+    return data.take(~held_out), data.take(held_out)
+
+
+def search(
+    method: Method, fold: Fold, experiment: Experiment
+) -> tuple[Any, dict[str, Any], list[dict[str, Any]]]:
+    """Fit every setting, and return the best model, its entry of the grid, and the whole grid."""
+    best: tuple[float, Any, dict[str, Any]] | None = None
+    grid = []
+    train, vali = fold.train, fold.vali
+    assert vali is not None
+    for params in method.grid:
+        model = method.make(params, experiment.seed)
+        begin = time.perf_counter()
+        extra = {"validation": vali} if method.stops_early else {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a setting that does not converge is a poor setting
+            model.fit(train.X, train.y, qid=train.qid, **extra)
+        seconds = time.perf_counter() - begin
+        value = experiment.validate(model.predict(vali.X), vali)
+        entry: dict[str, Any] = {"params": params, "validation": value, "seconds": seconds}
+        grid.append(entry)
+        if best is None or entry["validation"] > best[0]:
+            best = entry["validation"], model, entry
+    assert best is not None
+    return best[1], best[2], grid
+
+
+def measure(
+    scores: NDArray[Any], test: RankingData, experiment: Experiment
+) -> list[tuple[str, int, NDArray[np.float64]]]:
+    """(measure, k, value of every query): NDCG@k, MeanNDCG and MAP."""
+    cuts = list(range(1, experiment.k_max + 1))
+    given: Any = {"qid": test.qid, "convention": experiment.convention, "per_query": True}
+    by_cut: Any = ndcg(test.y, scores, k=cuts, **given)
+    found: list[Any] = [("ndcg", k, by_cut[:, i]) for i, k in enumerate(cuts)]
+    found.append(("mean_ndcg", 0, mean_ndcg(test.y, scores, **given)))
+    found.append(("map", 0, average_precision(test.y, scores, **given)))
+    return found
+
+
+def run_unit(
+    method: Method, fold: Fold, experiment: Experiment
+) -> tuple[dict[str, Any], pl.DataFrame]:
+    """One method on one fold: what `RunDirectory.append_fit` takes."""
+    begin = time.perf_counter()
+    model, entry, grid = search(method, fold, experiment)
+    seconds = {"search": time.perf_counter() - begin, "final": entry["seconds"]}
+    ids = fold.test.queries.ids.astype(str)
+    frames = [
+        pl.DataFrame(
+            {
+                "method": method.name,
+                "fold": fold.name,
+                "qid": ids,
+                "measure": name,
+                "k": pl.Series([k] * len(ids), dtype=pl.Int32),
+                "value": np.asarray(values, dtype=np.float64),
+            }
+        )
+        for name, k, values in measure(model.predict(fold.test.X), fold.test, experiment)
+    ]
+    fit = {
+        "method": method.name,
+        "fold": fold.name,
+        "status": "ok",
+        "params": entry["params"],
+        "grid": grid,
+        "validation": {"measure": experiment.select, "value": entry["validation"]},
+        "seconds": seconds,
+        "error": None,
+    }
+    return fit, pl.concat(frames)
+
+
+class Selects(Protocol):
+    """An experiment of any kind that chooses settings by a measure."""
+
+    @property
+    def select(self) -> str: ...
+
+
+def failed_fit(method: str, fold: str, error: str, experiment: Selects) -> dict[str, Any]:
+    """The record of a unit that came to nothing."""
+    return {
+        "method": method,
+        "fold": fold,
+        "status": "failed",
+        "params": {},
+        "grid": [],
+        "validation": {"measure": experiment.select, "value": None},
+        "seconds": {"search": 0.0, "final": 0.0},
+        "error": error,
+    }
+
+
+def work(run: Path, method: str, index: int, fold: str, experiment: Experiment) -> None:
+    """Do one unit and write it down: the whole life of a worker process."""
+    folder = RunDirectory.open(run)
+    try:
+        fit, results = run_unit(FIELD[method], experiment.load(index), experiment)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        trace = traceback.format_exc(limit=-3)
+        folder.append_fit(failed_fit(method, fold, f"{reason}\n{trace}", experiment))
+    else:
+        folder.append_fit(fit, results)
+
+
+def describe_data(experiment: Experiment) -> dict[str, Any]:
+    """The facts of a data set: counts of the queries and documents of all test parts."""
+    folds = load_dataset(experiment.data)
+    queries, documents, features = 0, 0, 0
+    labels: dict[str, int] = {}
+    for fold in folds:
+        queries += fold.test.n_queries
+        documents += fold.test.n_rows
+        features = max(features, fold.test.n_features)
+        for label, count in zip(*np.unique(fold.test.y, return_counts=True), strict=True):
+            labels[f"{label:g}"] = labels.get(f"{label:g}", 0) + int(count)
+    return {
+        "name": experiment.data.resolve().name,
+        "folds": len(folds),
+        "queries": queries,
+        "documents": documents,
+        "features": features,
+        "labels": labels,
+        "normalized_here": experiment.normalize,
+        "files": {
+            str(path.relative_to(experiment.data)): zlib.crc32(path.read_bytes())
+            for path in sorted(experiment.data.rglob("*.txt*"))
+        },
+        "validation": "as given"
+        if folds[0].vali is not None
+        else "a quarter of the training queries, held out at random",
+    }
+
+
+def units_to_do(
+    run: RunDirectory, methods: Sequence[str], folds: Sequence[str]
+) -> list[tuple[str, int, str]]:
+    """(method, number of the fold, its name) of what is missing or has failed before."""
+    done = {(f["method"], f["fold"]) for f in run.fits() if f["status"] == "ok"}
+    # Fold by fold, so that early on there is something to look at for every method.
+    return [
+        (method, index, fold)
+        for index, fold in enumerate(folds)
+        for method in methods
+        if (method, fold) not in done
+    ]

@@ -1,0 +1,315 @@
+"""The scaling experiment: precision against seconds on p workers, as in the paper.
+
+RoBiRank p cuts users and items into p parts, one for each of p workers. All runs begin at the same
+factors and take turns epoch by epoch, so that whatever else the machine does meets all alike. After
+every epoch the clocks stand still and precision is measured on the test part.
+
+How fast the factors converge depends on the number of parts and on nothing else: p workers give the
+same bits as one that does all p parts. So runs with many more parts than workers show what many
+machines would reach after as many epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from robirank._checks import check_count, check_positive
+from robirank.data.interactions import Interactions
+from robirank.data.make_interactions import make_interactions
+from robirank.data.splits import split_ratio
+from robirank.engine.start import random_rows
+from robirank.experiments.latent.methods import LATENT_FIELD
+from robirank.experiments.latent.units import LatentExperiment, data_name, load_parts
+from robirank.experiments.scaling.calibration import calibrate
+from robirank.experiments.scaling.clocks import ClockedEngine, ClockedWorkers, EpochClock
+from robirank.experiments.scaling.simulation import Rates, mean_rates
+from robirank.latent.model import LatentRoBiRank
+from robirank.latent.records import Records, as_records
+from robirank.latent.retrieve.evaluate import Evaluation, evaluate
+from robirank.latent.retrieve.factor_model import FactorModel
+from robirank.latent.retrieve.topk import Factors
+from robirank.latent.solvers.sgd import SgdSolver
+from robirank.latent.solvers.stratified import StratifiedSolver, local_engine
+from robirank.latent.solvers.warp import WarpSolver
+
+__all__ = ["MEASURES", "Contestant", "ScalingData", "ScalingExperiment", "load", "measure", "race"]
+
+MEASURES = ("precision@1", "precision@10")
+NEGATIVES = LatentRoBiRank().negatives
+_MAX_TRIALS = 100
+_TEST = 0.2
+_TEST_USERS = 10_000  # whose precision is measured, at most
+_LIGHT = 0.05  # penalty of both methods for made data, whose users have clear tastes
+
+
+@dataclass(frozen=True)
+class ScalingExperiment:
+    """What decides the numbers of a run.
+
+    Attributes
+    ----------
+    data : Path or None
+        As for the latent experiment; None makes data of the given shape.
+    shape : tuple of int
+        Users, items and interactions of the data that are made.
+    columns : dict
+        Arguments of `load_interactions`.
+    workers : tuple of int
+        The numbers p of workers.
+    parts : tuple of int
+        More numbers of parts, on one worker, to see what many machines converge to.
+    factors, iterations : int
+    seed : int
+    bandwidth, latency : float
+        The network of the simulation, in bytes a second and seconds a message.
+    ray : bool
+        Whether to run RoBiRank on a Ray cluster of this machine too.
+    """
+
+    data: Path | None = None
+    shape: tuple[int, int, int] = (12_000, 12_000, 600_000)
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    workers: tuple[int, ...] = (1, 2, 4)
+    parts: tuple[int, ...] = (32,)
+    factors: int = 32
+    iterations: int = 8
+    seed: int = 0
+    bandwidth: float = 1.25e9
+    latency: float = 5e-4
+    ray: bool = False
+
+    @property
+    def solver_seed(self) -> int:
+        """The seed that a model with this ``random_state`` gives its solver."""
+        return int(check_random_state(self.seed).randint(np.iinfo(np.int32).max))
+
+    def check(self) -> None:
+        """Raise an error, before any work is done, if a setting is wrong."""
+        for name in ("factors", "iterations"):
+            check_count(name, getattr(self, name))
+        for name in ("bandwidth", "latency"):
+            check_positive(name, getattr(self, name))
+        for name in ("workers", "parts"):
+            values = getattr(self, name)
+            for value in values:
+                check_count(name, value)
+            if len(set(values)) != len(values):
+                raise ValueError(f"{name} must be different numbers; got {list(values)}")
+        if 1 not in self.workers:
+            raise ValueError(
+                f"workers must hold 1, which the others are compared with; got {list(self.workers)}"
+            )
+
+
+@dataclass(frozen=True)
+class ScalingData:
+    """The data of a run, what they are called, and the users whose precision is measured."""
+
+    name: str
+    train: Interactions
+    test: Interactions
+    users: NDArray[np.int64]
+
+
+def load(experiment: ScalingExperiment) -> ScalingData:
+    """Make the data, or read them as the latent experiment does."""
+    if experiment.data is None:
+        whole = make_interactions(*experiment.shape, random_state=experiment.seed)
+        name, parts = "made", split_ratio(whole, _TEST, random_state=experiment.seed)
+    else:
+        read = LatentExperiment(experiment.data, experiment.columns, seed=experiment.seed)
+        found = load_parts(read)
+        name, parts = data_name(experiment.data), (found.learned, found.test)
+    users = np.flatnonzero(parts[1].lengths)
+    rng = np.random.default_rng(experiment.seed)
+    users = np.sort(rng.permutation(users)[:_TEST_USERS])
+    return ScalingData(name, *parts, users)
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A run of the race.
+
+    Attributes
+    ----------
+    name : str
+    method : str
+        A name of `LATENT_FIELD`.
+    workers, parts : int
+    engine : {"local", "ray"}
+    """
+
+    name: str
+    method: str
+    workers: int
+    parts: int
+    engine: str = "local"
+
+
+def contestants(experiment: ScalingExperiment) -> list[Contestant]:
+    """Who runs: RoBiRank on each number of workers, WARP on the fewest and the most, and parts.
+
+    Examples
+    --------
+    >>> [c.name for c in contestants(ScalingExperiment(workers=(1, 2), parts=(2, 32)))]
+    ['RoBiRank 1', 'RoBiRank 2', 'WARP 1', 'WARP 2', 'RoBiRank, 32 parts']
+    """
+    ends = dict.fromkeys((1, max(experiment.workers)))
+    return [
+        *(Contestant(f"RoBiRank {p}", "RoBiRank sgd", p, p) for p in experiment.workers),
+        *(Contestant(f"WARP {p}", "WARP", p, p) for p in ends),
+        *(
+            Contestant(f"RoBiRank, {parts} parts", "RoBiRank sgd", 1, parts)
+            for parts in experiment.parts
+            if parts not in experiment.workers
+        ),
+        *(
+            Contestant(f"RoBiRank {p}, Ray", "RoBiRank sgd", p, p, "ray")
+            for p in experiment.workers
+            if experiment.ray
+        ),
+    ]
+
+
+@dataclass
+class Result:
+    """What became of a contestant.
+
+    Attributes
+    ----------
+    contestant : Contestant
+    clocks : list of EpochClock
+    reached : list of Evaluation
+        After each epoch.
+    """
+
+    contestant: Contestant
+    clocks: list[EpochClock] = field(default_factory=list)
+    reached: list[Evaluation] = field(default_factory=list)
+
+    def fit(self, seed: int) -> dict[str, Any]:
+        """What `RunDirectory.append_fit` takes; ``work`` says where the seconds went."""
+        return {
+            "method": self.contestant.name,
+            "fold": f"seed {seed}",
+            "status": "ok",
+            "params": {
+                "workers": self.contestant.workers,
+                "parts": len(self.clocks[0].xi),
+                "engine": self.contestant.engine,
+            },
+            "grid": [],
+            "validation": {"measure": MEASURES[0], "value": None},
+            "seconds": {"search": 0.0, "final": sum(clock.elapsed for clock in self.clocks)},
+            "error": None,
+            "work": {
+                "elapsed": [clock.elapsed for clock in self.clocks],
+                "path": [clock.path for clock in self.clocks],
+                "busy": np.sum([clock.busy for clock in self.clocks], axis=0),
+            },
+        }
+
+    def frame(self, seed: int) -> pl.DataFrame:
+        """What was reached after each epoch, a row a measure."""
+        seconds = np.cumsum([clock.elapsed for clock in self.clocks])
+        rows = [
+            (self.contestant.name, f"seed {seed}", epoch, s, name, r[name], r.errors[name])
+            for epoch, (s, r) in enumerate(zip(seconds, self.reached, strict=True), start=1)
+            for name in MEASURES
+        ]
+        names = ["method", "fold", "epoch", "seconds", "measure", "value", "error"]
+        return pl.DataFrame(rows, schema=names, orient="row")
+
+
+def race(
+    experiment: ScalingExperiment,
+    data: ScalingData,
+    tell: Callable[[str], None] = lambda _: None,
+) -> tuple[list[Result], Rates]:
+    """Let all local contestants do their epochs, in turns, with a calibration in every round.
+
+    Parameters
+    ----------
+    tell : callable, optional
+        Is told what is being done.
+    """
+    records, epochs = as_records(data.train), experiment.iterations
+    rates: list[Rates] = []
+    with ExitStack() as stack:
+        runners = list(_runners(experiment, records, stack))
+        for epoch in range(1, epochs + 1):
+            for result, engine, solver in runners:
+                tell(f"epoch {epoch} of {epochs}, {result.contestant.name}")
+                result.clocks.append(engine.clocked(solver.epoch))
+                result.reached.append(measure(solver.factors(), data))
+            tell(f"epoch {epoch} of {epochs}, calibrating")
+            rates.append(calibrate(data.train, experiment.factors, NEGATIVES))
+    return [result for result, _, _ in runners], mean_rates(rates)
+
+
+def measure(factors: tuple[Factors, Factors], data: ScalingData) -> Evaluation:
+    """What factors are good for, on the test part."""
+    model = FactorModel()
+    model.user_factors, model.item_factors = factors
+    return evaluate(model, train=data.train, test=data.test, k=(1, 10), users=data.users)
+
+
+def settings_of(
+    experiment: ScalingExperiment, contestant: Contestant, n_items: int
+) -> dict[str, float]:
+    """Step size and penalty: the defaults, where the latent experiment begins its search."""
+    method = LATENT_FIELD[contestant.method]
+    params = method.setting(0, 0, factors=experiment.factors, n_items=n_items)
+    return params if experiment.data else params | {"regularization": _LIGHT}
+
+
+def _runners(
+    experiment: ScalingExperiment, records: Records, stack: ExitStack
+) -> Iterator[tuple[Result, ClockedEngine, StratifiedSolver]]:
+    for contestant in contestants(experiment):
+        if contestant.engine != "local":
+            continue
+        params = settings_of(experiment, contestant, records.n_items)
+        d, seed = experiment.factors, experiment.solver_seed
+        engine = local_engine(
+            records,
+            random_rows([seed, 0], records.n_users, d),
+            random_rows([seed, 1], records.n_items, d),
+            reg=params["regularization"],
+            parts=contestant.parts,
+            seed=seed,
+            workers=stack.enter_context(ClockedWorkers(contestant.workers)),
+            kind=ClockedEngine,
+        )
+        assert isinstance(engine, ClockedEngine)
+        rate, epochs = params["learning_rate"], experiment.iterations
+        yield Result(contestant), engine, _solver(contestant.method, engine, rate, epochs)
+
+
+def _solver(method: str, engine: ClockedEngine, rate: float, epochs: int) -> StratifiedSolver:
+    if method == "WARP":
+        return WarpSolver(
+            engine,
+            learning_rate=rate,
+            user_rate=2 * rate,
+            epochs=epochs,
+            max_trials=_MAX_TRIALS,
+        )
+    return SgdSolver(
+        engine,
+        rho="log",
+        learning_rate=rate,
+        user_rate=2 * rate,
+        epochs=epochs,
+        negatives=NEGATIVES,
+        literal=False,
+    )

@@ -1,0 +1,1 @@
+"""What one does with fitted factors: recommend, fold in, evaluate, export."""

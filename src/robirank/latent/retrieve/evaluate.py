@@ -1,0 +1,242 @@
+"""How good are the recommendations: precision, recall, NDCG, MAP and hit rate of the top k."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from robirank.latent.retrieve.topk import NOTHING, rows_of
+
+__all__ = ["Evaluation", "evaluate"]
+
+Floats = NDArray[np.float64]
+
+MEASURES = ("precision", "recall", "ndcg", "map", "hit_rate")
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation(Mapping[str, float]):
+    """Means over users, by name: ``result["recall@20"]``.
+
+    Attributes
+    ----------
+    means : dict from str to float
+        What the object itself gives by name.
+    errors : dict from str to float
+        The standard error of each mean; NaN for one user.
+    n_users : int
+        How many users were counted, that is those with something in ``test``.
+    k : tuple of int
+        The cut-offs.
+    """
+
+    means: dict[str, float]
+    errors: dict[str, float]
+    n_users: int
+    k: tuple[int, ...]
+
+    def __getitem__(self, name: str) -> float:
+        if name not in self.means:
+            raise KeyError(f"no measure {name!r}; there are {', '.join(self.means)}")
+        return self.means[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.means)
+
+    def __len__(self) -> int:
+        return len(self.means)
+
+    def table(self) -> str:
+        """The means, a line a measure and a column a cut-off, with their standard errors."""
+        lines = [f"{f'{self.n_users:,} users':>14s}" + "".join(f"{f'@{k}':>18s}" for k in self.k)]
+        for measure in MEASURES:
+            names = [f"{measure}@{k}" for k in self.k]
+            cells = [f"{self.means[n]:10.4f} ± {self.errors[n]:.4f}" for n in names]
+            lines.append(f"{measure:>14s}" + "".join(f"{cell:>18s}" for cell in cells))
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return self.table()
+
+
+def evaluate(
+    model: Any,
+    *,
+    train: Any,
+    test: Any,
+    k: int | Sequence[int] = (1, 10, 20),
+    users: ArrayLike | None = None,
+    recalculate_user: bool = False,
+    batch_size: int = 4096,
+) -> Evaluation:
+    r"""Measure how well the recommended items match those that were held out.
+
+    For each user with at least one item in ``test``, all items are ranked by the model, those in
+    ``train`` left out. With :math:`T_x` the user's test items and :math:`h_r = 1` if the item at
+    rank r is one of them,
+
+    .. math::
+        \text{precision@}k = \frac1k \sum_{r \le k} h_r, \qquad
+        \text{recall@}k = \frac{1}{|T_x|} \sum_{r \le k} h_r
+
+    .. math::
+        \text{ndcg@}k = \sum_{r \le k} \frac{h_r}{\log_2(1 + r)} \Big/
+            \sum_{r \le \min(k, |T_x|)} \frac{1}{\log_2(1 + r)}
+
+    .. math::
+        \text{map@}k = \frac{1}{|T_x|} \sum_{r \le k} h_r \, \text{precision@}r, \qquad
+        \text{hit rate@}k = \max_{r \le k} h_r
+
+    and what is reported is the mean over those users. Every entry that a matrix stores counts,
+    whatever its value. A test item that the user has in ``train`` too cannot be recommended and
+    counts as missed. Of equal scores, the models of this package put the lower item first.
+
+    Parameters
+    ----------
+    model : LatentRoBiRank, WARP, or any object with the ``recommend`` of the implicit package
+    train, test : CSR matrix or Interactions, users × items
+        Of the same shape.
+    k : int or sequence of int
+        Cut-offs.
+    users : array of int, optional
+        Count only these users.
+    recalculate_user : bool, default=False
+        Score each user with factors folded in from their row of ``train``, as for users that the
+        model has not seen.
+    batch_size : int, default=4096
+        Users that are asked for at a time; the result does not depend on it beyond rounding.
+
+    Returns
+    -------
+    Evaluation
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_matrix
+    >>> from robirank.latent.retrieve.factor_model import FactorModel
+    >>> model = FactorModel()
+    >>> model.user_factors = np.ones((1, 1), dtype=np.float32)
+    >>> model.item_factors = np.array([[4], [3], [2], [1]], dtype=np.float32)
+    >>> train, test = csr_matrix([[1, 0, 0, 0]]), csr_matrix([[0, 0, 1, 1]])
+    >>> result = evaluate(model, train=train, test=test, k=(1, 2))
+    >>> result["precision@2"], result["recall@2"], round(result["ndcg@2"], 4)
+    (0.5, 0.5, 0.3869)
+    """
+    cutoffs = _check_cutoffs(k)
+    if not isinstance(batch_size, int) or batch_size < 1:
+        raise ValueError(f"batch_size must be a positive integer; got {batch_size!r}")
+    train, test = _check_matrices(train, test)
+    chosen = _check_users(users, test)
+    depth = min(max(cutoffs), test.shape[1])
+    sums = np.zeros((len(MEASURES), len(cutoffs)))
+    squares = np.zeros_like(sums)
+    for begin in range(0, len(chosen), batch_size):
+        batch = chosen[begin : begin + batch_size]
+        ids, scores = model.recommend(
+            batch, train[batch], N=depth, recalculate_user=recalculate_user
+        )
+        # Some programs fill up with items that were to be left out, at the lowest score.
+        ids = np.where(np.asarray(scores) > NOTHING, ids, -1)
+        held_out = test[batch]
+        values = _measure(_hits(ids, held_out), np.diff(held_out.indptr), cutoffs)
+        sums += values.sum(axis=2)
+        squares += np.square(values).sum(axis=2)
+    return _summary(sums, squares, len(chosen), cutoffs)
+
+
+def _hits(ids: NDArray[Any], test: Any) -> NDArray[np.bool_]:
+    """Whether each recommended item is among the test items of its user."""
+    n_rows, width = test.shape
+    rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(test.indptr))
+    wanted = np.sort(rows * width + test.indices)
+    got = np.arange(n_rows, dtype=np.int64)[:, None] * width + ids
+    place = np.minimum(np.searchsorted(wanted, got), len(wanted) - 1)
+    return (wanted[place] == got) & (ids >= 0)
+
+
+def _measure(hits: NDArray[np.bool_], n_test: NDArray[Any], cutoffs: tuple[int, ...]) -> Floats:
+    """Values of shape (measures, cut-offs, users), in the order of `MEASURES`."""
+    depth = hits.shape[1]
+    rank = np.arange(1, depth + 1)
+    discount = 1 / np.log2(1 + rank)
+    found = np.cumsum(hits, axis=1)
+    gain = np.cumsum(hits * discount, axis=1)
+    precise = np.cumsum(hits * (found / rank), axis=1)
+    total = n_test.astype(np.float64)
+    values = np.empty((len(MEASURES), len(cutoffs), len(hits)))
+    for j, k in enumerate(cutoffs):
+        last = min(k, depth) - 1
+        ideal = np.cumsum(1 / np.log2(1 + np.arange(1, k + 1)))[np.minimum(k, n_test) - 1]
+        values[:, j] = (
+            found[:, last] / k,
+            found[:, last] / total,
+            gain[:, last] / ideal,
+            precise[:, last] / total,
+            found[:, last] > 0,
+        )
+    return values
+
+
+def _summary(sums: Floats, squares: Floats, n: int, cutoffs: tuple[int, ...]) -> Evaluation:
+    mean = sums / n
+    spread = np.maximum(squares / n - mean**2, 0)
+    error = np.sqrt(spread / (n - 1)) if n > 1 else np.full_like(mean, np.nan)
+    names = [(f"{m}@{k}", i, j) for j, k in enumerate(cutoffs) for i, m in enumerate(MEASURES)]
+    return Evaluation(
+        {name: float(mean[i, j]) for name, i, j in names},
+        {name: float(error[i, j]) for name, i, j in names},
+        n,
+        cutoffs,
+    )
+
+
+def _check_cutoffs(k: int | Sequence[int]) -> tuple[int, ...]:
+    try:
+        cutoffs = tuple(index(c) for c in np.atleast_1d(np.asarray(k, dtype=object)))
+    except TypeError:
+        cutoffs = ()
+    if not cutoffs or min(cutoffs) < 1:
+        raise ValueError(f"k must be an integer from 1 or a sequence of them; got {k!r}")
+    return tuple(sorted(set(cutoffs)))
+
+
+def _check_matrices(train: Any, test: Any) -> tuple[Any, Any]:
+    train, test = _as_csr("train", train), _as_csr("test", test)
+    if train.shape != test.shape:
+        raise ValueError(
+            "train and test must have the same users and items; their shapes are "
+            f"{train.shape} and {test.shape}"
+        )
+    if not test.has_canonical_format:  # an item that is stored twice is one test item
+        test = test.copy()
+        test.sum_duplicates()
+    return train, test
+
+
+def _as_csr(name: str, given: Any) -> Any:
+    matrix: Any = getattr(given, "matrix", given)
+    if not hasattr(matrix, "tocsr"):
+        raise ValueError(
+            f"{name} must be a sparse matrix or Interactions, users × items; "
+            f"got {type(given).__name__}"
+        )
+    return sparse.csr_matrix(matrix.tocsr())  # implicit takes no csr_array
+
+
+def _check_users(users: ArrayLike | None, test: Any) -> NDArray[np.int32]:
+    has_test = np.diff(test.indptr) > 0
+    if users is None:
+        chosen = np.flatnonzero(has_test).astype(np.int32)
+    else:
+        asked = rows_of("users", users, test.shape[0], "users")
+        chosen = asked[has_test[asked]]
+    if not len(chosen):
+        raise ValueError("test must hold at least one item of a user to count; it has none")
+    return chosen

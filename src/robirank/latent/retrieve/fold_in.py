@@ -1,0 +1,181 @@
+r"""Factors for users that the model has not seen: each user's own small problem, solved.
+
+With V fixed the loss of a user is a function of d numbers,
+
+.. math:: f(u) = \sum_y w_y\, \rho\Bigl(\sum_{y' \ne y} \sigma_0(u·V_y - u·V_{y'})\Bigr)
+          + \tfrac{λ a}{2} ‖u‖²
+
+With ξ fixed it is convex; ξ follows u here, so that L-BFGS goes down the true loss from u = 0 to
+where its slope vanishes. All users of a block take their steps together: one product gives the
+scores of all, another sends the gradient back, and each user has a line search of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robirank._workers import Workers
+from robirank.latent.records import Records
+from robirank.latent.score_rows import score_rows
+from robirank.latent.solvers.products import Floats, Products, differentiate, users_that_fit
+
+__all__ = ["fold_in"]
+
+Doubles = NDArray[np.float64]
+
+_MEMORY = 8  # pairs that L-BFGS remembers
+_MOST_USERS = 512
+_MOST_STEPS = 200
+_TOLERANCE = 1e-4  # of the gradient's length, beside that at the start
+_ENOUGH = 1e-4  # of the fall that the slope promises
+
+
+def fold_in(
+    V: Floats,
+    records: Records,
+    *,
+    rho: str,
+    decay: Doubles,
+    n_threads: int | None = None,
+) -> Floats:
+    """Solve for the factors of every user of the records; users without any get zeros.
+
+    Parameters
+    ----------
+    V : array of shape (n_items, factors)
+    records : Records
+    rho : str
+    decay : array of shape (n_users,)
+        λ a of each user.
+    n_threads : int, optional
+
+    Returns
+    -------
+    float32 array of shape (n_users, factors)
+    """
+    U = np.zeros((records.n_users, V.shape[1]), np.float32)
+    users = np.flatnonzero(records.user_counts() > 0)
+    size = min(_MOST_USERS, users_that_fit(records.n_items))
+    with Workers(n_threads) as workers:
+        products = Products(V, workers)
+        for begin in range(0, len(users), size):
+            block = users[begin : begin + size]
+            problem = _Problem(products, records, rho, decay[block], block, workers.n_threads)
+            U[block] = _minimise(problem, len(block), V.shape[1])
+    return U
+
+
+@dataclass
+class _Problem:
+    """The losses of a block of users, and their gradients."""
+
+    products: Products
+    records: Records
+    rho: str
+    decay: Doubles
+    users: NDArray[np.int64]
+    n_threads: int
+    _scores: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._scores = score_rows(len(self.users), self.records.n_items)
+
+    def at(self, u: Doubles, active: NDArray[np.int64]) -> tuple[Doubles, Doubles]:
+        """Losses and gradients of some users of the block."""
+        rows = u.astype(np.float32)
+        scores = self._scores[: len(active)]
+        self.products.scores(rows, scores)
+        losses = differentiate(self.records, self.users[active], scores, self.rho, self.n_threads)
+        slope = self.products.back_to_users(scores).astype(np.float64)
+        decay = self.decay[active]
+        losses += 0.5 * decay * np.einsum("ij,ij->i", u, u)
+        return losses, slope + decay[:, None] * u
+
+
+@dataclass
+class _History:
+    """The last steps s and changes of gradient y of every user, newest last."""
+
+    steps: list[Doubles] = field(default_factory=list)
+    changes: list[Doubles] = field(default_factory=list)
+
+    def direction(self, slope: Doubles, rows: NDArray[np.int64]) -> Doubles:
+        """−H g by the two loops of L-BFGS, for all users; a pair without curvature is left out."""
+        q = slope.copy()
+        pairs = [(s[rows], y[rows]) for s, y in zip(self.steps, self.changes, strict=True)]
+        curvature = [np.einsum("ij,ij->i", s, y) for s, y in pairs]
+        inverse = [np.divide(1.0, c, out=np.zeros_like(c), where=c > 1e-12) for c in curvature]
+        alphas = []
+        for (s, y), r in zip(pairs[::-1], inverse[::-1], strict=True):
+            alphas.append(r * np.einsum("ij,ij->i", s, q))
+            q -= alphas[-1][:, None] * y
+        if pairs:
+            s, y = pairs[-1]
+            squares = np.einsum("ij,ij->i", y, y)
+            usable = (curvature[-1] > 1e-12) & (squares > 0)
+            q *= np.divide(curvature[-1], squares, out=np.ones_like(squares), where=usable)[:, None]
+        for (s, y), r, alpha in zip(pairs, inverse, alphas[::-1], strict=True):
+            q += (alpha - r * np.einsum("ij,ij->i", y, q))[:, None] * s
+        return -q
+
+    def remember(self, step: Doubles, change: Doubles) -> None:
+        self.steps.append(step)
+        self.changes.append(change)
+        if len(self.steps) > _MEMORY:
+            del self.steps[0], self.changes[0]
+
+
+def _minimise(problem: _Problem, n: int, d: int) -> Doubles:
+    u = np.zeros((n, d))
+    active = np.arange(n)
+    value, slope = problem.at(u, active)
+    goal = _TOLERANCE * np.linalg.norm(slope, axis=1)
+    history = _History()
+    for _ in range(_MOST_STEPS):
+        active = active[np.linalg.norm(slope[active], axis=1) > goal[active]]
+        if not len(active):
+            break
+        direction = history.direction(slope[active], active)
+        if not history.steps:  # the first step is as long as one unit
+            direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+        moved = _search(problem, u, value, slope, active, direction, history)
+        active = active[moved]
+    return u
+
+
+def _search(
+    problem: _Problem,
+    u: Doubles,
+    value: Doubles,
+    slope: Doubles,
+    active: NDArray[np.int64],
+    direction: Doubles,
+    history: _History,
+) -> NDArray[np.bool_]:
+    """Halve each user's step until the loss falls enough; returns who moved."""
+    promised = np.einsum("ij,ij->i", slope[active], direction)
+    uphill = promised >= 0
+    direction[uphill] = -slope[active[uphill]]
+    promised[uphill] = -np.einsum("ij,ij->i", slope[active[uphill]], slope[active[uphill]])
+    length = np.ones(len(active))
+    left = np.arange(len(active))
+    moved = np.zeros(len(active), bool)
+    step, change = np.zeros_like(u), np.zeros_like(u)
+    for _ in range(30):
+        rows = active[left]
+        trial = u[rows] + length[left, None] * direction[left]
+        found, found_slope = problem.at(trial, rows)
+        good = found <= value[rows] + _ENOUGH * length[left] * promised[left]
+        done = rows[good]
+        step[done], change[done] = trial[good] - u[done], found_slope[good] - slope[done]
+        u[done], value[done], slope[done] = trial[good], found[good], found_slope[good]
+        moved[left[good]] = True
+        left = left[~good]
+        if not len(left):
+            break
+        length[left] *= 0.5
+    history.remember(step, change)
+    return moved

@@ -1,0 +1,188 @@
+"""The exact solver: the gradient over all items, no sampling.
+
+A step takes a block of users X. Their scores S = U_X Vᵀ are one matrix product; the listwise kernel
+turns S into the loss and G = d loss / d S in O(items) a user (the grid); two more products send it
+back,
+
+    d loss / d U_X = G V,      d loss / d V = Gᵀ U_X.
+
+Users are seen once an epoch, so U gets row-wise Adagrad; every item gets a gradient in every step,
+so V gets Adam. Items are cut into ranges that threads share: a range's scores, its gradient and
+its Adam step touch no other range, and the partial sums of G V are added in the ranges' order, so
+the bits do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robirank import _core
+from robirank._workers import Workers
+from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, row_weights
+from robirank.latent.records import Records
+from robirank.latent.score_rows import score_rows
+from robirank.latent.solvers.products import (
+    Floats,
+    Products,
+    add_up,
+    differentiate,
+    users_that_fit,
+)
+
+_STEPS = 60  # an epoch should have about this many
+_MOST_USERS = 512  # in a step
+_B1, _B2 = 0.9, 0.99
+
+
+def block_users(n_users: int, n_items: int) -> int:
+    """How many users a step takes: about 60 steps an epoch, at most 512 users and 256 MB."""
+    return int(np.clip(n_users // _STEPS, 8, min(_MOST_USERS, users_that_fit(n_items))))
+
+
+class ExactSolver:
+    """State and steps of the exact solver.
+
+    Parameters
+    ----------
+    records : Records
+    U, V : ndarray of float32
+        Where to start; they are changed in place.
+    rho : str
+        "log", "identity" or "type2".
+    reg : float
+        λ of the penalty (see `robirank.latent.penalty`).
+    learning_rate : float
+        Of Adam on V.
+    user_rate : float
+        Of Adagrad on U.
+    epochs : int
+        The rate falls to zero over so many, by half a cosine.
+    seed : int
+        Decides the order of the users.
+    workers : Workers
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        U: Floats,
+        V: Floats,
+        *,
+        rho: str,
+        reg: float,
+        learning_rate: float,
+        user_rate: float,
+        epochs: int,
+        seed: int,
+        workers: Workers,
+    ) -> None:
+        self._records, self.U, self.V = records, U, V
+        self._rho, self._seed, self.epochs = rho, seed, epochs
+        self._rate, self._user_rate = learning_rate, user_rate
+        self._workers = workers
+        self.products = Products(V, workers)
+        self._user_decay = reg * row_weights(records.user_counts(), USER_EXPONENT)
+        self._item_decay = reg * row_weights(records.item_counts(), ITEM_EXPONENT)
+        self._users = np.flatnonzero(records.user_counts() > 0)
+        self._block = block_users(len(self._users), records.n_items)
+        self.epoch_number = 0
+        self._step_number = 0
+        self._user_sum = np.zeros(len(U), np.float32)
+        self._first, self._second = np.zeros_like(V), np.zeros_like(V)
+        self._scores = score_rows(self._block, records.n_items)
+
+    def epoch(self, should_stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
+        """One pass over the users; returns the mean loss of a record, without the penalty.
+
+        The mean of the first step's records, before anything moved, is there as "start". The pass
+        ends early, between two steps, where ``should_stop()`` is true.
+        """
+        order = np.random.default_rng([self._seed, self.epoch_number]).permutation(self._users)
+        starts = range(0, len(order), self._block)
+        loss, seen, first = 0.0, 0, 0.0
+        for i, start in enumerate(starts):
+            progress = (self.epoch_number + i / len(starts)) / self.epochs
+            users = np.sort(order[start : start + self._block])
+            loss += self._step(users, 0.5 * (1.0 + np.cos(np.pi * min(progress, 1.0))))
+            seen += int((self._records.indptr[users + 1] - self._records.indptr[users]).sum())
+            first = first if i else loss / seen
+            if not np.isfinite(loss) or should_stop():
+                break
+        self.epoch_number += 1
+        return {"loss": loss / max(1, seen), "start": first}
+
+    def _step(self, users: NDArray[np.int64], fade: float) -> float:
+        U = self.U[users]
+        scores = self._scores[: len(users)]
+        self.products.scores(U, scores)
+        losses = differentiate(self._records, users, scores, self._rho, self._workers.n_threads)
+        self._step_number += 1
+        share = len(users) / max(1, len(self._users))
+        slopes = self._workers.map(
+            lambda items: self._update_items(U, items, scores, fade, share), self.products.ranges
+        )
+        self._update_users(users, U, add_up(slopes), fade)
+        return float(losses.sum())
+
+    def _update_items(
+        self,
+        U: Floats,
+        items: slice,
+        gradient: Floats,
+        fade: float,
+        share: float,
+    ) -> Floats:
+        """One step of Adam on a range of items; returns the range's part of d loss / d U."""
+        slope = self.products.product(gradient[:, items], self.V[items])
+        n = self._step_number
+        _core.adam(
+            self.V[items],
+            self._first[items],
+            self._second[items],
+            self.products.product(gradient[:, items].T, U),
+            self._item_decay[items] * np.float32(share),
+            self._rate * fade / (1.0 - _B1**n),
+            _B1,
+            _B2,
+            1.0 / (1.0 - _B2**n),
+        )
+        return slope
+
+    def _update_users(
+        self,
+        users: NDArray[np.int64],
+        U: Floats,
+        slope: Floats,
+        fade: float,
+    ) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
+            slope += self._user_decay[users, None] * U
+            self._user_sum[users] += np.einsum("ij,ij->i", slope, slope) / U.shape[1]
+            length = np.sqrt(self._user_sum[users]) + np.float32(1e-8)
+            self.U[users] = U - np.float32(self._user_rate * fade) * slope / length[:, None]
+
+    def factors(self) -> tuple[Floats, Floats]:
+        """U and V."""
+        return self.U, self.V
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything that a later start needs to go on with the same bits."""
+        return {
+            "U": self.U,
+            "V": self.V,
+            "user_sum": self._user_sum,
+            "first": self._first,
+            "second": self._second,
+            "counters": np.array([self.epoch_number, self._step_number], np.int64),
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go on from a state that `state` gave."""
+        self.U[:], self.V[:] = state["U"], state["V"]
+        self._user_sum[:] = state["user_sum"]
+        self._first[:], self._second[:] = state["first"], state["second"]
+        self.epoch_number, self._step_number = (int(n) for n in state["counters"])

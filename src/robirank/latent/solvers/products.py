@@ -1,0 +1,93 @@
+"""Matrix products over ranges of items, which threads share."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robirank import _core
+from robirank._workers import Workers
+from robirank.latent.records import Records
+from robirank.objectives.listwise import RHO_CODES
+
+Floats = NDArray[np.float32]
+
+BLOCK_BYTES = 256 << 20  # of scores held at a time
+_RANGES = 64  # at most
+_RANGE_ITEMS = 2048  # at least
+
+
+def users_that_fit(n_items: int) -> int:
+    """How many users' scores fit into the memory for a block; at least one."""
+    return max(1, BLOCK_BYTES // (4 * n_items))
+
+
+class Products:
+    """The products of a block of users with all items, range by range.
+
+    Ranges depend on the number of items alone, and partial sums are added in the ranges' order:
+    the number of threads changes no bit.
+    """
+
+    def __init__(self, V: Floats, workers: Workers) -> None:
+        self.V = V
+        self._workers = workers
+        self.ranges = _item_ranges(len(V))
+        self.seconds = 0.0  # in products, all threads together
+
+    def scores(self, U: Floats, out: Floats) -> None:
+        """S = U Vᵀ."""
+        self._workers.map(
+            lambda items: self.product(U, self.V[items].T, out[:, items]), self.ranges
+        )
+
+    def back_to_users(self, gradient: Floats) -> Floats:
+        """G V."""
+        parts = self._workers.map(
+            lambda items: self.product(gradient[:, items], self.V[items]), self.ranges
+        )
+        return add_up(parts)
+
+    def product(self, a: NDArray[Any], b: NDArray[Any], out: Floats | None = None) -> Floats:
+        """One product on this thread, timed."""
+        start = time.perf_counter()
+        with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
+            result: Floats = np.matmul(a, b, out=out)
+        self.seconds += time.perf_counter() - start
+        return result
+
+
+def differentiate(
+    records: Records, users: NDArray[np.int64], scores: Floats, rho: str, n_threads: int
+) -> NDArray[np.float64]:
+    """Turn the scores of some users into the gradient by them, in place; returns their losses."""
+    where, starts = records.of_users(users)
+    losses, t = np.empty(len(users)), np.empty(len(where))
+    _core.listwise_block(
+        scores,
+        starts,
+        records.items[where],
+        records.weights_of(where),
+        RHO_CODES[rho],
+        losses,
+        t,
+        n_threads,
+    )
+    return losses
+
+
+def add_up(parts: list[Floats]) -> Floats:
+    """The sum of arrays, in their order; the first one is changed."""
+    for part in parts[1:]:
+        parts[0] += part
+    return parts[0]
+
+
+def _item_ranges(n_items: int) -> list[slice]:
+    count = int(np.clip(n_items // _RANGE_ITEMS, 1, _RANGES))
+    edges = np.linspace(0, n_items, count + 1).astype(int)
+    return [slice(a, b) for a, b in pairwise(edges.tolist())]

@@ -1,0 +1,1 @@
+"""Losses as functions of scores, and the linear objective on top of them."""

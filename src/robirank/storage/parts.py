@@ -1,0 +1,371 @@
+"""What a saved estimator consists of, and how each part goes into a model file and back."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robirank.storage.tensor_file import ModelFile, all_finite
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What is expected of a fitted array.
+
+    Attributes
+    ----------
+    shape : tuple of int or str
+        A string names a length that is the same wherever the name occurs; "features" is
+        ``n_features_in_``.
+    dtype : str
+        In safetensors' words.
+    is_list : bool
+        Whether the estimator keeps it as a list.
+    """
+
+    shape: tuple[int | str, ...]
+    dtype: str = "F64"
+    is_list: bool = False
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a saved estimator consists of, beside its parameters.
+
+    Attributes
+    ----------
+    home : str
+        Where the class lives, "module:name".
+    tensors : mapping from attribute to Tensor
+        Fitted arrays.
+    numbers : mapping from attribute to type
+        Fitted numbers, int or float, and short texts, str.
+    labels : mapping from attribute to int
+        Fitted arrays of labels (numbers or strings), and how many.
+    required : tuple of str
+        Attributes without which there is no model; the others are saved where they exist.
+    features : bool
+        Whether it scores features: it then has ``n_features_in_``, and perhaps their names.
+    ids : mapping from attribute to str
+        Outside ids (`robirank.data.ids.Ids`, or None), and the name of their number among the
+        lengths of the tensors.
+    """
+
+    home: str
+    tensors: Mapping[str, Tensor]
+    numbers: Mapping[str, type] = field(default_factory=dict)
+    labels: Mapping[str, int] = field(default_factory=dict)
+    required: tuple[str, ...] = ("coef_",)
+    features: bool = True
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+
+# Parameters: JSON values and arrays are saved, anything else is noted and becomes the default.
+
+
+def pack_params(model: Any) -> tuple[dict[str, Any], dict[str, str], dict[str, NDArray[Any]]]:
+    """Return parameters for the header, those that cannot be saved, and those that are arrays."""
+    params: dict[str, Any] = {}
+    unsaved: dict[str, str] = {}
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, value in model.get_params(deep=False).items():
+        value = value.item() if isinstance(value, np.generic) else value
+        value = list(value) if isinstance(value, tuple) else value
+        array = _as_array(value)
+        if _is_plain_or_list(value):
+            params[name] = value
+        elif array is not None:
+            arrays[f"params.{name}"] = array
+        else:
+            params[name] = None
+            unsaved[name] = type(value).__name__
+    return params, unsaved, arrays
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) is float:
+        return math.isfinite(value)
+    return value is None or type(value) in (bool, int, str)
+
+
+def _is_plain_or_list(value: Any) -> bool:
+    return _is_plain(value) or (isinstance(value, list) and all(map(_is_plain, value)))
+
+
+def _as_array(value: Any) -> NDArray[np.float64] | None:
+    """Return an array of finite numbers if the value is one, or a list that makes one."""
+    if not isinstance(value, list | np.ndarray) and not hasattr(value, "__array__"):
+        return None
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    return array if np.isfinite(array).all() and array.ndim else None
+
+
+def unpack_params(file: ModelFile, cls: Any) -> dict[str, Any]:
+    """Return the arguments to make the estimator with; warn of those that were not saved."""
+    params, unsaved = section(file, "params"), section(file, "unsaved")
+    arrays = [n.removeprefix("params.") for n in file.tensors if n.startswith("params.")]
+    known = inspect.signature(cls).parameters
+    for name in [*params, *unsaved, *arrays]:
+        if name not in known:
+            file.refuse(f"it has a parameter {name!r:.80}; {cls.__name__} has {', '.join(known)}")
+    for name, value in params.items():
+        if not _is_plain_or_list(value):
+            file.refuse(
+                f"parameter {name} must be a finite number, a string or a list of such; "
+                f"it is {value!r:.80}"
+            )
+    for name in arrays:
+        if file.tensors[f"params.{name}"][0] != "F64":
+            file.refuse(f"parameter {name} must be an array of type F64")
+        params[name] = file.read(f"params.{name}")
+    for name, kind in unsaved.items():
+        params.pop(name, None)
+        warnings.warn(
+            f"parameter {name} was a {kind!s:.80}, which a model file cannot hold; the loaded "
+            f"{cls.__name__} has the default, {name}={known[name].default!r}. What it predicts is "
+            f"not touched; set {name} again before you fit it again",
+            UserWarning,
+            stacklevel=4,
+        )
+    return params
+
+
+# What was learned.
+
+
+def pack_tensors(model: Any, layout: Layout) -> dict[str, NDArray[Any]]:
+    """Return the fitted arrays of a model, checked so that the file can be loaded again."""
+    lengths = {"features": int(model.n_features_in_)} if layout.features else {}
+    tensors: dict[str, NDArray[Any]] = {}
+    for name, tensor in layout.tensors.items():
+        if not hasattr(model, name):
+            continue
+        array: NDArray[Any] = np.asarray(getattr(model, name), _ARRAY_TYPES[tensor.dtype])
+        wanted = _mismatch(array.shape, tensor, lengths)
+        if wanted:
+            raise ValueError(f"{name} must have shape {wanted}; it has {_spell(array.shape)}")
+        if not all_finite(array):
+            raise ValueError(f"{name} holds NaN or infinity; such a model cannot be saved")
+        tensors[name] = array
+    return tensors | _pack_ids(model, layout, lengths)
+
+
+def _pack_ids(model: Any, layout: Layout, lengths: dict[str, int]) -> dict[str, NDArray[Any]]:
+    tensors: dict[str, NDArray[Any]] = {}
+    for name, length in layout.ids.items():
+        ids = getattr(model, name, None)
+        if ids is None:
+            continue
+        if len(ids) != lengths[length]:
+            raise ValueError(f"{name} must name {lengths[length]} {length}; it names {len(ids)}")
+        tensors |= ids.to_tensors(name)
+    return tensors
+
+
+_ARRAY_TYPES: dict[str, type] = {"I32": np.int32, "F64": np.float64, "F32": np.float32}
+
+
+def _mismatch(shape: tuple[int, ...], tensor: Tensor, lengths: dict[str, int]) -> str:
+    """Compare with the expected shape, learn lengths by name; say what was expected if it fails."""
+    wanted = [lengths.get(n, n) if isinstance(n, str) else n for n in tensor.shape]
+    if len(shape) != len(wanted):
+        return _spell(wanted)
+    for actual, length in zip(shape, wanted, strict=True):
+        if isinstance(length, str):
+            lengths[length] = actual
+        elif actual != length:
+            return _spell(wanted)
+    return ""
+
+
+def _spell(shape: Sequence[int | str]) -> str:
+    return f"({', '.join(map(str, shape))})"
+
+
+def unpack_fitted(file: ModelFile, layout: Layout) -> dict[str, Any]:
+    """Return the fitted attributes, each checked against the layout."""
+    fitted = _unpack_features(file) if layout.features else {}
+    lengths = {"features": fitted["n_features_in_"]} if layout.features else {}
+    fitted |= _unpack_tensors(file, layout, lengths)
+    fitted |= _unpack_ids(file, layout, lengths)
+    fitted |= _unpack_numbers(file, layout)
+    fitted |= _unpack_labels(file, layout)
+    missing = [name for name in layout.required if name not in fitted]
+    if missing:
+        file.refuse(f"it has no {', '.join(missing)}")
+    return fitted
+
+
+def _unpack_features(file: ModelFile) -> dict[str, Any]:
+    width = file.header.get("n_features_in_")
+    if type(width) is not int or width < 1:
+        file.refuse(f"n_features_in_ must be a positive integer; it is {width!r}")
+    return {"n_features_in_": width} | _unpack_names(file, width)
+
+
+def _unpack_tensors(file: ModelFile, layout: Layout, lengths: dict[str, int]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, (dtype, shape) in file.tensors.items():
+        if name.startswith("params.") or name.split(".")[0] in layout.ids:
+            continue
+        tensor = layout.tensors.get(name)
+        if tensor is None:
+            file.refuse(f"it has an array {name!r:.80}, which is no part of that class")
+        wanted = _mismatch(shape, tensor, lengths)
+        if wanted:
+            file.refuse(f"{name} must have shape {wanted}; it has {_spell(shape)}")
+        if dtype != tensor.dtype:
+            file.refuse(f"{name} must have type {tensor.dtype}; it has {dtype}")
+        array = file.read(name)
+        found[name] = array.tolist() if tensor.is_list else array
+    return found
+
+
+def _unpack_ids(file: ModelFile, layout: Layout, lengths: dict[str, int]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, length in layout.ids.items():
+        parts = {part: file.read(part) for part in file.tensors if part.startswith(f"{name}.")}
+        if not parts:
+            continue
+        ids = _ids_from(file, parts, name)
+        if len(ids) != lengths.get(length):
+            file.refuse(f"{name} must name {lengths.get(length)} {length}; it names {len(ids)}")
+        found[name] = ids
+    return found
+
+
+def _ids_from(file: ModelFile, parts: dict[str, NDArray[Any]], name: str) -> Any:
+    ids = import_module("robirank.data.ids").Ids
+    try:
+        return ids.from_tensors(parts, name)
+    except (ValueError, TypeError) as error:
+        file.refuse(str(error))
+
+
+def _unpack_numbers(file: ModelFile, layout: Layout) -> dict[str, Any]:
+    numbers = section(file, "numbers")
+    for name, value in numbers.items():
+        kind: Any = layout.numbers.get(name)
+        if kind is None:
+            file.refuse(f"it has a number {name!r:.80}, which is no part of that class")
+        if type(value) is not kind or not _is_plain(value) or (name == "n_iter_" and value < 0):
+            file.refuse(f"{name} must be a finite {kind.__name__}; it is {value!r:.80}")
+    return numbers
+
+
+def pack_labels(name: str, labels: NDArray[Any]) -> dict[str, Any]:
+    """Make an array of labels ready for the header."""
+    kind = "str" if labels.dtype.kind == "U" else labels.dtype.name
+    values = labels.tolist()
+    if not all(map(_is_plain, values)):
+        raise ValueError(f"{name} must be numbers or strings to be saved; it is {values!r}")
+    return {"dtype": kind, "values": values}
+
+
+def _unpack_labels(file: ModelFile, layout: Layout) -> dict[str, NDArray[Any]]:
+    found: dict[str, NDArray[Any]] = {}
+    for name, entry in section(file, "labels").items():
+        if name not in layout.labels or not isinstance(entry, dict):
+            file.refuse(f"it has labels {name!r:.80}, which are no part of that class")
+        kind, values, count = entry.get("dtype"), entry.get("values"), layout.labels[name]
+        if not isinstance(kind, str) or kind not in _LABEL_TYPES:
+            file.refuse(f"{name} has the unknown type {kind!r:.80}")
+        if not _is_plain_or_list(values) or not isinstance(values, list) or len(values) != count:
+            file.refuse(f"{name} must hold {count} numbers or strings")
+        found[name] = _labels(file, name, values, _LABEL_TYPES[kind])
+    return found
+
+
+def _labels(file: ModelFile, name: str, values: list[Any], kind: type) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.array(values, dtype=kind)
+        rising = np.array_equal(np.unique(array), array)
+    except (TypeError, ValueError, OverflowError) as error:
+        file.refuse(f"{name} does not fit its type ({error})")
+    if not rising:
+        file.refuse(f"{name} must hold labels that differ, in rising order")
+    return array
+
+
+_LABEL_TYPES: dict[str, type] = {"str": str, "object": object, "bool": bool} | {
+    t.__name__: t
+    for t in (
+        *(np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64),
+        *(np.float16, np.float32, np.float64),
+    )
+}
+
+
+# Names, and what users add.
+
+
+def pack_features(model: Any, names: Sequence[str] | None) -> dict[str, Any]:
+    """Return what the header says of the features."""
+    to_save, in_fit = _names_to_save(model, names)
+    return {
+        "n_features_in_": int(model.n_features_in_),
+        "feature_names": to_save,
+        "feature_names_in_fit": in_fit,
+    }
+
+
+def _names_to_save(model: Any, given: Sequence[str] | None) -> tuple[list[str] | None, bool]:
+    """Return the names to save, and whether they are those of the fit."""
+    seen = getattr(model, "feature_names_in_", None)
+    if given is None:
+        given = getattr(model, "feature_names_", None) if seen is None else seen
+        return (None if given is None else [str(n) for n in given]), seen is not None
+    names = [given] if isinstance(given, str) else list(given)
+    if len(names) != model.n_features_in_:
+        raise ValueError(
+            f"feature_names must name each of the {model.n_features_in_} features; "
+            f"got {len(names)} names"
+        )
+    if not all(isinstance(n, str) for n in names) or len(set(names)) < len(names):
+        raise ValueError(f"feature_names must be strings that differ; got {names!r}")
+    if seen is not None and list(seen) != names:
+        raise ValueError(
+            "feature_names differ from the names that the model was fitted with "
+            f"({', '.join(map(str, seen[:3]))}, …); leave feature_names out"
+        )
+    return names, seen is not None
+
+
+def _unpack_names(file: ModelFile, width: int) -> dict[str, Any]:
+    names = file.header.get("feature_names")
+    if names is None:
+        return {}
+    strings = isinstance(names, list) and all(isinstance(n, str) for n in names)
+    if not strings or len(names) != width:
+        file.refuse(f"feature_names must be {width} strings")
+    attribute = "feature_names_in_" if file.header.get("feature_names_in_fit") else "feature_names_"
+    return {attribute: np.array(names, dtype=object)}
+
+
+def pack_extra(extra: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Check that JSON can hold what a user adds."""
+    try:
+        packed: dict[str, Any] = json.loads(json.dumps(dict(extra or {}), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"extra must hold only what JSON can hold; {error}") from None
+    return packed
+
+
+def section(file: ModelFile, name: str) -> dict[str, Any]:
+    """Return a part of the header that must be a JSON object."""
+    value = file.header.get(name)
+    if not isinstance(value, dict):
+        file.refuse(f"its header must have an object {name!r}; it has {value!r:.80}")
+    return value
