@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import time
 
 import numpy as np
 
 import robirank as rr
-from robirank._workers import Workers
-from robirank.latent.records import as_records
-from robirank.latent.solvers.exact import ExactSolver
+from robirank.engine.interface import never
+from robirank.latent.fit import local_setup
+from robirank.latent.options import FitOptions
 
 
 def flops_per_second() -> float:
@@ -40,47 +41,31 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=4)
     args = parser.parse_args()
     data = rr.make_interactions(args.users, args.items, 27 * args.users, random_state=0)
-    records = as_records(data)
-    rng = np.random.default_rng(0)
-    U, V = (
-        rng.standard_normal((n, args.factors), dtype=np.float32) / np.float32(args.factors**0.5)
-        for n in (args.users, args.items)
-    )
     rate = flops_per_second()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with Workers() as workers:
-        solver = ExactSolver(
-            records,
-            U,
-            V,
-            rho="log",
-            reg=0.21,
-            learning_rate=0.02,
-            user_rate=0.3,
-            epochs=64,
-            seed=0,
-            workers=workers,
-        )
-        seconds, shares = [], []
-        for _ in range(args.epochs):
+    model = rr.LatentRoBiRank(args.factors, solver="exact", regularization=0.21, random_state=0)
+    with local_setup(model.request(), data, FitOptions()) as setup:
+        solver, seconds, shares = setup.solver, [], []
+        for number in range(args.epochs):
             begin, products = time.perf_counter(), solver.products.seconds
-            solver.epoch()
+            solver.epoch(number, 64, never)
             seconds.append(time.perf_counter() - begin)
-            shares.append((solver.products.seconds - products) / seconds[-1] / workers.n_threads)
+            shares.append((solver.products.seconds - products) / seconds[-1] / os.cpu_count())
+        U, V = solver.factors()
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e6
-    optimiser = (2 * V.nbytes + 4 * len(U)) / 1e9
+    held = (U.nbytes + 3 * V.nbytes + 4 * len(U)) / 1e9  # factors and optimiser
     floor = 6.0 * args.users * args.items * args.factors / rate
     best = int(np.argmin(seconds))
     print(f"{args.users:,} users × {args.items:,} items, {args.factors} factors")
     print(f"an epoch              {seconds[best]:8.2f} s")
     print(f"  floor of 3 products {floor:8.2f} s at {rate / 1e9:.0f} Gflop/s")
     print(f"  in products         {100 * shares[best]:8.0f} % of the threads' time")
-    print(f"memory beyond factors, optimiser and data {grown - optimiser:6.2f} GB")
+    print(f"memory beyond factors, optimiser and data {grown - held:6.2f} GB")
     figures = {
         "exact_gemm_share": round(shares[best], 3),
         "epoch_seconds": round(seconds[best], 2),
         "over_floor": round(seconds[best] / floor, 2),
-        "extra_memory_gb": round(grown - optimiser, 3),
+        "extra_memory_gb": round(grown - held, 3),
     }
     print(json.dumps(figures))
 

@@ -30,28 +30,54 @@ import numpy as np
 import robirank as rr
 from robirank._workers import Workers
 from robirank.data.partitions import Partitions
-from robirank.engine.cluster import ClusterEngine
-from robirank.engine.ray import connect, disconnect
-from robirank.engine.start import random_rows
+from robirank.data.records import as_records
+from robirank.engine.interface import never
+from robirank.engine.ray.actors import connect, disconnect
+from robirank.engine.ray.driver import ClusterEngine
 from robirank.latent.cluster import make_job
-from robirank.latent.records import as_records
+from robirank.latent.fit import random_start, strata_engine
+from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.sgd import SgdSolver
-from robirank.latent.solvers.stratified import local_engine
 
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
 PARTS = 8
-STEPS = {"learning_rate": 0.1, "user_rate": 0.2, "epochs": 100, "negatives": 32, "literal": False}
 
 
 # ---------------------------------------------------------------------------------- threads
 
 
-def local_solver(data: Any, factors: int, rho: str, workers: Workers) -> SgdSolver:
-    records = as_records(data)
-    U = random_rows([0, 0], records.n_users, factors)
-    V = random_rows([0, 1], records.n_items, factors)
-    engine = local_engine(records, U, V, reg=0.2, parts=PARTS, seed=0, workers=workers)
-    return SgdSolver(engine, rho=rho, **STEPS)
+class Epochs:
+    """A solver that does one epoch after the other, of a hundred."""
+
+    def __init__(self, solver: SgdSolver) -> None:
+        self._solver, self._done = solver, 0
+
+    def epoch(self) -> dict[str, float]:
+        """Do the next one."""
+        self._done += 1
+        return self._solver.epoch(self._done - 1, 100, never)
+
+
+def make_request(factors: int, rho: str) -> Request:
+    model = rr.LatentRoBiRank(
+        factors,
+        solver="sgd",
+        rho=rho,
+        regularization=0.2,
+        iterations=100,
+        negatives=32,
+        parts=PARTS,
+        random_state=0,
+    )
+    return model.request()
+
+
+def local_solver(data: Any, factors: int, rho: str, workers: Workers) -> Epochs:
+    records, request = as_records(data), make_request(factors, rho)
+    problem = Problem.of_records(request, records)
+    start = random_start(problem, records)
+    engine = strata_engine(request, problem, records, start, workers)
+    return Epochs(SgdSolver(request, problem, engine))
 
 
 def run_epochs(threads: int, factors: int, pipe: Any) -> None:
@@ -100,15 +126,17 @@ def threads_efficiency(factors: int, rounds: int) -> float:
 
 def on_cluster(
     partitions: Partitions, folder: Path, factors: int, workers: int, rho: str, **options: Any
-) -> tuple[ClusterEngine, SgdSolver]:
+) -> tuple[ClusterEngine, Epochs]:
     seconds = options.pop("checkpoint_seconds", 1e9)
-    settings = rr.RayEngine(folder, workers=workers, checkpoint_seconds=seconds, patience=120)
-    model = rr.LatentRoBiRank(factors, solver="sgd", engine=settings, random_state=0)
-    engine = ClusterEngine(settings, make_job(model, partitions), partitions, run="{}", **options)
-    return engine, SgdSolver(engine, rho=rho, **STEPS)
+    config = rr.RayConfig(folder, workers=workers, checkpoint_seconds=seconds, worker_timeout=120)
+    request = make_request(factors, rho)
+    problem = Problem.of_partitions(request, partitions)
+    job = make_job(request, problem, partitions)
+    engine = ClusterEngine(config, job, problem.sizes, run="{}", **options)
+    return engine, Epochs(SgdSolver(request, problem, engine))
 
 
-def timed(solver: SgdSolver) -> float:
+def timed(solver: Epochs) -> float:
     begin = time.perf_counter()
     solver.epoch()
     return time.perf_counter() - begin
@@ -136,9 +164,9 @@ def memory_of_workers(
     """Bytes of the largest worker, and bytes over theory: taken in, and moved between workers."""
     engine, solver = on_cluster(partitions, folder, factors, workers, "log")
     solver.epoch()
-    largest = max(engine.watch.memory.values())
+    largest = max(engine.log.memory.values())
     theory = 4 * factors * partitions.shape[1] * partitions.parts
-    taken, moved = engine.watch.bytes_in / theory, engine.watch.bytes_moved / theory
+    taken, moved = engine.log.bytes_in / theory, engine.log.bytes_moved / theory
     engine.close()
     return largest, taken, moved
 
@@ -154,26 +182,26 @@ def recovery(partitions: Partitions, folder: Path, factors: int) -> float:
 
     def kill(what: str, engine: ClusterEngine) -> None:
         begun.append(what)
-        if begun.count("UvTick") == 3 * partitions.parts - 2 and not killed:
-            killed.append((engine._done + len(engine._flight), time.time()))
-            os.kill(engine.crew.members[0]["pid"], signal.SIGKILL)
+        if begun.count("sweep") == 3 * partitions.parts - 2 and not killed:
+            killed.append((engine._done + len(engine._in_flight), time.time()))
+            os.kill(engine.workers.members[0]["pid"], signal.SIGKILL)
 
     engine, solver = on_cluster(
-        partitions, folder, factors, 2, "identity", events=kill, checkpoint_seconds=10.0
+        partitions, folder, factors, 2, "identity", on_event=kill, checkpoint_seconds=10.0
     )
     for _ in range(4):
         engine.begin_epoch({})
         solver.epoch()
     engine.close()
     lines = [json.loads(line) for line in (folder / "workers.jsonl").open()]
-    tick, when = killed[0]
-    steps = [line for line in lines if line["what"] == "uv"]
-    again = max(line["time"] for line in steps if line["tick"] == tick)
+    number, when = killed[0]
+    steps = [line for line in lines if line["what"] == "sweep"]
+    again = max(line["time"] for line in steps if line["step"] == number)
     step = float(np.median([line["seconds"] for line in steps]))
     saves = [line["seconds"] for line in lines if line["what"] == "checkpoint"]
     back = next(line for line in lines if line["what"] == "recovered")
-    print(f"  killed in tick {tick}: new workers after {back['seconds']:.1f} s, back at", end=" ")
-    print(f"tick {back['tick']}; a sub-step takes {step:.2f} s, checkpoints {saves} s")
+    print(f"  killed in step {number}: new workers after {back['seconds']:.1f} s, back at", end=" ")
+    print(f"step {back['step']}; a sub-step takes {step:.2f} s, checkpoints {saves} s")
     return again - when - step
 
 

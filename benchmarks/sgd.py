@@ -26,9 +26,12 @@ from numpy.typing import NDArray
 
 from robirank import _core
 from robirank._workers import Workers
-from robirank.latent.records import Records
+from robirank.data.records import Records
+from robirank.engine.interface import never
+from robirank.latent.fit import strata_engine
+from robirank.latent.problem import Problem, Request
+from robirank.latent.solvers.interface import Solver
 from robirank.latent.solvers.sgd import SgdSolver
-from robirank.latent.solvers.stratified import local_engine
 from robirank.latent.solvers.warp import WarpSolver
 
 FACTORS = 64
@@ -58,32 +61,36 @@ def start(records: Records) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     return U, V
 
 
-def our_solver(records: Records, negatives: int, workers: Workers) -> SgdSolver:
-    """A solver whose epoch is the (U,V)-step alone: with the identity loss there is no ξ-step."""
-    return SgdSolver(
-        local_engine(records, *start(records), reg=0.1, parts=8, seed=0, workers=workers),
-        rho="identity",
-        learning_rate=0.1,
-        user_rate=0.2,
+def make_solver(kind: type, records: Records, samples: int, workers: Workers) -> Solver:
+    """A solver whose epoch is a pass over the records: with the identity loss without ξ-step."""
+    request = Request(
+        "benchmark",
+        "",
+        factors=FACTORS,
         epochs=100,
-        negatives=negatives,
-        literal=False,
-    )
-
-
-def our_warp(records: Records, workers: Workers) -> WarpSolver:
-    return WarpSolver(
-        local_engine(records, *start(records), reg=0.1, parts=8, seed=0, workers=workers),
+        seed=0,
+        params={},
+        rho="identity" if kind is SgdSolver else None,
+        regularization=0.1,
         learning_rate=0.1,
-        user_rate=0.2,
-        epochs=100,
-        max_trials=1,
+        samples=samples,
     )
+    problem = Problem.of_records(request, records)
+    engine = strata_engine(request, problem, records, start(records), workers)
+    return kind(request, problem, engine)
 
 
-def triples_per_second(solver: SgdSolver | WarpSolver) -> float:
+def our_solver(records: Records, negatives: int, workers: Workers) -> Solver:
+    return make_solver(SgdSolver, records, negatives, workers)
+
+
+def our_warp(records: Records, workers: Workers) -> Solver:
+    return make_solver(WarpSolver, records, 1, workers)
+
+
+def triples_per_second(solver: Solver) -> float:
     begin = time.perf_counter()
-    report = solver.epoch()
+    report = solver.epoch(1, 100, never)
     return report["triples"] / (time.perf_counter() - begin)
 
 
@@ -142,7 +149,7 @@ def main() -> None:
 
 
 def measure(negatives: int, quick: bool, workers: Workers) -> dict[str, float]:
-    n = workers.n_threads
+    n = workers.num_threads
     records = make_records(200_000, 50_000, 5_000_000)
     n_users, n_items, n_records = MILLION_SONG
     large = make_records(n_users, n_items, n_records // (5 if quick else 1))

@@ -117,7 +117,7 @@ def whole_step(users: int, alone: dict[str, float], product: float) -> dict[str,
             np.matmul(U, block.T, out=memory[:, : len(block)])
 
     def step() -> NDArray[np.float64]:
-        return inner_sums(U, V, indptr, items, n_threads=1)
+        return inner_sums(U, V, indptr, items, num_threads=1)
 
     best = {name: s / users for name, s in in_turns({"U·Vᵀ": scores_only, "step": step}, 5).items()}
     listwise, bare = alone["listwise"] + best["U·Vᵀ"], alone["bare"] + best["U·Vᵀ"]

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,3 +35,25 @@ def instruction_set(request: pytest.FixtureRequest) -> Iterator[str]:
     _core.use_instruction_set(request.param)
     yield request.param
     _core.use_instruction_set(before)
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory):
+    """A store that speaks S3, on this machine; workers started later know of it."""
+    pytest.importorskip("s3fs", reason="needs s3fs")
+    server = pytest.importorskip("moto.server", reason="needs moto[server]")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=port)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        patch.setenv("AWS_ACCESS_KEY_ID", "testing")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        running.start()
+        import boto3
+
+        boto3.client("s3").create_bucket(Bucket="plays")
+        yield "s3://plays"
+        running.stop()

@@ -31,7 +31,7 @@ _HOMES = {
     "Partitions": "robirank.data.partitions",
     "open_partitions": "robirank.data.partitions",
     "partition": "robirank.data.partitions",
-    "RayEngine": "robirank.engine.ray",
+    "RayConfig": "robirank.engine.config",
     "ShardedModel": "robirank.latent.retrieve.sharded",
     "listwise_loss": "robirank.objectives.listwise",
     "RobustClassifier": "robirank.classifier",
@@ -57,8 +57,8 @@ _HOMES = {
     "LSRank": "robirank.ltr.lsrank",
     "LatentRoBiRank": "robirank.latent.model",
     "WARP": "robirank.latent.warp",
-    "DivergenceError": "robirank.latent.training",
-    "EpochReport": "robirank.latent.training",
+    "DivergenceError": "robirank.latent.loop",
+    "EpochReport": "robirank.latent.options",
     "evaluate": "robirank.latent.retrieve.evaluate",
     "export_index": "robirank.latent.retrieve.export",
 }
@@ -85,7 +85,7 @@ __all__ = [
     "RankNet",
     "RankSVM",
     "RankingData",
-    "RayEngine",
+    "RayConfig",
     "RoBiRank",
     "RoBiRankCV",
     "RobustClassifier",
@@ -133,12 +133,13 @@ if TYPE_CHECKING:
         split_ratio,
         split_time,
     )
-    from robirank.engine.ray import RayEngine
+    from robirank.engine.config import RayConfig
+    from robirank.latent.loop import DivergenceError
     from robirank.latent.model import LatentRoBiRank
+    from robirank.latent.options import EpochReport
     from robirank.latent.retrieve.evaluate import evaluate
     from robirank.latent.retrieve.export import export_index
     from robirank.latent.retrieve.sharded import ShardedModel
-    from robirank.latent.training import DivergenceError, EpochReport
     from robirank.latent.warp import WARP
     from robirank.ltr.adarank import AdaRank
     from robirank.ltr.coordinate_ascent import CoordinateAscent

@@ -22,8 +22,8 @@ class Workers:
 
     Parameters
     ----------
-    n_threads : int, optional
-        Default: every core this process may use.
+    num_threads : int, default=0
+        0: every core that this process may use.
 
     Examples
     --------
@@ -32,16 +32,16 @@ class Workers:
     [1, 4, 9]
     """
 
-    def __init__(self, n_threads: int | None = None) -> None:
-        self.n_threads = thread_count(n_threads)
+    def __init__(self, num_threads: int = 0) -> None:
+        self.num_threads = thread_count(num_threads or None)
         self._pool: ThreadPoolExecutor | None = None
         self._limits: Any = None
 
     def __enter__(self) -> Self:
         self._limits = _one_thread_each()
-        if self.n_threads > 1:
+        if self.num_threads > 1:
             # Where BLAS runs on OpenMP, its number of threads is a matter of each thread.
-            self._pool = ThreadPoolExecutor(self.n_threads, initializer=_one_thread_each)
+            self._pool = ThreadPoolExecutor(self.num_threads, initializer=_one_thread_each)
         return self
 
     def map(self, work: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> list[_Result]:

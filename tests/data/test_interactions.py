@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from robirank import _core
 from robirank.data import _frames as module
-from robirank.data._records import as_times
+from robirank.data._collector import as_times
 from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions, offsets
 

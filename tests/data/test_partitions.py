@@ -45,7 +45,7 @@ def test_what_is_cut_can_be_put_together(tmp_path_factory, rows, parts, text, se
     assert made.parts <= parts
     same(read.interactions(), data)
     assert_array_equal(read.item_counts(), np.bincount(data.indices, minlength=data.n_items))
-    lengths, times = read.manifest["lengths"]
+    lengths, times = read.manifest.lengths
     assert_array_equal(np.repeat(lengths, times), np.sort(data.lengths))
 
 
@@ -121,8 +121,12 @@ def edit(folder, **changes):
         (lambda f: (f / "items.parquet").write_bytes(b"x"), r"it has 1 bytes, \d+ were written"),
         (lambda f: (f / "manifest.json").unlink(), "there are no partitions at"),
         (lambda f: (f / "manifest.json").write_text("{"), "manifest.json is damaged"),
-        (lambda f: edit(f, format_version=9), "format version 9; this robirank reads version 1"),
-        (lambda f: edit(f, format="x"), "does not describe partitions"),
+        (lambda f: edit(f, format_version=9), "format version 9; this robirank reads version 2"),
+        (lambda f: edit(f, format="x"), "does not describe robirank-partitions"),
+        (lambda f: edit(f, n_records=99), "manifest.json is damaged: its checksum is wrong"),
+        (lambda f: edit(f, seed="3"), r"Expected `int`, got `str` - at `\$.seed`"),
+        (lambda f: edit(f, part=[{"name": "../x", "bytes": 1, "crc32": 0}]), "matching regex"),
+        (lambda f: (f / "manifest.json").write_text("[" * 10**5), "manifest.json is damaged"),
     ],
 )
 def test_damaged_partitions_are_refused_at_once(folder, damage, message):

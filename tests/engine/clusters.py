@@ -8,7 +8,7 @@ import numpy as np
 from numpy.testing import assert_array_equal
 
 import robirank as rr
-from robirank.engine.cluster import ClusterEngine
+from robirank.engine.ray.driver import ClusterEngine
 
 PARTS = 4
 SETTINGS = {
@@ -33,9 +33,9 @@ def make_data():
 def on_ray(folder, **options):
     """A model that trains on the cluster that this process is connected to."""
     # Checkpoints as often as can be, whatever the speed of the machine.
-    settings = {"workers": 2, "checkpoint_seconds": 1e-6, "patience": 60.0}
-    engine = rr.RayEngine(folder, **settings | options)
-    return rr.LatentRoBiRank(engine=engine, **SETTINGS)
+    settings = {"workers": 2, "checkpoint_seconds": 1e-6, "worker_timeout": 60.0}
+    config = rr.RayConfig(folder, **settings | options)
+    return rr.LatentRoBiRank(engine=config, **SETTINGS)
 
 
 def same_factors(one, other):
@@ -44,7 +44,7 @@ def same_factors(one, other):
 
 
 def kill_worker(engine, number=0):
-    os.kill(engine.crew.members[number]["pid"], signal.SIGKILL)
+    os.kill(engine.workers.members[number]["pid"], signal.SIGKILL)
 
 
 class Disturbance:
@@ -52,7 +52,7 @@ class Disturbance:
 
     def __init__(self, monkeypatch, what, times, do):
         self.what, self.left, self.do, self.seen = what, list(times), do, []
-        disturbed = partial(ClusterEngine, events=self)
+        disturbed = partial(ClusterEngine, on_event=self)
         monkeypatch.setattr("robirank.latent.cluster.ClusterEngine", disturbed)
 
     def __call__(self, what, engine):

@@ -1,34 +1,13 @@
 """A Ray cluster on this machine for the tests that need one."""
 
-import socket
 import warnings
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import robirank as rr
 from engine import clusters
-
-
-@pytest.fixture(scope="session")
-def s3(tmp_path_factory):
-    """A store that speaks S3, on this machine; workers started later know of it."""
-    pytest.importorskip("s3fs", reason="needs s3fs")
-    server = pytest.importorskip("moto.server", reason="needs moto[server]")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=port)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-        patch.setenv("AWS_ACCESS_KEY_ID", "testing")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        running.start()
-        import boto3
-
-        boto3.client("s3").create_bucket(Bucket="plays")
-        yield "s3://plays"
-        running.stop()
 
 
 @pytest.fixture(scope="session")
@@ -82,3 +61,13 @@ def undisturbed(partitions):
     """The model that every run must give, whatever happens to it."""
     model = rr.LatentRoBiRank(num_threads=1, **clusters.SETTINGS)
     return model.fit(partitions, show_progress=False)
+
+
+@pytest.fixture(scope="session")
+def validation(data):
+    """Items that each user does not have, some users without any."""
+    rng = np.random.default_rng(0)
+    has = data.matrix.toarray() > 0
+    held_out = (rng.random(has.shape) < 0.05) & ~has
+    held_out[::7] = False
+    return rr.Interactions.from_matrix(sp.csr_matrix(held_out), users=data.users, items=data.items)

@@ -17,7 +17,8 @@ from engine import clusters
 from engine.clusters import PARTS, SETTINGS, on_ray, same_factors
 from robirank.cli.app import app
 from robirank.data.partitions import PartitionsError
-from robirank.engine.ray import ClusterError, connect
+from robirank.engine.ray.actors import ClusterError, connect
+from robirank.storage.folder import FileEntry
 
 pytestmark = pytest.mark.ray
 
@@ -43,14 +44,14 @@ def test_workers_change_no_bit(ray_cluster, partitions, undisturbed, tmp_path, w
     [
         {"weighting": "log"},
         {"weighting": "count", "rho": "identity", "regularization": 0.1},
-        {"factors": 32, "literal": True, "iterations": 2},
+        {"factors": 32, "rho": "type2", "iterations": 2},
     ],
-    ids=["log", "identity", "literal"],
+    ids=["log", "identity", "type2"],
 )
 def test_variants_have_the_same_bits(ray_cluster, partitions, tmp_path, options):
     settings = SETTINGS | options
     here = rr.LatentRoBiRank(**settings).fit(partitions, show_progress=False)
-    engine = rr.RayEngine(tmp_path, workers=3)
+    engine = rr.RayConfig(tmp_path, workers=3)
     there = rr.LatentRoBiRank(engine=engine, **settings).fit(partitions, show_progress=False)
     same_factors(here, there)
 
@@ -103,25 +104,26 @@ def test_the_command_line(ray_cluster, data, tmp_path):
 def test_warp_has_the_same_bits(ray_cluster, partitions, tmp_path):
     settings = {"factors": 6, "iterations": 3, "random_state": 3}
     here = rr.WARP(**settings).fit(partitions, show_progress=False)
-    engine = rr.RayEngine(tmp_path, workers=2)
+    engine = rr.RayConfig(tmp_path, workers=2)
     there = rr.WARP(engine=engine, **settings).fit(partitions, show_progress=False)
     same_factors(here, there)
 
 
 def test_turns_of_the_xi_step_and_many_waves_have_the_same_bits(ray_cluster, tmp_path, monkeypatch):
     """So many items that the ξ-step takes turns, and one part, which gets all of V in one piece."""
-    monkeypatch.setattr("robirank.engine.strata.XI_WAVE_USERS", 10)
+    monkeypatch.setattr("robirank.engine.strata.WAVE_USERS", 10)
     data = rr.make_interactions(600, 800, 3000, random_state=2)
     for parts, workers in ((1, 1), (3, 2)):
         cut = rr.partition(data, tmp_path / f"data{parts}", parts=parts, random_state=0)
         settings = SETTINGS | {"negatives": 1}
         here = rr.LatentRoBiRank(**settings).fit(cut, show_progress=False)
-        engine = rr.RayEngine(tmp_path / f"run{parts}", workers=workers)
+        engine = rr.RayConfig(tmp_path / f"run{parts}", workers=workers)
         there = rr.LatentRoBiRank(engine=engine, **settings).fit(cut, show_progress=False)
         same_factors(here, there)
         lines = [json.loads(line) for line in (engine.run_dir / "workers.jsonl").open()]
-        assert {1, 2} <= {line["wave"] for line in lines if line["what"] == "xi"}
-        assert {1, 2} <= {line["turn"] for line in lines if line["what"] == "xi"}
+        steps = [line for line in lines if line["what"] == "scan" and line["task"] == "xi_task"]
+        assert {1, 2} <= {line["number"] for line in steps}  # waves
+        assert len([line for line in lines if line.get("task") == "scale_task"]) > 1  # turns
 
 
 def test_partitions_and_checkpoints_in_a_store(ray_cluster, s3, data, undisturbed):
@@ -163,13 +165,13 @@ def test_the_finished_model_is_read_as_one_and_served_by_shards(
 def test_the_run_directory_tells_what_happened(ray_cluster, partitions, tmp_path):
     on_ray(tmp_path).fit(partitions, show_progress=False)
     lines = [json.loads(line) for line in (tmp_path / "workers.jsonl").open()]
-    steps = [line for line in lines if line["what"] == "uv"]
+    steps = [line for line in lines if line["what"] == "sweep" and line["task"] == "sgd_task"]
     assert len(steps) == SETTINGS["iterations"] * PARTS * 2  # workers
-    assert {"epoch", "step", "pid", "busy_seconds", "per_second", "memory"} <= steps[0].keys()
+    assert {"epoch", "number", "pid", "busy_seconds", "per_second", "memory"} <= steps[0].keys()
     size = 4 * (SETTINGS["factors"] + 1) * partitions.shape[1]
-    by_step = {(line["epoch"], line["step"]): 0 for line in steps}
+    by_step = {(line["epoch"], line["number"]): 0 for line in steps}
     for line in steps:
-        by_step[line["epoch"], line["step"]] += line["bytes_in"]
+        by_step[line["epoch"], line["number"]] += line["bytes_in"]
     assert set(by_step.values()) == {size}  # every sub-step takes in V once
     assert len(list((tmp_path / "checkpoints").glob("checkpoint-*.json"))) == 2
 
@@ -185,7 +187,7 @@ def test_paths_may_be_relative(ray_cluster, partitions, undisturbed, tmp_path, m
 def test_a_run_directory_that_workers_do_not_see(ray_cluster, partitions, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "robirank.storage.folder.Folder.write_bytes",
-        lambda *_: {"name": "run.json", "bytes": 1, "crc32": 0},
+        lambda *_: FileEntry("run.json", 1, 0),
     )
     with pytest.raises(ClusterError, match="does not see run_dir"):
         on_ray(tmp_path).fit(partitions, show_progress=False)
@@ -197,7 +199,7 @@ def test_a_run_that_was_interrupted_can_go_on(
     asked = []
     with monkeypatch.context() as patch:
         patch.setattr(
-            "robirank.latent.training._Interrupt.is_set",
+            "robirank.latent.loop._Interrupt.is_set",
             lambda _: asked.append(1) or len(asked) > 9,
         )
         with pytest.warns(UserWarning, match="interrupted in epoch"):
@@ -215,6 +217,56 @@ def test_a_callback_can_end_the_training(ray_cluster, partitions, tmp_path):
     )
     assert len(told) == model.n_iter_ == 1
     assert model.stopped_ == "by callback"
+
+
+def watched(model, metric):
+    return [(e["epoch"], e.get(metric)) for e in model.history_]
+
+
+@pytest.mark.parametrize("metric", ["ndcg@20", "recall@5", "map@100"])
+def test_validation_by_the_workers_is_that_of_one_process(
+    ray_cluster, data, validation, tmp_path, metric, monkeypatch
+):
+    monkeypatch.setattr("robirank.engine.strata.WAVE_USERS", 17)
+    options = {"validation": validation, "metric": metric, "show_progress": False}
+    settings = SETTINGS | {"iterations": 6, "parts": PARTS}
+    here = rr.LatentRoBiRank(**settings).fit(data, **options)
+    config = rr.RayConfig(tmp_path, workers=2, checkpoint_seconds=1e-6)
+    there = rr.LatentRoBiRank(engine=config, **settings).fit(data, **options)
+    assert watched(here, metric) == watched(there, metric)
+    assert len(set(watched(here, metric))) > 1
+    assert here.best_iter_ == there.best_iter_
+    same_factors(here, there)
+    found = rr.evaluate(there, train=data, test=validation, k=int(metric.split("@")[1]))
+    assert found[metric] == max(value for _, value in watched(there, metric))
+    assert rr.load_model(tmp_path / "model").best_iter_ == here.best_iter_
+
+
+def test_patience_and_callbacks_on_a_cluster(ray_cluster, data, validation, tmp_path):
+    settings = SETTINGS | {"iterations": 30, "parts": PARTS, "learning_rate": 1.0}
+    options = {"validation": validation, "patience": 2, "show_progress": False}
+    here = rr.LatentRoBiRank(**settings).fit(data, **options)
+    reports = []
+    model = rr.LatentRoBiRank(engine=rr.RayConfig(tmp_path), **settings)
+    there = model.fit(data, **options, callbacks=[reports.append])
+    assert there.stopped_ == here.stopped_ == "no better"
+    assert there.n_iter_ == here.n_iter_ == len(reports) < 30
+    assert [r.validation for r in reports] == [v for _, v in watched(here, "ndcg@20")]
+    assert reports[0].user_factors is None
+    same_factors(here, there)
+    again = rr.LatentRoBiRank(engine=rr.RayConfig(tmp_path), **settings)
+    same_factors(again.fit(data, **options, resume=True), here)
+
+
+def test_validation_that_does_not_fit(data, validation, partitions, tmp_path):
+    other = rr.partition(data, tmp_path / "other", parts=PARTS, random_state=4)
+    for wrong, message in (
+        (validation.matrix[:, :50], "validation must have the shape"),
+        (other, "validation must be cut as the training set is"),
+        (rr.Interactions.from_matrix(validation.matrix), "validation must have the users of the"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            on_ray(tmp_path / "run").fit(partitions, show_progress=False, validation=wrong)
 
 
 def test_nothing_answers_at_the_address(ray_cluster, monkeypatch):
@@ -270,8 +322,9 @@ def test_a_checkpoint_of_another_run(ray_cluster, partitions, tmp_path):
     ("data_of", "options", "message"),
     [
         ("dense", {}, "a cluster trains on Partitions, .* got ndarray"),
-        ("partitions", {"validation": 1}, "validation must be left out on a cluster"),
         ("partitions", {"checkpoint": "x"}, "checkpoint must be left out on a cluster"),
+        ("partitions", {"checkpoint_minutes": 5}, "checkpoint_minutes must be left out on a clu"),
+        ("partitions", {"validation": 1}, "validation must be a sparse users × items matrix"),
     ],
 )
 def test_what_a_cluster_cannot_do(data, partitions, tmp_path, data_of, options, message):
@@ -282,15 +335,15 @@ def test_what_a_cluster_cannot_do(data, partitions, tmp_path, data_of, options, 
 
 def test_bad_settings_are_named(tmp_path):
     with pytest.raises(ValueError, match="workers must be a positive integer; got 0"):
-        rr.RayEngine(tmp_path, workers=0)
+        rr.RayConfig(tmp_path, workers=0)
     with pytest.raises(ValueError, match="checkpoint_seconds must be a positive number"):
-        rr.RayEngine(tmp_path, checkpoint_seconds=0)
+        rr.RayConfig(tmp_path, checkpoint_seconds=0)
     with pytest.raises(ValueError, match='resume must be left out with engine="ray"'):
         rr.LatentRoBiRank(engine="ray").fit(clusters.make_data(), resume=True)
-    model = rr.LatentRoBiRank(solver="exact", engine=rr.RayEngine(tmp_path))
+    model = rr.LatentRoBiRank(solver="exact", engine=rr.RayConfig(tmp_path))
     with pytest.raises(ValueError, match='solver must be "sgd" on a cluster'):
         model.fit(clusters.make_data())
     with pytest.raises(
-        ValueError, match='engine must be "local", "ray" or a RayEngine; got \'spark\''
+        ValueError, match='engine must be "local", "ray" or a RayConfig; got \'spark\''
     ):
         rr.LatentRoBiRank(engine="spark").fit(clusters.make_data())

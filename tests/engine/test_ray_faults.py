@@ -9,7 +9,8 @@ import textwrap
 
 import pytest
 
-from engine.clusters import Disturbance, kill_worker, on_ray, same_factors
+from engine.clusters import PARTS, SETTINGS, Disturbance, kill_worker, on_ray, same_factors
+from robirank import LatentRoBiRank
 
 pytestmark = pytest.mark.ray
 
@@ -22,11 +23,11 @@ def lines_of(folder, what):
 @pytest.mark.parametrize(
     ("what", "times", "seconds"),
     [
-        pytest.param("UvTick", [6], 1e-6, id="in a (U,V)-step"),
-        pytest.param("UvTick", [6], 1000, id="before any checkpoint"),
-        pytest.param("XiTick", [2], 1e-6, id="in a ξ-step"),
+        pytest.param("sweep", [6], 1e-6, id="in a (U,V)-step"),
+        pytest.param("sweep", [6], 1000, id="before any checkpoint"),
+        pytest.param("scan", [2], 1e-6, id="in a ξ-step"),
         pytest.param("checkpoint", [3], 1e-6, id="during a checkpoint"),
-        pytest.param("UvTick", [2, 9], 0.05, id="twice"),
+        pytest.param("sweep", [2, 9], 0.05, id="twice"),
     ],
 )
 def test_a_worker_is_killed(
@@ -50,6 +51,20 @@ def test_a_worker_is_killed_while_the_model_is_written(
     same_factors(model, undisturbed)
 
 
+def test_a_worker_is_killed_while_the_best_model_is_written(
+    ray_cluster, data, validation, tmp_path, monkeypatch
+):
+    options = {"validation": validation, "metric": "recall@5", "show_progress": False}
+    here = LatentRoBiRank(parts=PARTS, **SETTINGS).fit(data, **options)
+    disturbance = Disturbance(monkeypatch, "model", [1], kill_worker)
+    model = on_ray(tmp_path).set_params(parts=PARTS)
+    with pytest.warns(RuntimeWarning, match="workers were lost"):
+        model.fit(data, **options)
+    assert not disturbance.left
+    same_factors(model, here)
+    assert model.history_[-1]["recall@5"] == here.history_[-1]["recall@5"]
+
+
 def halve(path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
@@ -63,7 +78,7 @@ def flip(path):
 @pytest.mark.parametrize(
     ("kind", "damage"),
     [
-        pytest.param("block-*", halve, id="torn block"),
+        pytest.param("blocks-*", halve, id="torn block"),
         pytest.param("factors-*", flip, id="flipped bit"),
         pytest.param("checkpoint-*", halve, id="torn manifest"),
         pytest.param("slopes-*", lambda path: path.unlink(), id="missing slopes"),
@@ -78,7 +93,7 @@ def test_a_torn_checkpoint(
         damage(sorted((tmp_path / "checkpoints").glob(kind))[-1])
         kill_worker(engine)
 
-    disturbance = Disturbance(monkeypatch, "UvTick", [8], tear)
+    disturbance = Disturbance(monkeypatch, "sweep", [8], tear)
     with pytest.warns(RuntimeWarning, match="the one before is tried"):
         model = on_ray(tmp_path).fit(partitions, show_progress=False)
     assert not disturbance.left
@@ -109,7 +124,7 @@ def test_checkpoints_cannot_be_written(
     ray_cluster, partitions, undisturbed, tmp_path, monkeypatch, options, killed
 ):
     """Training goes on; a worker that is lost then costs all the time, and nothing else."""
-    disturbance = Disturbance(monkeypatch, "UvTick", [8] if killed else [], kill_worker)
+    disturbance = Disturbance(monkeypatch, "sweep", [8] if killed else [], kill_worker)
     with (
         mounted(tmp_path / "checkpoints", options),
         pytest.warns(RuntimeWarning, match="a checkpoint could not be written"),
@@ -124,16 +139,16 @@ DRIVER = """
     from functools import partial
     import ray
     from engine.clusters import on_ray
-    from robirank.engine.cluster import ClusterEngine
+    from robirank.engine.ray.driver import ClusterEngine
     import robirank.latent.cluster as home
 
     seen = []
     def events(what, engine):
         seen.append(what)
-        if seen.count("UvTick") == 7:
+        if seen.count("sweep") == 7:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    home.ClusterEngine = partial(ClusterEngine, events=events)
+    home.ClusterEngine = partial(ClusterEngine, on_event=events)
     ray.init(address={address!r}, logging_level="error", log_to_driver=False)
     on_ray({run!r}).fit({data!r}, show_progress=False)
 """
@@ -151,21 +166,21 @@ def test_the_driver_is_killed_and_started_again(ray_cluster, partitions, undistu
         timeout=240,
     )
     assert died.returncode == -9, died.stderr
-    before = len(lines_of(tmp_path, "uv"))
+    before = len(lines_of(tmp_path, "sweep"))
     assert before > 0
     model = on_ray(tmp_path).fit(partitions, show_progress=False, resume=True)
     same_factors(model, undisturbed)
     assert [h["epoch"] for h in model.history_] == [h["epoch"] for h in undisturbed.history_]
     assert [h["loss"] for h in model.history_] == [h["loss"] for h in undisturbed.history_]
-    done = {line["tick"] for line in lines_of(tmp_path, "uv")[before:]}
+    done = {line["step"] for line in lines_of(tmp_path, "sweep")[before:]}
     assert min(done) > 3  # it did not start from the beginning
 
 
 def test_a_worker_that_always_dies_is_not_tried_for_ever(
     ray_cluster, partitions, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("robirank.engine.cluster._MOST_LOSSES", 2)
-    Disturbance(monkeypatch, "UvTick", range(1, 100), kill_worker)
+    monkeypatch.setattr("robirank.engine.ray.driver._MOST_LOSSES", 2)
+    Disturbance(monkeypatch, "sweep", range(1, 100), kill_worker)
     with (
         pytest.warns(RuntimeWarning, match="workers were lost"),
         pytest.raises(RuntimeError, match="times without progress"),

@@ -54,15 +54,15 @@ def test_a_node_is_lost(nodes, partitions, undisturbed, tmp_path, monkeypatch, r
     cluster, (_, lost) = nodes
 
     def lose(engine):
-        (worker,) = [m["pid"] for m in engine.crew.members if m["node"] == lost.node_id]
+        (worker,) = [m["pid"] for m in engine.workers.members if m["node"] == lost.node_id]
         cluster.remove_node(lost, allow_graceful=False)
         wait_until_gone(worker)  # it outlives its node by a moment, and the run is short
         if replaced:
             cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
 
-    disturbance = Disturbance(monkeypatch, "UvTick", [6], lose)
+    disturbance = Disturbance(monkeypatch, "sweep", [6], lose)
     with pytest.warns(RuntimeWarning, match="workers were lost"):
-        model = on_ray(tmp_path, patience=30.0 if replaced else 8.0).fit(
+        model = on_ray(tmp_path, worker_timeout=30.0 if replaced else 8.0).fit(
             partitions, show_progress=False
         )
     assert not disturbance.left

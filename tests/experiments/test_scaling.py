@@ -185,10 +185,10 @@ def test_clocks_from_what_workers_wrote():
 
     lines = [
         {"what": "workers"},
-        *(line("uv", w, 1.0 + w, epoch=0, step=s) for s in (0, 1) for w in (0, 1)),
-        line("xi", 0, 0.5),
-        line("xi", 0, 0.25),
-        line("uv", 1, 4.0, epoch=1, step=1),
+        *(line("sweep", w, 1.0 + w, epoch=0, number=s) for s in (0, 1) for w in (0, 1)),
+        line("scan", 0, 0.5),
+        line("scan", 0, 0.25),
+        line("sweep", 1, 4.0, epoch=1, number=1),
     ]
     first, second = _clocks(lines, [9.0, 8.0], 2)
     assert first.uv.tolist() == [[1.0, 1.0], [2.0, 2.0]]

@@ -4,8 +4,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from robirank import losses
-from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, row_weights
-from robirank.latent.records import as_records
+from robirank.data.records import as_records
+from robirank.latent.penalty import Penalty
 
 
 def random_problem(seed, users=8, items=30, d=3, share=0.2, spread=1.0, counts=False):
@@ -33,7 +33,8 @@ def objective(U, V, table, rho, reg=0.0):
     U, V = U.astype(np.float64), V.astype(np.float64)
     parts = [user_loss(u, V, weights, rho) for u, weights in zip(U, table, strict=True)]
     G = np.array([gradient for _, gradient in parts])
-    a = reg * row_weights((table > 0).sum(axis=1), USER_EXPONENT).astype(np.float64)[:, None]
-    b = reg * row_weights((table > 0).sum(axis=0), ITEM_EXPONENT).astype(np.float64)[:, None]
+    users, items = (table > 0).sum(axis=1), (table > 0).sum(axis=0)
+    penalty = Penalty.of_counts(reg, users, items)
+    a, b = reg * penalty.users.of(users)[:, None], reg * penalty.items.of(items)[:, None]
     value = sum(loss for loss, _ in parts) + 0.5 * float((a * U**2).sum() + (b * V**2).sum())
     return value, G @ V + a * U, G.T @ U + b * V

@@ -15,8 +15,8 @@ from robirank import (
     make_interactions,
     split_ratio,
 )
-from robirank.latent.objective import bound, inner_sums, xi_step
-from robirank.latent.records import Records, as_records
+from robirank.data.records import Records, as_records
+from robirank.latent.objective import bound, inner_sums
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_objective_bounds_and_falls(data):
         t = inner_sums(model.user_factors, model.item_factors, records.indptr, records.items)
         values.append(model.objective(data))
         assert bound(t, np.full(len(t), 0.05)) > values[-1]
-        assert_allclose(bound(t, xi_step(t)), values[-1], rtol=1e-6)
+        assert_allclose(bound(t, losses.xi(t)), values[-1], rtol=1e-6)
     assert values[0] > values[1] > values[2]
 
 
@@ -99,10 +99,11 @@ def table_of(users, items):
 def test_auto_takes_the_exact_solver_where_an_epoch_is_affordable(data):
     assert fit(data, iterations=1).solver_ == "exact"
     auto = LatentRoBiRank(64)
-    assert auto._solver_name(table_of(29_858, 40_981)) == "exact"  # Gowalla
-    assert auto._solver_name(table_of(1_129_318, 386_133)) == "sgd"  # the Million Songs
+    assert auto.solver_for(29_858, 40_981) == "exact"  # Gowalla
+    assert auto.solver_for(1_129_318, 386_133) == "sgd"  # the Million Songs
+    assert LatentRoBiRank(64, engine="ray").solver_for(10, 10) == "sgd"
     for solver in ("exact", "sgd"):
-        assert LatentRoBiRank(solver=solver)._solver_name(table_of(10, 10)) == solver
+        assert LatentRoBiRank(solver=solver).solver_for(10, 10) == solver
 
 
 def test_loaded_model_folds_in_the_same(data, tmp_path):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from robirank.latent.retrieve.factor_model import FactorModel
+from robirank.latent.retrieve.recommend import FactorModel
 
 
 class Tiny(FactorModel):
@@ -10,11 +10,11 @@ class Tiny(FactorModel):
 
     given: tuple = ()  # (U, V) for the next fit
 
-    def __init__(self, factors=8, iterations=3, random_state=None, n_threads=None):
+    def __init__(self, factors=8, iterations=3, random_state=None, num_threads=0):
         self.factors = factors
         self.iterations = iterations
         self.random_state = random_state
-        self.n_threads = n_threads
+        self.num_threads = num_threads
 
     def fit(self, user_items, show_progress=True):
         if self.given:

@@ -102,7 +102,9 @@ def train(
         float | None,
         typer.Option(min=0, max=0.9, help="A share of each user's interactions to hold out."),
     ] = None,
-    metric: Annotated[str, typer.Option(help="What is watched on held-out data.")] = "ndcg@20",
+    metric: Annotated[
+        str | None, typer.Option(help="What is watched on held-out data; default: ndcg@20.")
+    ] = None,
     patience: Annotated[
         int | None, typer.Option(min=1, help="End after so many epochs without a better value.")
     ] = None,
@@ -141,8 +143,9 @@ def train(
     started = time.perf_counter()
     if validation is not None and hold_out is not None:
         raise typer.BadParameter("give --validation or --hold-out, not both")
-    if patience is not None and validation is None and hold_out is None:
-        raise typer.BadParameter("--patience needs --validation or --hold-out to watch")
+    for name, value in (("patience", patience), ("metric", metric)):
+        if value is not None and validation is None and hold_out is None:
+            raise typer.BadParameter(f"--{name} needs --validation or --hold-out to watch")
     if resume and checkpoint is None and ray is None:
         raise typer.BadParameter("--resume needs --checkpoint, the file to go on from, or --ray")
     if address is not None and ray is None:
@@ -178,7 +181,7 @@ def train(
         details.append(f"{model.n_iter_} epochs to a loss of {model.history_[-1]['loss']:.4f}")
     model.set_params(engine="local").save(model_path)  # a file, which has no cluster
     interrupted = model.stopped_ == "interrupted"
-    report = _training_report(model, part, metric) | {
+    report = _training_report(model, part, metric or "ndcg@20") | {
         "model": str(model_path),
         "interrupted": interrupted,
         "seconds": round(time.perf_counter() - started, 3),
@@ -272,9 +275,9 @@ def _make(method: Method, solver: str, rho: str, **options: Any) -> Any:
 def _engine(folder: str | None, workers: int, address: str | None) -> Any:
     if folder is None:
         return "local"
-    from robirank.engine.ray import RayEngine
+    from robirank.engine.config import RayConfig
 
-    return RayEngine(folder, address=address, workers=workers)
+    return RayConfig(folder, address=address, workers=workers)
 
 
 def _parts(
@@ -314,7 +317,7 @@ def _plan(model: Any, data: Interactions | Partitions) -> str:
     solver = getattr(model, "solver", None)
     if solver is None:
         return f"{type(model).__name__}, {shape}"
-    name = model._solver_name(data)
+    name = model.solver_for(data.n_users, data.n_items)
     if solver != "auto":
         return f"solver {name}, as asked for: {shape}"
     why = "can be afforded" if name == "exact" else "would take more than about a minute"

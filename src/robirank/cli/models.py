@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def load(path: Path, threads: int | None = None) -> tuple[Any, Ids, Ids]:
     """A model, its users and its items; 0, 1, 2, … where it was trained without ids."""
     from robirank.data.ids import Ids
-    from robirank.latent.retrieve.factor_model import FactorModel
+    from robirank.latent.retrieve.recommend import FactorModel
     from robirank.storage.estimators import load_model
 
     model = load_model(path)

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from robirank.data._blocks import DamagedGzipError, line_blocks
-from robirank.data._records import Collector
+from robirank.data._collector import Collector
 from robirank.data.ids import Ids
 from robirank.data.interactions import Choice, Interactions, from_records, offsets
 from robirank.storage.files import write_whole

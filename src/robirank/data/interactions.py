@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
 from robirank._threads import thread_count
+from robirank.data._collector import CodedColumns, Collector, as_times
 from robirank.data._frames import blocks, pick_columns
-from robirank.data._records import Collector, Records, as_times
 from robirank.data.ids import Codes, Ids
 
 __all__ = ["Interactions"]
@@ -246,7 +246,7 @@ class Interactions:
             )
         part = self.take(known)
         return from_records(
-            Records(
+            CodedColumns(
                 other.users, other.items, users[known], items[known], part.counts, part.timestamps
             )
         )
@@ -384,7 +384,7 @@ def offsets(lengths: NDArray[Any]) -> NDArray[np.int64]:
     return out
 
 
-def from_records(records: Records) -> Interactions:
+def from_records(records: CodedColumns) -> Interactions:
     """Sort records into rows and merge those with the same user and item."""
     n_users, n_items = len(records.users), len(records.items)
     indptr, indices, counts, times = _core.group_records(

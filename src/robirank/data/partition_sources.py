@@ -8,20 +8,19 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robirank import _core
-from robirank.data._records import Collector
+from robirank.data._collector import Collector
 from robirank.data.ids import Ids
 from robirank.data.interaction_files import collect
 from robirank.data.interactions import Interactions, offsets
+from robirank.data.records import Weighting, weights_of_counts
 
-__all__ = ["InMemory", "PartRecords", "Source", "Weighting", "spooled"]
-
-Weighting = Literal["binary", "log", "count"]
+__all__ = ["InMemory", "PartRecords", "Source", "spooled"]
 
 _RECORD = np.dtype([("user", np.int32), ("item", np.int32), ("count", np.float32)])
 _AT_ONCE = 1 << 22  # records that are dealt out together
@@ -29,7 +28,7 @@ _AT_ONCE = 1 << 22  # records that are dealt out together
 
 @dataclass(frozen=True)
 class PartRecords:
-    """The records of one part, as `robirank.engine.tasks.Part` wants them."""
+    """The records of one part, in CSR form."""
 
     users: NDArray[np.int32]
     indptr: NDArray[np.int64]
@@ -38,13 +37,8 @@ class PartRecords:
 
     def weight(self, weighting: Weighting) -> NDArray[np.float32] | None:
         """What the counts weigh; see `robirank.LatentRoBiRank`."""
-        if weighting == "binary":
-            return None
-        if self.counts is None:
-            return np.ones(len(self.items), dtype=np.float32)
-        if weighting == "log":
-            return np.log2(1.0 + self.counts).astype(np.float32)
-        return self.counts
+        counts = np.ones(len(self.items), np.float32) if self.counts is None else self.counts
+        return weights_of_counts(counts, weighting)
 
 
 class Source(Protocol):

@@ -14,12 +14,12 @@ local engine with the same seed and number of parts computes the same bits.
 from __future__ import annotations
 
 import io
-import json
 import os
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -27,19 +27,61 @@ from numpy.typing import NDArray
 from robirank._checks import check_count
 from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions, offsets
-from robirank.data.partition_sources import InMemory, PartRecords, Source, Weighting, spooled
+from robirank.data.partition_sources import InMemory, PartRecords, Source, spooled
+from robirank.data.records import Weighting
 from robirank.data.user_parts import count_parts, user_parts
-from robirank.storage.folder import DamagedFileError, Entry, Folder
+from robirank.storage.folder import DamagedFileError, FileEntry, Folder
+from robirank.storage.manifest import Manifest, read_manifest, write_manifest
 
 __all__ = ["PartRecords", "Partitions", "PartitionsError", "open_partitions", "partition"]
 
-FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 _ROW_GROUP = 1 << 18
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 
 
-class PartitionsError(ValueError):
+class PartitionsError(DamagedFileError):
     """A folder that does not hold whole partitions; the message says what is wrong."""
+
+
+class PartitionsManifest(Manifest, frozen=True, kw_only=True):
+    """What ``manifest.json`` says.
+
+    Attributes
+    ----------
+    parts, seed, n_users, n_items, n_records : int
+    counts : bool
+        Whether some pair counts more than once.
+    lengths : (list of int, list of int)
+        The numbers of records that users have, and how many users have each.
+    mean_weight : dict
+        The mean weight of a record, for each weighting.
+    user_ids, item_ids : bool
+        Whether there are outside ids.
+    part, users, items
+        The files.
+    """
+
+    format: str = "robirank-partitions"
+    format_version: int = 2
+
+    parts: Annotated[int, msgspec.Meta(ge=1)]
+    seed: _Count
+    n_users: _Count
+    n_items: _Count
+    n_records: _Count
+    counts: bool
+    lengths: tuple[list[_Count], list[_Count]]
+    mean_weight: dict[Weighting, float]
+    user_ids: bool
+    item_ids: bool
+    part: list[FileEntry]
+    users: list[FileEntry]
+    items: FileEntry
+
+    def entries(self) -> list[FileEntry]:
+        """All files."""
+        return [*self.part, *self.users, self.items]
 
 
 @dataclass(frozen=True)
@@ -49,26 +91,22 @@ class Partitions:
     Attributes
     ----------
     folder : Folder
-    parts : int
-    seed : int
-        Decided which users a part has.
-    n_users, n_items, n_records : int
-    manifest : dict
-        All that ``manifest.json`` says.
+    manifest : PartitionsManifest
+        What ``manifest.json`` says.
     """
 
     folder: Folder
-    manifest: dict[str, Any]
+    manifest: PartitionsManifest
 
     @property
     def parts(self) -> int:
         """The number of parts."""
-        return int(self.manifest["parts"])
+        return self.manifest.parts
 
     @property
     def seed(self) -> int:
         """What decided which users a part has."""
-        return int(self.manifest["seed"])
+        return self.manifest.seed
 
     @property
     def cut(self) -> tuple[int, int]:
@@ -78,7 +116,7 @@ class Partitions:
     @property
     def shape(self) -> tuple[int, int]:
         """Users × items."""
-        return int(self.manifest["n_users"]), int(self.manifest["n_items"])
+        return self.manifest.n_users, self.manifest.n_items
 
     @property
     def n_users(self) -> int:
@@ -93,7 +131,7 @@ class Partitions:
     @property
     def n_records(self) -> int:
         """The number of pairs (user, item)."""
-        return int(self.manifest["n_records"])
+        return self.manifest.n_records
 
     def __len__(self) -> int:
         return self.n_records
@@ -107,42 +145,51 @@ class Partitions:
 
     def fingerprint(self) -> list[Any]:
         """What tells these data from others."""
-        return [*self.shape, self.n_records, self.seed, [e["crc32"] for e in self.manifest["part"]]]
+        return [*self.shape, self.n_records, self.seed, [e.crc32 for e in self.manifest.part]]
 
     def read_part(self, part: int) -> PartRecords:
         """Read the records of one part, and check them."""
-        users = self._table(self.manifest["users"][part], ["user", "records"])
-        counted = bool(self.manifest["counts"])
-        columns = ["item", "count"] if counted else ["item"]
-        records = self._table(self.manifest["part"][part], columns)
-        return PartRecords(
+        owners, rows = self.manifest.users[part], self.manifest.part[part]
+        users = self._table(owners, ["user", "records"])
+        columns = ["item", "count"] if self.manifest.counts else ["item"]
+        table = self._table(rows, columns)
+        found = PartRecords(
             users["user"].to_numpy().astype(np.int32),
             offsets(users["records"].to_numpy()),
-            records["item"].to_numpy().astype(np.int32),
-            records["count"].to_numpy().astype(np.float32) if counted else None,
+            table["item"].to_numpy().astype(np.int32),
+            table["count"].to_numpy().astype(np.float32) if self.manifest.counts else None,
         )
+        for name, codes, n in (
+            ("user", found.users, self.n_users),
+            ("item", found.items, self.n_items),
+        ):
+            if len(codes) and not (codes.min() >= 0 and codes.max() < n):
+                raise self._refuse(rows, f"it has codes of {name}s that are not from 0 to {n - 1}")
+        if found.indptr[-1] != len(found.items):
+            raise self._refuse(rows, "it does not have the records that its users should have")
+        return found
 
     def item_counts(self) -> NDArray[np.int64]:
         """How many records each item has."""
-        return self._table(self.manifest["items"], ["records"])["records"].to_numpy()
+        return self._table(self.manifest.items, ["records"])["records"].to_numpy()
 
     def part_ids(self, part: int) -> Ids | None:
         """The outside ids of the users of a part; None where there are none."""
-        if not self.manifest["user_ids"]:
+        if not self.manifest.user_ids:
             return None
-        return Ids(self._table(self.manifest["users"][part], ["id"])["id"])
+        return Ids(self._table(self.manifest.users[part], ["id"])["id"])
 
     def item_ids(self) -> Ids:
         """The outside ids of the items; their codes where there are none."""
-        if not self.manifest["item_ids"]:
+        if not self.manifest.item_ids:
             return Ids.range(self.shape[1])
-        return Ids(self._table(self.manifest["items"], ["id"])["id"])
+        return Ids(self._table(self.manifest.items, ["id"])["id"])
 
     def user_ids(self) -> Ids:
         """The outside ids of the users; their codes where there are none."""
-        if not self.manifest["user_ids"]:
+        if not self.manifest.user_ids:
             return Ids.range(self.shape[0])
-        tables = [self._table(e, ["user", "id"]) for e in self.manifest["users"]]
+        tables = [self._table(e, ["user", "id"]) for e in self.manifest.users]
         return Ids(pl.concat(tables).sort("user")["id"])
 
     def interactions(self) -> Interactions:
@@ -158,7 +205,7 @@ class Partitions:
         indices = np.empty(len(places), dtype=np.int32)
         indices[places] = np.concatenate([p.items for p in parts])
         counts = None
-        if self.manifest["counts"]:
+        if self.manifest.counts:
             counts = np.empty(len(places), dtype=np.float32)
             counts[places] = np.concatenate([p.counts for p in parts if p.counts is not None])
         return Interactions(self.user_ids(), self.item_ids(), indptr, indices, counts)
@@ -168,12 +215,21 @@ class Partitions:
         """All parts as one CSR matrix users × items."""
         return self.interactions().matrix
 
-    def _table(self, entry: Entry, columns: list[str]) -> pl.DataFrame:
+    def _table(self, entry: FileEntry, columns: list[str]) -> pl.DataFrame:
+        content = self.folder.read_bytes(entry)
         try:
-            content = self.folder.read_bytes(entry)
-        except DamagedFileError as error:
-            raise PartitionsError(f"{error}; write the partitions anew") from None
-        return pl.read_parquet(io.BytesIO(content), columns=columns)
+            table = pl.read_parquet(io.BytesIO(content), columns=columns)
+        except pl.exceptions.PolarsError as error:
+            raise self._refuse(entry, str(error)) from None
+        if len(table) != entry.rows or not all(
+            dtype.is_numeric() or name == "id" for name, dtype in table.schema.items()
+        ):
+            raise self._refuse(entry, "its columns are not those that were written")
+        return table
+
+    def _refuse(self, entry: FileEntry, reason: str) -> PartitionsError:
+        path = self.folder.path(entry.name)
+        return PartitionsError(f"{path} cannot be used: {reason}; write the partitions anew")
 
 
 def partition(
@@ -222,27 +278,28 @@ def partition(
 
     check_count("parts", parts)
     seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-    folder = Folder(out)
+    folder = Folder(out, PartitionsError)
     if isinstance(data, Interactions):
         if columns:
             raise TypeError(f"{next(iter(columns))} must be left out: data is not a file")
-        return _write_all(folder, InMemory(data), parts, seed)
+        return write_parts(folder, InMemory(data), parts, seed)
     if not isinstance(data, str | os.PathLike):
         raise TypeError(
             f"data must be Interactions or the path of a file; got {type(data).__name__}"
         )
     with spooled(data, columns) as records:
-        return _write_all(folder, records, parts, seed)
+        return write_parts(folder, records, parts, seed)
 
 
-def _write_all(folder: Folder, records: Source, parts: int, seed: int) -> Partitions:
+def write_parts(folder: Folder, records: Source, parts: int, seed: int) -> Partitions:
+    """Write partitions; the seed decides which users come together."""
     n_users, n_items = len(records.users), len(records.items)
     n_parts = count_parts(parts, n_users, n_items)
     records.users.portable(), records.items.portable()  # an error before anything is written
     folder.make()
     folder.remove(MANIFEST)
     summary = _Summary(n_items)
-    files: dict[str, list[Entry]] = {"part": [], "users": []}
+    files: dict[str, list[FileEntry]] = {"part": [], "users": []}
     cut = user_parts(seed, n_users, n_parts)
     for number, table in enumerate(records.cut(cut)):
         summary.add(table)
@@ -257,21 +314,19 @@ def _write_all(folder: Folder, records: Source, parts: int, seed: int) -> Partit
     if not summary.records:
         raise ValueError("data holds no interaction, so there is nothing to cut")
     items = _with_ids({"records": summary.of_items}, records.items, None)
-    manifest = {
-        "format": "robirank-partitions",
-        "format_version": FORMAT_VERSION,
-        "parts": n_parts,
-        "seed": seed,
-        "n_users": n_users,
-        "n_items": n_items,
+    manifest = PartitionsManifest(
+        parts=n_parts,
+        seed=seed,
+        n_users=n_users,
+        n_items=n_items,
         **summary.figures(),
-        "user_ids": _savable(records.users),
-        "item_ids": _savable(records.items),
-        "items": _write(folder, "items.parquet", items),
-        **files,
-    }
-    folder.write_bytes(MANIFEST, json.dumps(manifest, indent=1).encode())
-    return Partitions(folder, manifest)
+        user_ids=_savable(records.users),
+        item_ids=_savable(records.items),
+        items=_write(folder, "items.parquet", items),
+        part=files["part"],
+        users=files["users"],
+    )
+    return Partitions(folder, write_manifest(folder, MANIFEST, manifest))
 
 
 class _Summary:
@@ -298,7 +353,7 @@ class _Summary:
         return {
             "n_records": self.records,
             "counts": self.counted,
-            "lengths": [sorted(self._lengths), [self._lengths[n] for n in sorted(self._lengths)]],
+            "lengths": (sorted(self._lengths), [self._lengths[n] for n in sorted(self._lengths)]),
             "mean_weight": {name: total / self.records for name, total in self._weights.items()},
         }
 
@@ -316,44 +371,18 @@ def open_partitions(url: str | os.PathLike[str]) -> Partitions:
         If a part is missing or has another size than was written, or if the folder was written by
         a newer robirank or is something else. Checksums are compared when a part is read.
     """
-    folder = Folder(url)
-    manifest = _read_manifest(folder)
-    entries = [*manifest["part"], *manifest["users"], manifest["items"]]
-    for entry in entries:
-        size = folder.size(entry["name"])
-        if size is None:
-            raise PartitionsError(
-                f"{folder.path(entry['name'])} is missing, so these are not whole partitions; "
-                "write them anew"
-            )
-        if size != entry["bytes"]:
-            raise PartitionsError(
-                f"{folder.path(entry['name'])} is damaged: it has {size} bytes, "
-                f"{entry['bytes']} were written; write the partitions anew"
-            )
-    return Partitions(folder, manifest)
-
-
-def _read_manifest(folder: Folder) -> dict[str, Any]:
-    try:
-        with folder.open(MANIFEST) as file:
-            manifest = json.load(file)
-    except DamagedFileError:
+    folder = Folder(url, PartitionsError)
+    if folder.size(MANIFEST) is None:
         raise PartitionsError(
             f"there are no partitions at {folder}: it has no {MANIFEST}; "
             "robirank.partition or `robirank latent partition` writes them"
-        ) from None
-    except ValueError as error:
-        raise PartitionsError(f"{folder.path(MANIFEST)} is damaged: {error}") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != "robirank-partitions":
-        raise PartitionsError(f"{folder.path(MANIFEST)} does not describe partitions")
-    version = manifest.get("format_version")
-    if version != FORMAT_VERSION:
-        raise PartitionsError(
-            f"the partitions at {folder} have format version {version}; this robirank reads "
-            f"version {FORMAT_VERSION}. Write them anew, or use the robirank that wrote them"
         )
-    return manifest
+    manifest = read_manifest(folder, MANIFEST, PartitionsManifest)
+    if not len(manifest.part) == len(manifest.users) == manifest.parts:
+        raise PartitionsError(f"{folder.path(MANIFEST)} must name {manifest.parts} parts")
+    for entry in manifest.entries():
+        folder.check(entry)
+    return Partitions(folder, manifest)
 
 
 def _with_ids(columns: dict[str, Any], ids: Ids, codes: NDArray[np.int32] | None) -> pl.DataFrame:
@@ -367,7 +396,7 @@ def _savable(ids: Ids) -> bool:
     return not isinstance(ids.portable(), range)
 
 
-def _write(folder: Folder, name: str, table: pl.DataFrame) -> Entry:
+def _write(folder: Folder, name: str, table: pl.DataFrame) -> FileEntry:
     content = io.BytesIO()
     table.write_parquet(content, row_group_size=_ROW_GROUP)
-    return {**folder.write_bytes(name, content.getvalue()), "rows": len(table)}
+    return msgspec.structs.replace(folder.write_bytes(name, content.getvalue()), rows=len(table))

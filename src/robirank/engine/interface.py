@@ -1,25 +1,39 @@
-"""What a solver asks of an engine, whoever does the work: threads here, or workers elsewhere."""
+"""What a solver asks of an engine, and what an engine asks of a task.
+
+The engine holds users in parts and items in blocks and runs tasks on them; it knows nothing of
+losses. Two ways to run a task are enough for every solver:
+
+- `Engine.sweep`: every part meets every block once, and a task may change the rows of both;
+- `Engine.scan`: every part sees all blocks, and a task may change the rows of the part alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank.engine.tasks import Report, Task, XiReport
-from robirank.losses import RhoName
+from robirank.engine.parts import Block, Part
 
-__all__ = ["Engine", "Sizes"]
+__all__ = ["Engine", "Figures", "ScanTask", "Sizes", "SweepTask", "add_up", "never"]
 
-Floats = NDArray[np.float32]
+#: What a task reports: sums of numbers by name. "done" counts what the task went through.
+Figures = dict[str, float]
+
+#: task(part, block, position, settings, key): ``position`` is the place of each item in the
+#: epoch's order, and ``key`` decides the random numbers.
+SweepTask = Callable[[Part, Block, NDArray[np.int32], Any, int], Figures]
+
+#: task(part, blocks, position, settings): the blocks can be gone through as often as needed.
+ScanTask = Callable[[Part, Iterable[Block], NDArray[np.int32], Any], Figures]
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the data are; an active user has a record."""
+    """How large the data are; an active user has at least one record."""
 
     n_users: int
     active_users: int
@@ -28,47 +42,61 @@ class Sizes:
 
 
 class Engine(Protocol):
-    """Holds U, V and the records in strata, and runs tasks on them.
+    """Runs tasks on users in parts and items in blocks.
 
-    Every method is a pure function of what the engine holds and of its arguments; which thread,
-    process or machine does a part of the work changes no bit.
+    Both methods are pure functions of what the engine holds and of their arguments: which thread,
+    process or machine does a part of the work changes no bit. Tasks and settings must be
+    picklable, and figures must be numbers that JSON can hold.
+
+    Attributes
+    ----------
+    sizes : Sizes
+    n_parts : int
+    factors : int
+    part_users : list of int
+        The number of users of each part.
     """
 
     sizes: Sizes
     n_parts: int
     factors: int
+    part_users: list[int]
 
-    def squares(self) -> tuple[float, float]:
-        """The sums of squares of U and of V."""
-
-    def scale_slopes(self, factor: float) -> None:
-        """Multiply all slopes."""
-
-    def uv_pass(
+    def sweep(
         self,
         epoch: int,
-        task: Task,
+        task: SweepTask,
         settings: Sequence[Any],
-        kept: float,
         should_stop: Callable[[], bool],
-    ) -> Report:
-        """One pass over the records.
+    ) -> Figures:
+        """Put V in the epoch's order, then let parts meet blocks, one sub-step after the other.
 
-        V is put in the epoch's order, a share ``kept`` of Adagrad's sums is kept, and then every
-        part meets every block, with the settings of each sub-step.
+        ``settings`` has one entry for each sub-step; with n_parts of them every part meets every
+        block. Where ``should_stop()`` becomes true, the sub-steps not yet begun are left out.
         """
 
-    def xi_step(self, turn: int, of: int, rho: RhoName) -> XiReport:
-        """Renew the slopes of every ``of``-th share of the users of each part."""
+    def scan(self, task: ScanTask, settings: Sequence[Any]) -> Figures:
+        """Run a task on every part, once for each entry of ``settings``.
 
-    def drift(self, turn: int, of: int, factor: float) -> None:
-        """Multiply the slopes of all the other users."""
+        Entries may run side by side, so they must concern different users of a part.
+        """
 
-    def rows(self) -> tuple[Floats, Floats]:
-        """U and V in the order of the data."""
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Everything that changes, in the order of the data."""
+def add_up(figures: Iterable[Figures]) -> Figures:
+    """Add figures by name, in their order.
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Go back to a state that `state` gave."""
+    Examples
+    --------
+    >>> add_up([{"loss": 1.5, "done": 2}, {"done": 3}])
+    {'loss': 1.5, 'done': 5}
+    """
+    total: Figures = {}
+    for one in figures:
+        for name, value in one.items():
+            total[name] = total.get(name, 0) + value
+    return total
+
+
+def never() -> bool:
+    """Whether to stop: no."""
+    return False

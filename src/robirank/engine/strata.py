@@ -1,11 +1,11 @@
-"""The plan of the stratified algorithm (paper, appendix): who works on what, and when.
+"""The plan of the stratified algorithm (appendix of the paper): who works on what, and when.
 
-Users are cut once, at random, into P parts. For every (U,V)-step the items are put in a new random
-order and cut into P blocks. In sub-step r part q works on block (q + r) mod P, so no two tasks of a
+Users are cut once, at random, into P parts. For every epoch the items are put in a new random order
+and cut into P blocks. In sub-step r part q works on block (q + r) mod P, so no two tasks of a
 sub-step touch the same row, and after P sub-steps every record has been visited once.
 
 Everything here is a pure function of (seed, epoch): any worker can compute it again, and the order
-in which tasks of a sub-step run cannot matter.
+in which the tasks of a sub-step run cannot matter.
 """
 
 from __future__ import annotations
@@ -19,18 +19,10 @@ from numpy.typing import NDArray
 
 from robirank.data.user_parts import random_stream
 
-__all__ = [
-    "DATA_ORDER",
-    "Plan",
-    "schedule",
-    "task_key",
-    "visiting_order",
-    "xi_turn",
-    "xi_waves",
-]
+__all__ = ["DATA_ORDER", "Plan", "schedule", "share", "task_key", "visiting_order", "waves"]
 
 DATA_ORDER = -1  # the epoch whose plan leaves the items as they are
-XI_WAVE_USERS = 1024  # of a part whose slopes are renewed by one task
+WAVE_USERS = 1024  # of a part that one task of a scan works on, at most
 
 _ITEMS, _DRAWS = 1, 2  # what a stream of random numbers is for; 0 cuts the users
 
@@ -48,7 +40,7 @@ def schedule(parts: int) -> Iterator[list[tuple[int, int]]]:
 
 
 def visiting_order(part: int, parts: int) -> list[int]:
-    """The order in which the blocks visit a part in the ξ-step: each begins with another one.
+    """The order in which a scan shows the blocks to a part: each part begins with another one.
 
     Examples
     --------
@@ -58,24 +50,21 @@ def visiting_order(part: int, parts: int) -> list[int]:
     return [(part + shift) % parts for shift in range(parts)]
 
 
-def xi_turn(n_users: int, turn: int, of: int) -> slice:
-    """The users of a part whose turn it is, one share of several."""
-    return slice(n_users * turn // of, n_users * (turn + 1) // of)
+def share(n_users: int, turn: int, turns: int) -> slice:
+    """The users of a part whose turn it is, where all have had a turn after ``turns``."""
+    return slice(n_users * turn // turns, n_users * (turn + 1) // turns)
 
 
-def xi_waves(n_users: int, turn: int, of: int) -> list[slice]:
-    """The users of a part whose turn it is, in waves of bounded size.
+def waves(users: slice) -> list[slice]:
+    """Some users of a part in pieces of bounded size, one for each task of a scan.
 
     Examples
     --------
-    >>> xi_waves(n_users=6000, turn=1, of=2)
+    >>> waves(share(n_users=6000, turn=1, turns=2))
     [slice(3000, 4024, None), slice(4024, 5048, None), slice(5048, 6000, None)]
     """
-    whole = xi_turn(n_users, turn, of)
-    return [
-        slice(first, min(first + XI_WAVE_USERS, whole.stop))
-        for first in range(whole.start, whole.stop, XI_WAVE_USERS)
-    ]
+    firsts = range(users.start, users.stop, WAVE_USERS)
+    return [slice(first, min(first + WAVE_USERS, users.stop)) for first in firsts]
 
 
 def task_key(seed: int, epoch: int, part: int, block: int) -> int:
@@ -107,9 +96,8 @@ class Plan:
         """The item at each place of the epoch's order."""
         if self.epoch == DATA_ORDER:
             return np.arange(self.n_items, dtype=np.int32)
-        return (
-            random_stream(self.seed, _ITEMS, self.epoch).permutation(self.n_items).astype(np.int32)
-        )
+        stream = random_stream(self.seed, _ITEMS, self.epoch)
+        return stream.permutation(self.n_items).astype(np.int32)
 
     @cached_property
     def position(self) -> NDArray[np.int32]:
@@ -122,3 +110,7 @@ class Plan:
     def bounds(self) -> NDArray[np.int64]:
         """Block b holds the places ``bounds[b]:bounds[b + 1]``."""
         return np.arange(self.parts + 1, dtype=np.int64) * self.n_items // self.parts
+
+    def items(self, block: int) -> NDArray[np.int32]:
+        """The items of a block, in the epoch's order."""
+        return self.order[self.bounds[block] : self.bounds[block + 1]]

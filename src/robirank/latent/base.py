@@ -1,9 +1,12 @@
-"""What the latent models share: the door, the start, the loop around a solver."""
+"""What the latent models share: `fit`, `partial_fit` and `fold_in`."""
 
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
 from numbers import Integral
 from typing import Any, Self
 
@@ -11,36 +14,32 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from robirank._checks import check_count
-from robirank._workers import Workers
-from robirank.engine.interface import Engine
-from robirank.engine.local import LocalEngine
-from robirank.engine.start import random_rows
-from robirank.latent.checkpoint import Checkpoint, fingerprint
-from robirank.latent.checks import check_ids, read_validation
-from robirank.latent.cluster import fit_on_cluster
-from robirank.latent.records import Records, as_records
-from robirank.latent.retrieve.factor_model import FactorModel
-from robirank.latent.solvers.products import Floats
-from robirank.latent.solvers.stratified import StratifiedSolver, local_engine
-from robirank.latent.training import EpochReport, Solver, Training
+from robirank.data.records import Records, as_records
+from robirank.engine.config import RayConfig
+from robirank.engine.parts import Floats
+from robirank.latent.fit import FitResult, Start, fit_table
+from robirank.latent.options import EpochReport, FitOptions
+from robirank.latent.problem import Request
+from robirank.latent.retrieve.recommend import FactorModel
+from robirank.latent.start import random_rows
 
-__all__ = ["Histogram", "LatentModel"]
-
-Histogram = tuple[list[int], list[int]]  # lengths, and how many rows have each
+__all__ = ["LatentModel"]
 
 _PARTIAL_ITERATIONS = 10
 _PARTIAL_RATE = 0.25  # of the rate that a fit starts with
+_NEW_ITEMS = 2  # the stream of random numbers for items that `partial_fit` adds
 
 
 class LatentModel(FactorModel):
-    """A factor model that is trained by a solver, epoch after epoch."""
+    """A factor model that is trained by a solver, epoch after epoch.
+
+    A subclass gives its parameters as a `Request` and solves for single users (`_fold_in`).
+    """
 
     factors: int
-    parts: int
-    num_threads: int
+    weighting: Any
+    engine: Any
     random_state: Any
-    weighting: Any = "binary"
-    engine: Any = "local"
 
     user_ids_: Any = None
     item_ids_: Any = None
@@ -52,11 +51,11 @@ class LatentModel(FactorModel):
         callback: Callable[[int, float, float], Any] | None = None,
         *,
         validation: Any = None,
-        metric: str = "ndcg@20",
+        metric: str | None = None,
         patience: int | None = None,
         time_limit: float | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_minutes: float = 10.0,
+        checkpoint_minutes: float | None = None,
         resume: bool = False,
         callbacks: Sequence[Callable[[EpochReport], Any]] = (),
     ) -> Self:
@@ -75,9 +74,10 @@ class LatentModel(FactorModel):
         validation : sparse matrix or Interactions, optional
             Held-out interactions of the same users and items. The measure is computed about 16
             times during the fit (every epoch with ``patience``), and the model of the best
-            epoch is kept.
-        metric : str, default="ndcg@20"
-            What is watched: precision, recall, ndcg, map or hit_rate at some cut-off.
+            epoch is kept. A cluster also takes Partitions that are cut as the training set is.
+        metric : str, optional
+            What is watched: precision, recall, ndcg, map or hit_rate at some cut-off. Default:
+            "ndcg@20".
         patience : int, optional
             End after so many epochs without a better value.
         time_limit : float, optional
@@ -85,11 +85,11 @@ class LatentModel(FactorModel):
             still falls to its end within the time; at least one is done, and ``n_iter_`` says how
             many there were.
         checkpoint : path, optional
-            Save everything here every ``checkpoint_minutes`` and at the end.
+            Save everything here every ``checkpoint_minutes`` (default: 10) and at the end.
         resume : bool, default=False
             Go on from the checkpoint if there is one. The result is the same, bit for bit, as
             without the break. A checkpoint of other data or settings is an error. A fit that was
-            complete, or that ``patience`` had ended, is not trained further. A `RayEngine` has
+            complete, or that ``patience`` had ended, is not trained further. A `RayConfig` has
             its own checkpoints, in its ``run_dir``.
         callbacks : sequence of callables, optional
             Each is called after every epoch with an `EpochReport`; True ends the training.
@@ -109,40 +109,7 @@ class LatentModel(FactorModel):
         epoch) with a warning, and what was learned so far can be used; a second one gives up at
         once.
         """
-        if self.engine != "local":
-            self._check()
-            refused = {
-                "validation": validation,
-                "patience": patience,
-                "checkpoint": checkpoint,
-                "callbacks": callbacks or None,
-            }
-            fit_on_cluster(
-                self,
-                user_items,
-                refused,
-                resume=resume,
-                show_progress=show_progress,
-                callback=callback,
-                time_limit=time_limit,
-            )
-            return self
-        records = self._read(user_items)
-        held_out = read_validation(validation, user_items)
-        seed = self._seed()
-        saved = self._checkpoint(
-            checkpoint, checkpoint_minutes, resume, (records, held_out), seed, metric
-        )
-        U, V = self._start(records, seed)
-        self._train(
-            user_items,
-            records,
-            U,
-            V,
-            seed,
-            epochs=self._epochs(),
-            rate=1.0,
-            ids=(getattr(user_items, "users", None), getattr(user_items, "items", None)),
+        options = FitOptions(
             show_progress=show_progress,
             callback=callback,
             callbacks=callbacks,
@@ -150,12 +117,20 @@ class LatentModel(FactorModel):
             metric=metric,
             patience=patience,
             time_limit=time_limit,
-            checkpoint=saved,
+            checkpoint=checkpoint,
+            checkpoint_minutes=checkpoint_minutes,
+            resume=resume,
         )
+        self._take(fit_table(self.request(), user_items, options))
         return self
 
     def partial_fit(
-        self, user_items: Any, iterations: int = _PARTIAL_ITERATIONS, show_progress: bool = False
+        self,
+        user_items: Any,
+        iterations: int = _PARTIAL_ITERATIONS,
+        show_progress: bool = False,
+        callback: Callable[[int, float, float], Any] | None = None,
+        **options: Any,
     ) -> Self:
         """Go on from the present factors with a table that may have new users and items.
 
@@ -170,15 +145,21 @@ class LatentModel(FactorModel):
             begin with the ids that the model knows.
         iterations : int, default=10
         show_progress : bool, default=False
+        callback, options
+            As in `fit`. A cluster cannot be used.
 
         Returns
         -------
         self
         """
         if getattr(self, "item_factors", None) is None:
-            return self.fit(user_items, show_progress=show_progress)
+            return self.fit(user_items, show_progress, callback, **options)
         check_count("iterations", iterations)
-        records = self._read(user_items)
+        wanted = FitOptions(show_progress=show_progress, callback=callback, **options)
+        request = self.request()
+        if request.engine != "local":
+            raise ValueError(f'engine must be "local" in partial_fit; got {self.engine!r}')
+        records = as_records(user_items, self.weighting)
         n_users, n_items = len(self.user_factors), len(self.item_factors)
         if records.n_users < n_users or records.n_items < n_items:
             raise ValueError(
@@ -186,21 +167,12 @@ class LatentModel(FactorModel):
                 f"model knows; its shape is {(records.n_users, records.n_items)}"
             )
         ids = (
-            check_ids("users", user_items, self.user_ids_, records.n_users),
-            check_ids("items", user_items, self.item_ids_, records.n_items),
+            _ids_that_go_on("users", user_items, self.user_ids_, records.n_users),
+            _ids_that_go_on("items", user_items, self.item_ids_, records.n_items),
         )
-        seed = self._seed()
-        self._train(
-            user_items,
-            records,
-            self._grown_users(records),
-            self._grown_items(records.n_items, seed),
-            seed,
-            epochs=iterations,
-            rate=_PARTIAL_RATE,
-            ids=ids,
-            show_progress=show_progress,
-        )
+        request = replace(request, epochs=iterations, rate=_PARTIAL_RATE)
+        self._take(fit_table(request, user_items, wanted, self._grown(records, request.seed)))
+        self.user_ids_, self.item_ids_ = ids
         return self
 
     def fold_in(self, user_items: Any) -> Floats:
@@ -225,172 +197,82 @@ class LatentModel(FactorModel):
                 f"user_items must have one column for each of the {len(self.item_factors)} items; "
                 f"it has {records.n_items}"
             )
-        return self._fold_in(records)
+        return self._fold_in(self.item_factors, records)
 
-    def _grown_users(self, records: Records) -> Floats:
-        known, n_items = len(self.user_factors), len(self.item_factors)
-        U = np.zeros((records.n_users, self.user_factors.shape[1]), np.float32)
-        U[:known] = self.user_factors
-        if records.n_users > known:
-            U[known:] = self._fold_in(records.part(known, n_items))
-        return U
+    @cached_property
+    def user_factors(self) -> Floats:  # type: ignore[override]
+        """U; where a cluster left it in shards, it is read when it is first asked for."""
+        return self._read_shards()[0]
 
-    def _grown_items(self, n_items: int, seed: int) -> Floats:
-        known, d = self.item_factors.shape
-        V = np.empty((n_items, d), np.float32)
-        V[:known] = self.item_factors
-        V[known:] = 0.1 * random_rows([seed, 2], n_items - known, d)
-        return V
+    @cached_property
+    def item_factors(self) -> Floats:  # type: ignore[override]
+        """V; where a cluster left it in shards, it is read when it is first asked for."""
+        return self._read_shards()[1]
 
-    def _train(
-        self,
-        user_items: Any,
-        records: Records,
-        U: Floats,
-        V: Floats,
-        seed: int,
-        *,
-        epochs: int,
-        rate: float,
-        ids: tuple[Any, Any],
-        **comfort: Any,
-    ) -> None:
-        if not records.n_records:
-            raise ValueError("user_items holds no interaction, so there is nothing to learn")
-        with Workers(self.num_threads or None) as workers:
-            solver = self._solver(records, U, V, seed, epochs, rate, workers)
-            training = Training(
-                _Snapshot(self),
-                solver,
-                title=f"{type(self).__name__} ({self._solver_name(records)})",
-                advice=self._advice(),
-                records=records.n_records,
-                idle_loss=self._idle_loss(records.n_items, records.mean_weight()),
-                train=user_items,
-                **comfort,
-            )
-            U, V = training.run()
-        self.user_factors, self.item_factors = U, V
-        self.n_iter_ = solver.epoch_number
-        self.history_ = training.history
-        self.stopped_ = training.stopped
-        self.best_iter_ = training.best_epoch or solver.epoch_number
-        self.user_ids_, self.item_ids_ = ids
-        lengths, times = np.unique(records.user_counts(), return_counts=True)
-        self._learned(self._solver_name(records), (lengths.tolist(), times.tolist()))
+    def _read_shards(self) -> tuple[Floats, Floats]:
+        if not hasattr(self, "sharded_"):
+            raise AttributeError(f"this {type(self).__name__} has no factors yet; call fit first")
+        self.user_factors, self.item_factors = self.sharded_.factors()
+        return self.user_factors, self.item_factors
 
-    def _read(self, user_items: Any) -> Records:
-        self._check()
-        return as_records(user_items, self.weighting)
-
-    def _check(self) -> None:
+    def request(self) -> Request:
+        """The parameters as solvers take them, with a seed drawn; an error names a wrong one."""
         check_count("factors", self.factors)
         threads = self.num_threads
         if not isinstance(threads, Integral) or isinstance(threads, bool) or threads < 0:
             raise ValueError(f"num_threads must be 0 (all cores) or more; got {threads!r}")
-        self._check_params()
+        if self.engine not in ("local", "ray") and not isinstance(self.engine, RayConfig):
+            raise ValueError(f'engine must be "local", "ray" or a RayConfig; got {self.engine!r}')
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        return self._request(seed)
 
-    def _start(self, records: Records, seed: int) -> tuple[Floats, Floats]:
-        """Rows of length about one, in random directions; zeros for users without records."""
-        U = random_rows([seed, 0], records.n_users, self.factors)
-        U[records.user_counts() == 0] = 0.0
-        return U, random_rows([seed, 1], records.n_items, self.factors)
+    @abstractmethod
+    def _request(self, seed: int) -> Request:
+        """The parameters as a `Request`; an error names a wrong one."""
 
-    def _checkpoint(
-        self,
-        path: str | os.PathLike[str] | None,
-        minutes: float,
-        resume: bool,
-        tables: tuple[Records, Records | None],
-        seed: int,
-        metric: str,
-    ) -> Checkpoint | None:
-        if path is None:
-            if resume:
-                raise ValueError("resume needs a checkpoint to go on from; give checkpoint=")
-            return None
-        if self.random_state is None:
-            raise ValueError("checkpoint needs a random_state: without one no fit is like another")
-        settings = self.get_params() | {"class": type(self).__name__, "metric": metric}
-        settings |= {"random_state": seed, "num_threads": None}
-        fit = fingerprint(settings, *tables)
-        return Checkpoint(path, minutes=minutes, resume=resume, fit=fit)
+    @abstractmethod
+    def _fold_in(self, V: Floats, records: Records) -> Floats:
+        """Factors for the users of some records, with V as it is."""
 
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+    def _grown(self, records: Records, seed: int) -> Start:
+        """The factors of all users and items of a table; those that are known stay."""
+        (n_users, d), n_items = self.user_factors.shape, len(self.item_factors)
+        U = np.zeros((records.n_users, d), np.float32)
+        U[:n_users] = self.user_factors
+        if records.n_users > n_users:
+            U[n_users:] = self._fold_in(self.item_factors, records.part(n_users, n_items))
+        V = np.empty((records.n_items, d), np.float32)
+        V[:n_items] = self.item_factors
+        V[n_items:] = 0.1 * random_rows(seed, _NEW_ITEMS, records.n_items - n_items, d)
+        return U, V
 
-    # What a subclass says.
+    def _take(self, result: FitResult) -> None:
+        """Become the model that a fit found."""
+        progress, setup = result.progress, result.setup
+        for name in ("user_factors", "item_factors", "sharded_"):
+            self.__dict__.pop(name, None)
+        if isinstance(result.factors, tuple):
+            self.user_factors, self.item_factors = result.factors
+        else:
+            self.sharded_ = result.factors
+        self.n_iter_ = progress.epoch
+        self.best_iter_ = progress.best_epoch or progress.epoch
+        self.history_, self.stopped_ = progress.history, progress.stopped
+        self.user_ids_, self.item_ids_ = setup.user_ids, setup.item_ids
 
-    def _check_params(self) -> None:
-        raise NotImplementedError
 
-    def _epochs(self) -> int:
-        raise NotImplementedError
-
-    def _solver_name(self, records: Records) -> str:
-        raise NotImplementedError
-
-    def _solver(
-        self,
-        records: Records,
-        U: Floats,
-        V: Floats,
-        seed: int,
-        epochs: int,
-        rate: float,
-        workers: Workers,
-    ) -> Solver:
-        """By default strata on this machine."""
-        return self._on_engine(self._strata(records, U, V, seed, workers), epochs, rate)
-
-    def _strata(
-        self, records: Records, U: Floats, V: Floats, seed: int, workers: Workers
-    ) -> LocalEngine:
-        return local_engine(
-            records,
-            U,
-            V,
-            reg=self._reg(records.n_items),
-            parts=self.parts,
-            seed=seed,
-            workers=workers,
+def _ids_that_go_on(kind: str, user_items: Any, known: Any, count: int) -> Any:
+    """The outside ids of a table, which must begin with the known ones."""
+    ids = getattr(user_items, kind, None)
+    if known is None:
+        return ids
+    if ids is None:
+        if count == len(known):
+            return known
+        raise ValueError(
+            f"user_items has {count} {kind} and the model has ids of {len(known)}; give "
+            "Interactions, so that the new ones have ids too"
         )
-
-    def _advice(self) -> str:
-        raise NotImplementedError
-
-    def _fold_in(self, records: Records) -> Floats:
-        raise NotImplementedError
-
-    def _idle_loss(self, n_items: int, mean_weight: float) -> float:  # noqa: ARG002
-        """The mean loss of a record where all items score alike; 0 where the solver knows best."""
-        return 0.0
-
-    def _learned(self, solver: str, lengths: Histogram) -> None:
-        """Keep what later calls need to know: the solver, how many users have so many records."""
-
-    def _on_engine(self, engine: Engine, epochs: int, rate: float) -> StratifiedSolver:
-        raise NotImplementedError
-
-    def _reg(self, n_items: int) -> float:
-        raise NotImplementedError
-
-    def __getattr__(self, name: str) -> Any:
-        # Factors that were trained on a cluster are read when they are first asked for.
-        if name in ("user_factors", "item_factors") and "sharded_" in self.__dict__:
-            whole = self.sharded_.factors()
-            self.user_factors, self.item_factors = whole
-            return whole[name == "item_factors"]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    @property
-    def n_threads(self) -> int | None:
-        """Threads for recommending; None for all cores."""
-        return self.num_threads or None
-
-
-class _Snapshot(FactorModel):
-    """Factors in the middle of a fit, for validation; the model itself changes only at the end."""
-
-    def __init__(self, model: LatentModel) -> None:
-        self.n_threads = model.n_threads
+    if not np.array_equal(ids[: len(known)], known[:]):
+        raise ValueError(f"user_items must begin with the {kind} of the model, in their order")
+    return ids

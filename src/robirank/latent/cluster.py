@@ -1,98 +1,110 @@
-"""Fit a latent model on a cluster: what `LatentModel.fit` does with Ray as its engine."""
+"""A fit on a Ray cluster: the same solvers and the same loop, on the workers of a cluster."""
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
+import msgspec
 from scipy.sparse import issparse
 
 from robirank.data.interactions import Interactions
-from robirank.data.partitions import Partitions, open_partitions, partition
-from robirank.engine.cluster import ClusterEngine
-from robirank.engine.decay import Decay
-from robirank.engine.ray import RayEngine, connect, disconnect
-from robirank.engine.worker import Job
-from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT
-from robirank.latent.retrieve.sharded import ShardedModel, write_manifest
-from robirank.latent.solvers.stratified import StratifiedSolver
-from robirank.latent.training import Training
-from robirank.storage.folder import Folder
+from robirank.data.partition_sources import InMemory
+from robirank.data.partitions import Partitions, PartitionsError, open_partitions, write_parts
+from robirank.engine.config import RayConfig
+from robirank.engine.ray.actors import ClusterError, connect, disconnect
+from robirank.engine.ray.driver import ClusterEngine
+from robirank.engine.ray.worker import Job
+from robirank.latent.fit import Setup, read_validation
+from robirank.latent.loop import Progress
+from robirank.latent.options import FitOptions
+from robirank.latent.problem import Problem, Request
+from robirank.latent.retrieve.sharded import MANIFEST, ShardedManifest, ShardedModel
+from robirank.latent.solvers import SOLVERS
+from robirank.latent.start import some_random_rows
+from robirank.latent.store import fingerprint
+from robirank.latent.validation import finite_task, validate_on_engine
+from robirank.storage.folder import FileEntry, Folder
+from robirank.storage.manifest import read_manifest, write_manifest
 
-if TYPE_CHECKING:
-    from robirank.latent.base import LatentModel
-
-__all__ = ["fit_on_cluster", "make_job"]
+__all__ = ["ClusterStore", "cluster_setup", "make_job"]
 
 
-def fit_on_cluster(
-    model: LatentModel,
-    data: Any,
-    refused: Mapping[str, Any],
-    *,
-    resume: bool,
-    time_limit: float | None,
-    **comfort: Any,
-) -> None:
-    """Train where the records are, and leave the factors there: in files, a part each.
+@contextlib.contextmanager
+def cluster_setup(request: Request, data: Any, options: FitOptions) -> Iterator[Setup]:
+    """Set up a fit on a cluster.
 
-    With the engine "ray" there is no such place: the files are temporary, and the factors come
-    into memory.
-
-    Parameters
-    ----------
-    model : LatentModel
-        With the engine "ray" or a `RayEngine`.
-    data : Partitions, path or URL; or a table, which is cut into parts first
-    refused : mapping
-        Options that need the factors in one place; any that is set is an error.
-    resume, time_limit, comfort
-        See `LatentModel.fit`.
+    Tables are cut into parts in the run directory first. With ``engine="ray"`` that directory is
+    temporary, and the factors come into memory.
     """
-    for name, value in refused.items():
-        if value is not None:
-            raise ValueError(f"{name} must be left out on a cluster, where no process has all of U")
-    comfort |= {"time_limit": time_limit}
-    if model.engine != "ray":
-        _fit(model, model.engine, data, resume, comfort)
-        return
-    if resume:
-        raise ValueError('resume must be left out with engine="ray"; a RayEngine keeps checkpoints')
-    with tempfile.TemporaryDirectory(prefix="robirank-") as folder:
-        workers = min(model.parts, os.cpu_count() or 1)
-        settings = RayEngine(folder, address=os.environ.get("RAY_ADDRESS"), workers=workers)
-        _fit(model, settings, data, resume, comfort)
-        model.user_factors, model.item_factors = model.sharded_.factors()
-        del model.sharded_
+    options.refuse(
+        "on a cluster",
+        checkpoint="a RayConfig keeps checkpoints in its run_dir",
+        checkpoint_minutes="RayConfig has checkpoint_seconds",
+    )
+    name = "sgd" if request.solver == "auto" else request.solver
+    if not SOLVERS[name].in_strata:
+        raise ValueError(f'solver must be "sgd" on a cluster; got {name!r}')
+    with contextlib.ExitStack() as stack:
+        temporary = request.engine == "ray"
+        config = _temporary_config(request, options, stack) if temporary else request.engine
+        partitions = _open(data, request, Folder(config.run_dir))
+        validation = _open_validation(options.validation, data, partitions, config)
+        problem = Problem.of_partitions(request, partitions)
+        run = _run_name(request, options, partitions, validation)
+        if connect(config.address, config.workers):
+            stack.callback(disconnect)
+        job = make_job(request, problem, partitions, validation)
+        engine = ClusterEngine(config, job, problem.sizes, run=run, resume=options.resume)
+        stack.callback(engine.close)
+        solver = SOLVERS[name].make(request, problem, engine)
+        store = ClusterStore(engine, request, problem, partitions, name, in_memory=temporary)
+        yield Setup(
+            problem,
+            name,
+            solver,
+            store,
+            partitions.user_ids() if partitions.manifest.user_ids else None,
+            partitions.item_ids() if partitions.manifest.item_ids else None,
+            f"{request.model} ({name}, {len(engine.workers.members)} workers)",
+        )
 
 
-def _fit(
-    model: LatentModel, settings: RayEngine, data: Any, resume: bool, comfort: Mapping[str, Any]
-) -> None:
-    partitions = _open(data, model, settings)
-    job = make_job(model, partitions)
-    run = _run_name(model, job, partitions)
-    started = connect(settings.address, settings.workers)
-    engine = None
-    try:
-        engine = ClusterEngine(settings, job, partitions, run=run, resume=resume)
-        training, solver = _training(model, engine, partitions, comfort)
-        sharded = training.run()
-    finally:
-        if engine is not None:
-            engine.close()
-        if started:
-            disconnect()
-    _take(model, sharded, training, solver, partitions)
+def make_job(
+    request: Request,
+    problem: Problem,
+    partitions: Partitions,
+    validation: Partitions | None = None,
+) -> Job:
+    """What the workers must know to train."""
+    return Job(
+        problem.factors,
+        problem.seed,
+        request.weighting,
+        problem.penalty.user_decay,
+        problem.penalty.item_decay,
+        some_random_rows,
+        partitions,
+        validation,
+    )
 
 
-def _open(data: Any, model: LatentModel, settings: RayEngine) -> Partitions:
+def _temporary_config(
+    request: Request, options: FitOptions, stack: contextlib.ExitStack
+) -> RayConfig:
+    options.refuse('with engine="ray"', resume="a RayConfig keeps checkpoints")
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="robirank-"))
+    workers = min(request.parts, os.cpu_count() or 1)
+    return RayConfig(folder, address=os.environ.get("RAY_ADDRESS"), workers=workers)
+
+
+def _open(data: Any, request: Request, run_dir: Folder) -> Partitions:
     if isinstance(data, Partitions):
-        return open_partitions(data.folder.url)  # whole still
-    if isinstance(data, str) or hasattr(data, "__fspath__"):
+        return open_partitions(data.folder.url)  # are they still whole?
+    if isinstance(data, str | os.PathLike):
         return open_partitions(data)
     if issparse(data):
         data = Interactions.from_matrix(data)
@@ -101,81 +113,162 @@ def _open(data: Any, model: LatentModel, settings: RayEngine) -> Partitions:
             "a cluster trains on Partitions, the path or URL of some, Interactions or a sparse "
             f"matrix; got {type(data).__name__}"
         )
-    folder = Folder(settings.run_dir).sub("data").url
-    return partition(data, folder, parts=model.parts, random_state=model.random_state)
+    folder = Folder(run_dir.sub("data").url, PartitionsError)
+    return write_parts(folder, InMemory(data), request.parts, request.seed)
 
 
-def make_job(model: LatentModel, partitions: Partitions) -> Job:
-    """What the workers must know to train a model."""
-    reg = model._reg(partitions.shape[1])
-    lengths = partitions.manifest["lengths"]
-    return Job(
-        model.factors,
-        model._seed(),
-        model.weighting,
-        Decay.scaled(reg, USER_EXPONENT, *lengths),
-        Decay.of_counts(reg, ITEM_EXPONENT, partitions.item_counts()),
-    )
+def _open_validation(
+    validation: Any, data: Any, partitions: Partitions, config: RayConfig
+) -> Partitions | None:
+    """Held-out records of the same users, in the same parts."""
+    if validation is None:
+        return None
+    if isinstance(validation, str | os.PathLike):
+        validation = open_partitions(validation)
+    if isinstance(validation, Partitions):
+        wanted, found = [(p.shape, p.parts, p.seed) for p in (partitions, validation)]
+        if found != wanted:
+            raise ValueError(
+                "validation must be cut as the training set is, with its shape, parts and seed "
+                f"{wanted}; it has {found}. Interactions or a sparse matrix are cut here"
+            )
+        return validation
+    known = data if isinstance(data, Interactions) or issparse(data) else partitions
+    read_validation(validation, known)
+    if issparse(validation):
+        validation = Interactions.from_matrix(validation)
+    elif known is partitions and partitions.manifest.user_ids:
+        for side, ids in (("users", partitions.user_ids()), ("items", partitions.item_ids())):
+            if getattr(validation, side) != ids:
+                raise ValueError(f"validation must have the {side} of the partitions, in order")
+    folder = Folder(Folder(config.run_dir).sub("validation").url, PartitionsError)
+    return write_parts(folder, InMemory(validation), *partitions.cut)
 
 
-def _run_name(model: LatentModel, job: Job, partitions: Partitions) -> str:
-    settings = model.get_params(deep=False) | {"class": type(model).__name__}
-    settings |= {"random_state": job.seed, "num_threads": None, "engine": None, "parts": None}
-    return json.dumps([settings, partitions.fingerprint()], sort_keys=True, default=str)
+def _run_name(
+    request: Request, options: FitOptions, partitions: Partitions, validation: Partitions | None
+) -> str:
+    settings = request.params | {"random_state": request.seed, "num_threads": None}
+    settings |= {"engine": None, "parts": None}
+    data = [None if p is None else p.fingerprint() for p in (partitions, validation)]
+    return fingerprint(settings, data, options.watched)
 
 
-def _training(
-    model: LatentModel,
-    engine: ClusterEngine,
-    partitions: Partitions,
-    comfort: Mapping[str, Any],
-) -> tuple[Training, StratifiedSolver]:
-    solver = model._on_engine(engine, model._epochs(), 1.0)
-    mean_weight = partitions.manifest["mean_weight"][model.weighting]
+class ClusterStore:
+    """The factors of a fit on the workers of a cluster; see `robirank.latent.loop.Store`.
 
-    def write() -> ShardedModel:
-        folder, files = engine.write_model()
-        write_manifest(folder, model, partitions, files, solver.epoch_number)
-        return ShardedModel(folder.url)
+    The best factors so far are written as a sharded model, ``model`` in the run directory, which is
+    whole at any time.
+    """
 
-    def begin_epoch() -> None:
-        done = {"epoch": solver.epoch_number, "epochs": solver.epochs}
-        engine.begin_epoch(done | training.progress())
+    whole_epochs = False  # checkpoints hold steps
 
-    def watch(show: Callable[..., None]) -> None:
-        engine.watch.on_tick = show
+    def __init__(
+        self,
+        engine: ClusterEngine,
+        request: Request,
+        problem: Problem,
+        partitions: Partitions,
+        solver: str,
+        *,
+        in_memory: bool,
+    ) -> None:
+        self._engine, self._request, self._problem = engine, request, problem
+        self._partitions, self._solver, self._in_memory = partitions, solver, in_memory
+        self._kept: tuple[Folder, dict[str, list[FileEntry]]] | None = None
 
-    training = Training(
-        model,
-        solver,
-        title=f"{type(model).__name__} (sgd, {len(engine.crew.members)} workers)",
-        advice=model._advice(),
-        records=partitions.n_records,
-        idle_loss=model._idle_loss(partitions.shape[1], mean_weight),
-        result=write,
-        before_epoch=begin_epoch,
-        watch=watch,
-        **comfort,
-    )
-    if engine.said:  # a checkpoint tells of the epochs before
-        solver.epoch_number, solver.epochs = engine.said["epoch"], engine.said["epochs"]
-        training.go_on(engine.said)
-    return training, solver
+    def restore(self) -> Progress | None:
+        """The progress that the engine's checkpoint had kept."""
+        if not self._engine.progress:
+            return None
+        try:
+            return msgspec.convert(self._engine.progress, Progress)
+        except msgspec.ValidationError as error:
+            raise ClusterError(f"the checkpoint cannot be used: {error}") from None
+
+    def save(self, progress: Progress, *, final: bool = False) -> None:
+        """Note the progress; the engine writes checkpoints between steps."""
+        if not final:
+            self._engine.begin_epoch(msgspec.to_builtins(progress))
+
+    def is_finite(self) -> bool:
+        """Whether all factors are finite."""
+        return not self._engine.scan(finite_task, [None])["not_finite"]
+
+    def factors(self) -> tuple[None, None]:
+        """No process has all of them."""
+        return None, None
+
+    def validate(self, metric: str) -> float:
+        """The validation measure of the factors."""
+        return validate_on_engine(self._engine, metric)
+
+    def keep(self, epoch: int) -> None:
+        """Write the factors as the model."""
+        self._write(*self._engine.write_model(epoch), epoch, epoch)
+
+    def result(self, progress: Progress) -> Any:
+        """The model that was written last: the best one, or now the last one."""
+        if progress.best_epoch:
+            folder, files = self._best(progress.best_epoch)
+        else:
+            folder, files = self._engine.write_model(progress.epoch)
+        self._write(folder, files, progress.epoch, progress.best_epoch or progress.epoch)
+        sharded = ShardedModel(folder.url, num_threads=self._request.num_threads)
+        return sharded.factors() if self._in_memory else sharded
+
+    def on_step(self, show: Any) -> None:
+        """Show what the workers do."""
+        self._engine.log.on_step = show
+
+    def _best(self, epoch: int) -> tuple[Folder, dict[str, list[FileEntry]]]:
+        """The files of the best model, which this run or the one before it wrote."""
+        if self._kept is None:
+            folder = Folder(self._request.engine.run_dir).sub("model")
+            found = read_manifest(folder, MANIFEST, ShardedManifest)
+            self._kept = folder, {"users": found.users, "items": found.items}
+            if found.numbers.get("best_iter_") != epoch:
+                raise ClusterError(
+                    f"the model in {folder} is not that of epoch {epoch}, the best one; "
+                    "train with resume=False"
+                )
+        return self._kept
+
+    def _write(
+        self, folder: Folder, files: dict[str, list[FileEntry]], n_iter: int, best_iter: int
+    ) -> None:
+        """Write what makes the files of a folder one model; it is written last."""
+        self._kept = folder, files
+        cut, item_ids = self._partitions, None
+        if cut.manifest.item_ids:
+            tensors = cut.item_ids().to_tensors("ids")
+            item_ids = folder.write_arrays("item_ids.safetensors", tensors)
+        numbers: dict[str, int | float | str] = {"n_iter_": n_iter, "best_iter_": best_iter}
+        if self._request.model == "LatentRoBiRank":
+            scale = self._problem.penalty.users.scale
+            numbers |= {"solver_": self._solver, "user_scale_": scale}
+        manifest = ShardedManifest(
+            model=self._request.model,
+            params=_plain(self._request.params) | {"engine": "local"},
+            numbers=numbers,
+            shape=cut.shape,
+            factors=self._problem.factors,
+            parts=cut.parts,
+            part_seed=cut.seed,
+            user_ids=cut.manifest.user_ids,
+            item_ids=item_ids,
+            users=files["users"],
+            items=files["items"],
+        )
+        write_manifest(folder, MANIFEST, manifest)
+        named = {MANIFEST, "item_ids.safetensors"}
+        named |= {entry.name for entries in files.values() for entry in entries}
+        for name in folder.names():
+            if name not in named:
+                folder.remove(name)
 
 
-def _take(
-    model: LatentModel,
-    sharded: ShardedModel,
-    training: Training,
-    solver: StratifiedSolver,
-    partitions: Partitions,
-) -> None:
-    for name in ("user_factors", "item_factors"):
-        model.__dict__.pop(name, None)
-    model.sharded_ = sharded
-    model.n_iter_ = model.best_iter_ = solver.epoch_number
-    model.history_, model.stopped_ = training.history, training.stopped
-    model.user_ids_ = partitions.user_ids() if partitions.manifest["user_ids"] else None
-    model.item_ids_ = partitions.item_ids() if partitions.manifest["item_ids"] else None
-    lengths: Any = partitions.manifest["lengths"]
-    model._learned("sgd", tuple(lengths))
+def _plain(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that a manifest can hold."""
+    kinds = (bool, int, float, str, type(None))
+    return {name: value for name, value in params.items() if type(value) in kinds}

@@ -4,38 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import numpy as np
-
-from robirank._checks import check_count
-from robirank._workers import Workers
-from robirank.engine.decay import Decay
-from robirank.engine.interface import Engine
-from robirank.engine.ray import RayEngine
-from robirank.latent.base import Histogram, LatentModel
-from robirank.latent.checks import check_engine, check_rate
+from robirank._checks import check_count, check_positive
+from robirank.data.records import Records, Weighting, as_records
+from robirank.engine.config import RayConfig
+from robirank.engine.parts import Floats
+from robirank.latent.base import LatentModel
+from robirank.latent.fit import FitResult
 from robirank.latent.objective import objective
-from robirank.latent.penalty import USER_EXPONENT
-from robirank.latent.records import Records, Weighting, as_records
+from robirank.latent.penalty import USER_EXPONENT, Penalty, RowWeights, default_regularization
+from robirank.latent.problem import Request
 from robirank.latent.retrieve.fold_in import fold_in
-from robirank.latent.solvers.exact import ExactSolver
-from robirank.latent.solvers.products import Floats
-from robirank.latent.solvers.sgd import SgdSolver
-from robirank.latent.solvers.stratified import StratifiedSolver
-from robirank.latent.training import Solver
-from robirank.losses import RHOS
+from robirank.latent.solvers import choose_solver, solver_names
+from robirank.losses import RHOS, RhoName
 from robirank.objectives.listwise import check_choice
 
 __all__ = ["LatentRoBiRank"]
-
-#: Floating-point operations of an epoch up to which "auto" takes the exact solver: about a minute
-#: on two cores.
-EXACT_LIMIT = 1e13
-_KERNEL_FLOPS = 200  # what the listwise kernel costs an item, counted as if it were a product
-
-#: Step sizes of V where none is asked for.
-RATES = {"exact": 0.02, "sgd": 0.1}
-
-SolverName = Literal["auto", "exact", "sgd"]
 
 
 class LatentRoBiRank(LatentModel):
@@ -76,16 +59,13 @@ class LatentRoBiRank(LatentModel):
         What w_xy is: one as in the paper, log2(1 + count), or the count.
     negatives : int, default=128
         Items that "sgd" samples for a record.
-    literal : bool, default=False
-        Follow the paper's pseudocode to the letter in "sgd" and leave V_y' alone; its gradient is
-        then wrong.
     parts : int, default=8
         Into how many parts "sgd" cuts users and items: as many threads can work side by side.
         Unlike the number of threads it changes the result. `Partitions` have their own number.
-    engine : "local", "ray" or RayEngine, default="local"
+    engine : "local", "ray" or RayConfig, default="local"
         Where "sgd" runs: on threads of this process, or on the workers of a Ray cluster. The result
         has the same bits. "ray" takes the cluster that this process is connected to or that
-        ``RAY_ADDRESS`` names, or starts one on this machine; a `RayEngine` says more, and keeps
+        ``RAY_ADDRESS`` names, or starts one on this machine; a `RayConfig` says more, and keeps
         checkpoints.
     random_state : int, RandomState or None, default=None
         Decides everything; the same seed gives the same bits for any number of threads.
@@ -128,16 +108,15 @@ class LatentRoBiRank(LatentModel):
         self,
         factors: int = 64,
         *,
-        solver: SolverName = "auto",
-        rho: Literal["log", "identity", "type2"] = "log",
+        solver: Literal["auto", "exact", "sgd"] | str = "auto",
+        rho: RhoName = "log",
         regularization: float | None = None,
         iterations: int | None = None,
         learning_rate: float | None = None,
         weighting: Weighting = "binary",
         negatives: int = 128,
-        literal: bool = False,
         parts: int = 8,
-        engine: Literal["local", "ray"] | RayEngine = "local",
+        engine: Literal["local", "ray"] | RayConfig = "local",
         random_state: Any = None,
         num_threads: int = 0,
     ) -> None:
@@ -149,7 +128,6 @@ class LatentRoBiRank(LatentModel):
         self.learning_rate = learning_rate
         self.weighting = weighting
         self.negatives = negatives
-        self.literal = literal
         self.parts = parts
         self.engine = engine
         self.random_state = random_state
@@ -176,92 +154,64 @@ class LatentRoBiRank(LatentModel):
             self.item_factors,
             records,
             rho=self.rho,
-            reg=self._reg(records.n_items),
-            n_threads=self.n_threads,
+            penalty=Penalty.of_counts(
+                self._regularization(records), records.user_counts(), records.item_counts()
+            ),
+            num_threads=self.num_threads,
         )
 
-    def _fold_in(self, records: Records) -> Floats:
-        decay = Decay(self._reg(records.n_items), USER_EXPONENT, self.user_scale_)
-        return fold_in(
-            self.item_factors[: records.n_items],
-            records,
-            rho=self.rho,
-            decay=decay.weights(records.user_counts()),
-            n_threads=self.n_threads,
-        )
-
-    def _check_params(self) -> None:
-        check_choice("solver", self.solver, ("auto", "exact", "sgd"))
-        check_choice("rho", self.rho, ("log", "identity", "type2"))
-        check_engine(self.engine, self.solver)
-        check_rate("regularization", self.regularization)
-        check_rate("learning_rate", self.learning_rate)
-        check_count("negatives", self.negatives)
-        check_count("parts", self.parts)
-        if self.iterations is not None:
-            check_count("iterations", self.iterations)
-
-    def _reg(self, n_items: int) -> float:
-        if self.regularization is not None:
-            return self.regularization
-        if self.rho == "identity":
-            return 1.5 * float(np.sqrt(n_items))
-        return 0.21 * (self.factors / 64) ** 0.07
-
-    def _epochs(self) -> int:
-        return self.iterations or 64
-
-    def _solver_name(self, records: Records) -> str:
+    def solver_for(self, n_users: int, n_items: int) -> str:
+        """The solver that `fit` takes for a table of that shape."""
         if self.solver != "auto":
             return self.solver
-        pairs = records.n_users * records.n_items
-        work = pairs * (6.0 * self.factors + _KERNEL_FLOPS)
-        return "exact" if work <= EXACT_LIMIT else "sgd"
+        if self.engine != "local":
+            return "sgd"
+        return choose_solver(n_users, n_items, self.factors)
 
-    def _solver(
-        self,
-        records: Records,
-        U: Floats,
-        V: Floats,
-        seed: int,
-        epochs: int,
-        rate: float,
-        workers: Workers,
-    ) -> Solver:
-        if self._solver_name(records) == "sgd":
-            return super()._solver(records, U, V, seed, epochs, rate, workers)
-        return ExactSolver(
-            records,
-            U,
+    def _fold_in(self, V: Floats, records: Records) -> Floats:
+        reg = self._regularization(records)
+        weights = RowWeights(USER_EXPONENT, self.user_scale_)
+        return fold_in(
             V,
+            records,
             rho=self.rho,
-            reg=self._reg(records.n_items),
-            learning_rate=rate * (self.learning_rate or RATES["exact"]),
-            user_rate=rate * 0.3,
-            epochs=epochs,
+            decay=weights.of(records.user_counts(), reg),
+            num_threads=self.num_threads,
+        )
+
+    def _regularization(self, records: Records) -> float:
+        if self.regularization is not None:
+            return self.regularization
+        return default_regularization(self.rho, self.factors, records.n_items)
+
+    def _request(self, seed: int) -> Request:
+        check_choice("solver", self.solver, ("auto", *solver_names("LatentRoBiRank")))
+        check_choice("rho", self.rho, RHOS)
+        for name in ("regularization", "learning_rate"):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name))
+        for name in ("negatives", "parts"):
+            check_count(name, getattr(self, name))
+        if self.iterations is not None:
+            check_count("iterations", self.iterations)
+        return Request(
+            model=type(self).__name__,
+            solver=self.solver,
+            factors=self.factors,
+            epochs=self.iterations or 64,
             seed=seed,
-            workers=workers,
-        )
-
-    def _on_engine(self, engine: Engine, epochs: int, rate: float) -> StratifiedSolver:
-        step = rate * (self.learning_rate or RATES["sgd"])
-        return SgdSolver(
-            engine,
+            params=self.get_params(deep=False),
             rho=self.rho,
-            learning_rate=step,
-            user_rate=2.0 * step,
-            epochs=epochs,
-            negatives=self.negatives,
-            literal=self.literal,
+            regularization=self.regularization,
+            learning_rate=self.learning_rate,
+            samples=self.negatives,
+            weighting=self.weighting,
+            parts=self.parts,
+            num_threads=self.num_threads,
+            engine=self.engine,
         )
 
-    def _advice(self) -> str:
-        rate = "its default" if self.learning_rate is None else f"{self.learning_rate:g}"
-        return f"Lower learning_rate (it is {rate}; try a tenth), or raise regularization"
-
-    def _idle_loss(self, n_items: int, mean_weight: float) -> float:
-        return mean_weight * float(RHOS[self.rho].value(n_items - 1.0))
-
-    def _learned(self, solver: str, lengths: Histogram) -> None:
-        self.solver_ = solver
-        self.user_scale_ = Decay.scaled(1.0, USER_EXPONENT, *lengths).scale
+    def _take(self, result: FitResult) -> None:
+        super()._take(result)
+        self.solver_ = result.setup.solver_name
+        self.user_scale_ = result.setup.problem.penalty.users.scale

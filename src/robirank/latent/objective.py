@@ -1,4 +1,4 @@
-r"""The exact ξ-step and the objective: inner sums over all items, one pass over the items a user.
+r"""The objective of given factors, with every item in every inner sum.
 
 With the scores of a user fixed, the inner sum of a record is a function of one number, the score
 of its item. So the native grid needs every score once, however many records the user has, and
@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core, losses
 from robirank._workers import Workers
-from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, penalty, row_weights
-from robirank.latent.records import Records
+from robirank.data.records import Records
+from robirank.latent.penalty import Penalty
 
-__all__ = ["bound", "inner_sums", "objective", "xi_step"]
+__all__ = ["bound", "inner_sums", "objective"]
 
 Factors = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ def inner_sums(
     indptr: NDArray[np.int64],
     items: NDArray[np.int32],
     *,
-    n_threads: int | None = None,
+    num_threads: int = 0,
 ) -> Floats:
     r"""The inner sum of every record, over all items.
 
@@ -49,8 +49,8 @@ def inner_sums(
         Factors of users and items.
     indptr, items : arrays
         The records: user x has ``items[indptr[x]:indptr[x + 1]]``.
-    n_threads : int, optional
-        All cores by default; the result does not depend on it.
+    num_threads : int, default=0
+        0: every core; the result does not depend on it.
 
     Returns
     -------
@@ -74,19 +74,8 @@ def inner_sums(
     def keep(own: slice, sums: Floats) -> None:
         t[own] = sums
 
-    _for_each_block(keep, U, V, indptr, items, n_threads)
+    _for_each_block(keep, U, V, indptr, items, num_threads)
     return t
-
-
-def xi_step(t: ArrayLike) -> Floats:
-    r"""The ξ-step: :math:`\xi_{xy} = 1 / (1 + t_{xy})` minimises the bound, record by record.
-
-    Examples
-    --------
-    >>> xi_step([0.0, 3.0]).tolist()
-    [1.0, 0.25]
-    """
-    return losses.xi(t)
 
 
 def bound(t: ArrayLike, xi: ArrayLike, weight: ArrayLike | None = None) -> float:
@@ -128,14 +117,14 @@ def objective(
     records: Records,
     *,
     rho: losses.RhoName = "log",
-    reg: float = 0.0,
-    n_threads: int | None = None,
+    penalty: Penalty | None = None,
+    num_threads: int = 0,
 ) -> float:
     r"""The true loss of the factors: every item is in every inner sum.
 
     .. math::
         \sum_{(x,y) \in \Omega} w_{xy} \, \rho(t_{xy})
-        + \frac{\lambda}{2} \Big( \sum_x a_x \|U_x\|^2 + \sum_y a_y \|V_y\|^2 \Big)
+        + \frac{\lambda}{2} \Big( \sum_x a_x \|U_x\|^2 + \sum_y b_y \|V_y\|^2 \Big)
 
     Parameters
     ----------
@@ -145,10 +134,10 @@ def objective(
         The pairs Ω and their weights.
     rho : {"log", "identity", "type2"}
         RoBiRank, the basic model, or the bound that is tight to DCG.
-    reg : float
-        λ; the weights a of the rows are those of `robirank.latent.penalty`.
-    n_threads : int, optional
-        All cores by default; the result does not depend on it.
+    penalty : Penalty, optional
+        λ and the weights a and b of the rows; none by default.
+    num_threads : int, default=0
+        0: every core; the result does not depend on it.
 
     References
     ----------
@@ -160,22 +149,21 @@ def objective(
     >>> U, V = np.zeros((1, 2), np.float32), np.ones((4, 2), np.float32)
     >>> round(objective(U, V, one), 6)    # log2(1 + 3)
     2.0
-    >>> round(objective(U, V, one, reg=1.0), 6)    # and ½ · ‖V_1‖² = 1
+    >>> penalty = Penalty.of_counts(1.0, one.user_counts(), one.item_counts())
+    >>> round(objective(U, V, one, penalty=penalty), 6)    # and ½ · ‖V_1‖² = 1
     3.0
     """
     if rho not in losses.RHOS:
         raise ValueError(f"rho must be one of {[*losses.RHOS]}; got {rho!r}")
-    if not 0.0 <= reg < np.inf:
-        raise ValueError(f"reg must be a finite number >= 0; got {reg!r}")
     transform = losses.RHOS[rho].value
 
     def loss_of(own: slice, sums: Floats) -> float:
         return float(transform(sums) @ records.weights_of(own))
 
-    parts = _for_each_block(loss_of, U, V, records.indptr, records.items, n_threads)
-    of_users = row_weights(records.user_counts(), USER_EXPONENT)
-    of_items = row_weights(records.item_counts(), ITEM_EXPONENT)
-    return sum(parts) + penalty(U, V, of_users, of_items, reg)
+    parts = _for_each_block(loss_of, U, V, records.indptr, records.items, num_threads)
+    if penalty is None:
+        return sum(parts)
+    return sum(parts) + penalty.value(U, V, records.user_counts(), records.item_counts())
 
 
 def _for_each_block(
@@ -184,7 +172,7 @@ def _for_each_block(
     V: Factors,
     indptr: NDArray[np.int64],
     items: NDArray[np.int32],
-    n_threads: int | None,
+    num_threads: int,
 ) -> list[_Result]:
     """Hand the inner sums of each block of users to `use`, with the records they belong to."""
     indptr, items = _checked(U, V, indptr, items)
@@ -197,7 +185,7 @@ def _for_each_block(
         offsets = np.append(indptr[users], own.stop) - own.start
         return use(own, _block_sums(U[users], V, offsets, items[own]))
 
-    with Workers(n_threads) as workers:
+    with Workers(num_threads) as workers:
         return workers.map(work, range(0, len(active), _USERS))
 
 

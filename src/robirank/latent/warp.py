@@ -8,11 +8,12 @@ import numpy as np
 
 from robirank._checks import check_count, check_positive
 from robirank._workers import Workers
-from robirank.engine.interface import Engine
-from robirank.engine.ray import RayEngine
+from robirank.data.records import Records, Weighting
+from robirank.engine.config import RayConfig
+from robirank.engine.parts import Floats
 from robirank.latent.base import LatentModel
-from robirank.latent.records import Records, Weighting
-from robirank.latent.solvers.products import Floats
+from robirank.latent.fit import strata_engine
+from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.warp import WarpSolver
 
 __all__ = ["WARP"]
@@ -44,7 +45,7 @@ class WARP(LatentModel):
     parts : int, default=8
         Into how many parts users and items are cut; it changes the result, the number of threads
         does not.
-    engine : "local", "ray" or RayEngine, default="local"
+    engine : "local", "ray" or RayConfig, default="local"
         Where it runs, as in `LatentRoBiRank`.
     random_state : int, RandomState or None, default=None
     num_threads : int, default=0
@@ -80,7 +81,7 @@ class WARP(LatentModel):
         max_trials: int = 100,
         weighting: Weighting = "binary",
         parts: int = 8,
-        engine: Literal["local", "ray"] | RayEngine = "local",
+        engine: Literal["local", "ray"] | RayConfig = "local",
         random_state: Any = None,
         num_threads: int = 0,
     ) -> None:
@@ -95,47 +96,37 @@ class WARP(LatentModel):
         self.random_state = random_state
         self.num_threads = num_threads
 
-    def _fold_in(self, records: Records) -> Floats:
-        V = self.item_factors[: records.n_items]
+    def _fold_in(self, V: Floats, records: Records) -> Floats:
         U = np.zeros((records.n_users, V.shape[1]), np.float32)
         if not records.n_records:
             return U
-        with Workers(self.n_threads) as workers:
-            engine = self._strata(records, U, V, 0, workers)
-            solver = self._make(engine, _FOLD_IN_EPOCHS, (2.0, 0.0))
-            for _ in range(_FOLD_IN_EPOCHS):
-                solver.epoch()
-            return solver.factors()[0]
+        request = self._request(seed=0)
+        problem = Problem.of_records(request, records)
+        with Workers(self.num_threads) as workers:
+            engine = strata_engine(request, problem, records, (U, V), workers)
+            solver = WarpSolver(request, problem, engine, freeze_items=True)
+            for number in range(_FOLD_IN_EPOCHS):
+                solver.epoch(number, _FOLD_IN_EPOCHS)
+            return engine.memory.factors()[0]
 
-    def _check_params(self) -> None:
-        check_positive("regularization", self.regularization)
-        check_positive("learning_rate", self.learning_rate)
+    def _request(self, seed: int) -> Request:
+        for name in ("regularization", "learning_rate"):
+            check_positive(name, getattr(self, name))
         for name in ("iterations", "max_trials", "parts"):
             check_count(name, getattr(self, name))
-
-    def _epochs(self) -> int:
-        return self.iterations
-
-    def _solver_name(self, records: Records) -> str:  # noqa: ARG002 (there is one)
-        return "sgd"
-
-    def _on_engine(self, engine: Engine, epochs: int, rate: float) -> WarpSolver:
-        return self._make(engine, epochs, (2.0 * rate, rate))
-
-    def _make(self, engine: Engine, epochs: int, rates: tuple[float, float]) -> WarpSolver:
-        return WarpSolver(
-            engine,
-            learning_rate=rates[1] * self.learning_rate,
-            user_rate=rates[0] * self.learning_rate,
-            epochs=epochs,
-            max_trials=self.max_trials,
-        )
-
-    def _reg(self, n_items: int) -> float:  # noqa: ARG002
-        return self.regularization
-
-    def _advice(self) -> str:
-        return (
-            f"Lower learning_rate (it is {self.learning_rate:g}; try a tenth), or raise "
-            f"regularization (it is {self.regularization:g})"
+        return Request(
+            model=type(self).__name__,
+            solver="warp",
+            factors=self.factors,
+            epochs=self.iterations,
+            seed=seed,
+            params=self.get_params(deep=False),
+            rho=None,
+            regularization=self.regularization,
+            learning_rate=self.learning_rate,
+            samples=self.max_trials,
+            weighting=self.weighting,
+            parts=self.parts,
+            num_threads=self.num_threads,
+            engine=self.engine,
         )

@@ -296,12 +296,12 @@ def _load(path: PathLike, expected: type | None = None) -> Any:
 
 def _load_folder(path: PathLike, expected: type | None) -> Any:
     """Load a model that a cluster left in many files."""
-    from robirank.latent.retrieve.sharded import load_whole
+    from robirank.latent.retrieve.sharded import load_sharded
 
     classes = {name: _import(LAYOUTS[name].home) for name in ("LatentRoBiRank", "WARP")}
     if expected is not None:
         classes = {name: cls for name, cls in classes.items() if cls is expected}
-    return load_whole(path, classes)
+    return load_sharded(path, classes)
 
 
 def _import(home: str) -> Any:

@@ -1,4 +1,8 @@
-"""A folder on a disk or in a store such as S3: files that appear whole or not at all."""
+"""A folder on a disk or in a store such as S3: files that appear whole or not at all.
+
+Every file has a `FileEntry` with its size and checksum, which a manifest keeps. What is read is
+compared with its entry, and nothing outside the folder is ever opened.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +10,47 @@ import contextlib
 import os
 import zlib
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Annotated, Any
 
-import numpy as np
+import msgspec
 from numpy.typing import NDArray
 
 from robirank.storage.files import write_whole
-from robirank.storage.tensor_file import safetensors_head
+from robirank.storage.tensor_file import ArraySpec, decode_arrays, map_array, write_arrays
 
-__all__ = ["DamagedFileError", "Folder", "load_tensors"]
+__all__ = ["DamagedFileError", "FileEntry", "Folder"]
 
-Entry = dict[str, Any]
+_CHUNK = 1 << 22
 
 
 class DamagedFileError(ValueError):
     """A file is missing or does not hold what was written; the message names it."""
 
 
+class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a manifest says of a file: its name within the folder, its size and its checksum.
+
+    ``rows`` is the number of rows of a table.
+    """
+
+    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=200)]
+    bytes: Annotated[int, msgspec.Meta(ge=0)]
+    crc32: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+    rows: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
 class Folder:
     """A folder by its path, or by a URL that the package fsspec understands.
 
     Objects are small and can be sent to other processes.
+
+    Parameters
+    ----------
+    url : path or URL
+    error : exception class
+        Raised where a file is missing, damaged or not what it should be.
 
     Examples
     --------
@@ -38,8 +61,11 @@ class Folder:
     (['a.txt'], b'all or nothing')
     """
 
-    def __init__(self, url: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, url: str | os.PathLike[str], error: type[Exception] = DamagedFileError
+    ) -> None:
         self.url = os.fspath(url).removeprefix("file://").rstrip("/")
+        self.error = error
         if self.is_local:
             self.url = os.path.abspath(self.url or "/")  # noqa: PTH100 (others are elsewhere)
 
@@ -57,105 +83,119 @@ class Folder:
 
     def sub(self, name: str) -> Folder:
         """A folder within."""
-        return Folder(self.path(name))
+        return Folder(self.path(name), self.error)
 
     def make(self) -> None:
         """Make the folder, where there are folders."""
-        if self.is_local:
-            Path(self.url).mkdir(parents=True, exist_ok=True)
+        fs, root = _file_system(self.url)
+        fs.makedirs(root, exist_ok=True)
 
     def names(self) -> list[str]:
         """The files, in order; none where there is no such folder."""
-        if self.is_local:
-            folder = Path(self.url)
-            return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
-        fs, root = self._remote()
+        fs, root = _file_system(self.url)
         fs.invalidate_cache()
         if not fs.exists(root):
             return []
-        return sorted(os.path.basename(p) for p in fs.ls(root, detail=False))  # noqa: PTH119
+        return sorted(Path(path).name for path in fs.ls(root, detail=False))
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
-        if self.is_local:
-            Path(self.path(name)).unlink(missing_ok=True)
-        else:
-            fs, root = self._remote()
-            with contextlib.suppress(FileNotFoundError):
-                fs.rm_file(f"{root}/{name}")
-
-    def open(self, name: str) -> IO[bytes]:
-        """Open a file for reading; a missing one is a `DamagedFileError`."""
-        try:
-            if self.is_local:
-                return Path(self.path(name)).open("rb")
-            fs, root = self._remote()
-            return cast(IO[bytes], fs.open(f"{root}/{name}", "rb"))
-        except FileNotFoundError:
-            raise DamagedFileError(f"{self.path(name)} is missing") from None
-
-    def write_bytes(self, name: str, content: bytes) -> Entry:
-        """Write a file; returns its entry: name, size and checksum."""
-        with self._writing(name) as file:
-            file.write(content)
-        return file.entry(name)
-
-    def write_tensors(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> Entry:
-        """Write arrays as a safetensors file; returns its entry: name, size and checksum."""
-        head, order = safetensors_head(arrays)
-        with self._writing(name) as file:
-            file.write(head)
-            for key in order:
-                array = np.ascontiguousarray(arrays[key])
-                file.write(array.reshape(-1).view(np.uint8).data)
-        return file.entry(name)
-
-    def read_bytes(self, entry: Entry) -> bytes:
-        """Read a file, and compare it with its entry."""
-        with self.open(entry["name"]) as file:
-            content = file.read()
-        if len(content) != entry["bytes"]:
-            raise DamagedFileError(
-                f"{self.path(entry['name'])} is damaged: it has {len(content)} bytes, "
-                f"{entry['bytes']} were written"
-            )
-        if zlib.crc32(content) != entry["crc32"]:
-            raise DamagedFileError(f"{self.path(entry['name'])} is damaged: its checksum is wrong")
-        return content
+        fs, root = _file_system(self.url)
+        with contextlib.suppress(FileNotFoundError):
+            fs.rm_file(f"{root}/{name}")
 
     def size(self, name: str) -> int | None:
         """How many bytes a file has; None if it is missing."""
+        fs, root = _file_system(self.url)
         try:
-            if self.is_local:
-                return Path(self.path(name)).stat().st_size
-            fs, root = self._remote()
             return int(fs.size(f"{root}/{name}"))
         except FileNotFoundError:
             return None
 
-    @contextlib.contextmanager
-    def _writing(self, name: str) -> Iterator[_Counted]:
-        if self.is_local:
-            with write_whole(self.path(name)) as file:
-                yield _Counted(file)
-        else:
-            fs, root = self._remote()
-            with fs.open(f"{root}/{name}", "wb") as file:  # a store shows it when it is closed
-                yield _Counted(file)
-
-    def _remote(self) -> tuple[Any, str]:
+    def open(self, name: str) -> IO[bytes]:
+        """Open a file of this folder for reading; a link to elsewhere or a device is refused."""
+        fs, root = _file_system(self.url)
         try:
-            import fsspec
-        except ImportError:
-            raise ImportError(
-                f"{self.url} needs the package fsspec: pip install 'robirank[ray]'"
-            ) from None
-        fs, root = fsspec.core.url_to_fs(self.url)
-        return fs, root
+            opened: IO[bytes] = fs.open(f"{root}/{name}", "rb")
+        except FileNotFoundError:
+            raise self.error(f"{self.path(name)} is missing") from None
+        except _NotAPlainFileError as error:
+            raise self.error(f"{self.path(name)} {error}") from None
+        return opened
+
+    def write_bytes(self, name: str, content: bytes) -> FileEntry:
+        """Write a file; returns its entry."""
+        with self._writing(name) as file:
+            file.write(content)
+        return file.entry(name)
+
+    def write_arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> FileEntry:
+        """Write arrays as a safetensors file; returns its entry."""
+        with self._writing(name) as file:
+            write_arrays(file, arrays)
+        return file.entry(name)
+
+    def read_bytes(self, entry: FileEntry) -> bytes:
+        """Read a file, and compare it with its entry."""
+        self._check_size(entry)
+        with self.open(entry.name) as file:
+            content = file.read(entry.bytes + 1)
+        self._check(entry, len(content), zlib.crc32(content))
+        return content
+
+    def read_arrays(
+        self, entry: FileEntry, expected: Mapping[str, ArraySpec], others: str | None = None
+    ) -> dict[str, NDArray[Any]]:
+        """Read a safetensors file and check its arrays; see `decode_arrays`."""
+        content = self.read_bytes(entry)
+        try:
+            return decode_arrays(content, expected, others)
+        except ValueError as error:
+            raise self.error(f"{self.path(entry.name)}: {error}") from None
+
+    def map_array(self, entry: FileEntry, name: str, spec: ArraySpec) -> NDArray[Any]:
+        """An array of a file as it lies on the disk; out of a store it is read as a whole."""
+        if not self.is_local:
+            return self.read_arrays(entry, {name: spec})[name]
+        self._check_size(entry)
+        with self.open(entry.name) as file:
+            size, checksum = 0, 0
+            while chunk := file.read(_CHUNK):
+                size, checksum = size + len(chunk), zlib.crc32(chunk, checksum)
+        self._check(entry, size, checksum)
+        try:
+            return map_array(self.path(entry.name), name, spec)
+        except ValueError as error:
+            raise self.error(f"{self.path(entry.name)}: {error}") from None
+
+    def check(self, entry: FileEntry) -> None:
+        """Raise an error where a file is missing or has another size than was written."""
+        if self.size(entry.name) is None:
+            raise self.error(f"{self.path(entry.name)} is missing")
+        self._check_size(entry)
+
+    def _check_size(self, entry: FileEntry) -> None:
+        """Before memory is taken for a file."""
+        size = self.size(entry.name)
+        if size is not None and size != entry.bytes:
+            raise self.error(
+                f"{self.path(entry.name)} is damaged: it has {size} bytes, "
+                f"{entry.bytes} were written"
+            )
+
+    def _check(self, entry: FileEntry, size: int, checksum: int) -> None:
+        if (size, checksum) != (entry.bytes, entry.crc32):
+            raise self.error(f"{self.path(entry.name)} is damaged: its checksum is wrong")
+
+    @contextlib.contextmanager
+    def _writing(self, name: str) -> Iterator[_Checked]:
+        fs, root = _file_system(self.url)
+        with fs.open(f"{root}/{name}", "wb") as file:
+            yield _Checked(file)
 
 
-class _Counted:
-    """Counts and checks what is written to a file."""
+class _Checked:
+    """Counts the bytes that are written to a file, and adds up their checksum."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._bytes, self._crc = file, 0, 0
@@ -165,13 +205,57 @@ class _Counted:
         self._bytes += len(content)
         self._crc = zlib.crc32(content, self._crc)
 
-    def entry(self, name: str) -> Entry:
-        return {"name": name, "bytes": self._bytes, "crc32": self._crc}
+    def entry(self, name: str) -> FileEntry:
+        return FileEntry(name, self._bytes, self._crc)
 
 
-def load_tensors(content: bytes) -> dict[str, NDArray[Any]]:
-    """The arrays of a safetensors file."""
-    from safetensors.numpy import load
+class _NotAPlainFileError(Exception):
+    pass
 
-    arrays: dict[str, NDArray[Any]] = load(content)
-    return arrays
+
+class _LocalFiles:
+    """The methods of an fsspec file system that `Folder` calls, for plain paths.
+
+    Unlike fsspec's own, it writes whole files or none, opens plain files alone, follows no link,
+    and needs no package.
+    """
+
+    def open(self, path: str, mode: str) -> Any:
+        if mode == "wb":
+            return write_whole(path)
+        if Path(path).is_symlink():
+            raise _NotAPlainFileError("is a link, which is not followed")
+        if Path(path).exists() and not Path(path).is_file():
+            raise _NotAPlainFileError("is not a file")
+        return Path(path).open(mode)
+
+    def ls(self, root: str, detail: bool) -> list[str]:  # noqa: ARG002 (fsspec has it)
+        return [os.fspath(path) for path in Path(root).iterdir()]
+
+    def exists(self, path: str) -> bool:
+        return Path(path).exists()
+
+    def size(self, path: str) -> int:
+        return Path(path).stat().st_size
+
+    def rm_file(self, path: str) -> None:
+        Path(path).unlink()
+
+    def makedirs(self, path: str, exist_ok: bool) -> None:
+        Path(path).mkdir(parents=True, exist_ok=exist_ok)
+
+    def invalidate_cache(self) -> None:
+        pass
+
+
+@lru_cache(maxsize=64)
+def _file_system(url: str) -> tuple[Any, str]:
+    """The file system of a URL, and what it calls the folder."""
+    if "://" not in url:
+        return _LocalFiles(), url
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise ImportError(f"{url} needs the package fsspec: pip install 'robirank[ray]'") from None
+    fs, root = url_to_fs(url)
+    return fs, root

@@ -1,6 +1,8 @@
-"""The container of saved models: a safetensors file whose metadata is one JSON object.
+"""Arrays in safetensors files: one writer and one validating reader.
 
-This module knows files and arrays; `robirank.storage.estimators` knows what they mean.
+Model files and checkpoints of a fit also hold a header, one JSON object in the file's metadata.
+Shards of models and checkpoints of a cluster hold arrays alone; a manifest beside them says the
+rest. This module knows files and arrays; `robirank.storage.estimators` knows what they mean.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import os
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Never
+from typing import Any, NamedTuple, Never, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +21,15 @@ from numpy.typing import NDArray
 __all__ = [
     "FORMAT",
     "FORMAT_VERSION",
+    "ArraySpec",
     "ModelFile",
     "ModelFileError",
     "all_finite",
+    "check_arrays",
+    "decode_arrays",
+    "map_array",
     "open_model",
-    "safetensors_head",
+    "write_arrays",
     "write_model",
 ]
 
@@ -62,33 +68,126 @@ def write_model(
 
     stamp = {"format": FORMAT, "format_version": FORMAT_VERSION, "robirank": __version__}
     text = json.dumps(stamp | dict(header), allow_nan=False)
-    head, names = safetensors_head(tensors, text)
     with write_whole(path) as file:
-        file.write(head)
-        for name in names:
-            little = tensors[name].dtype.newbyteorder("<")
-            file.write(np.ascontiguousarray(tensors[name], dtype=little).data)
+        write_arrays(file, tensors, text)
 
 
-def safetensors_head(
-    tensors: Mapping[str, NDArray[Any]], metadata: str | None = None
-) -> tuple[bytes, list[str]]:
-    """What a safetensors file begins with, and the order in which its arrays follow."""
+class _Writable(Protocol):
+    def write(self, content: Any, /) -> Any: ...
+
+
+def write_arrays(
+    file: _Writable, arrays: Mapping[str, NDArray[Any]], metadata: str | None = None
+) -> None:
+    """Write arrays to an open file, one by one as they lie in memory."""
     # Wide types first, as the safetensors library orders them: every array lies aligned.
-    names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
+    names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
     entries: dict[str, Any] = {} if metadata is None else {"__metadata__": {_KEY: metadata}}
     end = 0
     for name in names:
-        array = tensors[name]
-        begin, end = end, end + array.nbytes
+        begin, end = end, end + arrays[name].nbytes
         entries[name] = {
-            "dtype": TENSOR_TYPES[array.dtype.name],
-            "shape": array.shape,
+            "dtype": TENSOR_TYPES[arrays[name].dtype.name],
+            "shape": arrays[name].shape,
             "data_offsets": (begin, end),
         }
     table = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
     table += b" " * (-len(table) % 8)
-    return struct.pack("<Q", len(table)) + table, names
+    file.write(struct.pack("<Q", len(table)) + table)
+    for name in names:
+        little = arrays[name].dtype.newbyteorder("<")
+        array = np.ascontiguousarray(arrays[name], dtype=little)
+        file.write(array.reshape(-1).view(np.uint8).data)
+
+
+class ArraySpec(NamedTuple):
+    """What an array must be: its type in safetensors' words, and its shape; None is any length."""
+
+    dtype: str
+    shape: tuple[int | None, ...]
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> ArraySpec:
+        """The type and shape of an array."""
+        return cls(TENSOR_TYPES[array.dtype.name], array.shape)
+
+    def check(self, name: str, found: ArraySpec | None) -> None:
+        """Raise a ValueError unless an array is as it must be."""
+        if (
+            found is None
+            or found.dtype != self.dtype
+            or len(found.shape) != len(self.shape)
+            or any(w not in (None, n) for n, w in zip(found.shape, self.shape, strict=True))
+        ):
+            raise ValueError(f"{name} must be {_spell(self)}; it is {_spell(found)}")
+
+
+def _spell(spec: ArraySpec | None) -> str:
+    if spec is None:
+        return "missing"
+    lengths = ", ".join("any" if n is None else str(n) for n in spec.shape)
+    return f"{spec.dtype} of shape ({lengths})"
+
+
+def decode_arrays(
+    content: bytes, expected: Mapping[str, ArraySpec], others: str | None = None
+) -> dict[str, NDArray[Any]]:
+    """The arrays of a safetensors file: those that are expected and no others, all finite.
+
+    Arrays whose names begin with ``others`` may be there too; the caller checks them.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays: dict[str, NDArray[Any]] = load(content)
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise ValueError(f"it is not a safetensors file, or it is damaged ({error})") from None
+    found = {name: _found(array) for name, array in arrays.items()}
+    check_arrays(found, expected, others)
+    for name, array in arrays.items():
+        if not all_finite(array):
+            raise ValueError(f"{name} holds NaN or infinity")
+    return arrays
+
+
+def check_arrays(
+    found: Mapping[str, ArraySpec], expected: Mapping[str, ArraySpec], others: str | None = None
+) -> None:
+    """Raise a ValueError unless the arrays of a file are those that are expected."""
+    for name, spec in expected.items():
+        spec.check(name, found.get(name))
+    for name in found:
+        if name not in expected and not (others and name.startswith(others)):
+            raise ValueError(f"it has an array {name!r:.80}, which does not belong there")
+
+
+def _found(array: NDArray[Any]) -> ArraySpec:
+    return ArraySpec(TENSOR_TYPES.get(array.dtype.name, array.dtype.name), array.shape)
+
+
+def map_array(path: str, name: str, spec: ArraySpec) -> NDArray[Any]:
+    """One array of a safetensors file, as it lies on the disk."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as handle:  # checks the head against the file
+            view = handle.get_slice(name) if name in handle.keys() else None  # noqa: SIM118
+            found = None
+            if view is not None:
+                found = ArraySpec(str(view.get_dtype()), tuple(view.get_shape()))
+    except SafetensorError as error:
+        raise ValueError(f"it is not a safetensors file, or it is damaged ({error})") from None
+    spec.check(name, found)
+    assert view is not None
+    shape: tuple[int, ...] = tuple(view.get_shape())
+    dtype = {v: k for k, v in TENSOR_TYPES.items()}[spec.dtype]
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    with Path(path).open("rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        begin = json.loads(file.read(length))[name]["data_offsets"][0]
+    return np.memmap(path, dtype, "r", 8 + length + begin, shape)
 
 
 class ModelFile:

@@ -17,7 +17,7 @@ from robirank.data.make_interactions import make_interactions
 from robirank.data.splits import split_ratio
 from robirank.latent.model import LatentRoBiRank
 from robirank.latent.retrieve.evaluate import evaluate
-from robirank.latent.retrieve.factor_model import FactorModel
+from robirank.latent.retrieve.recommend import FactorModel
 from robirank.latent.warp import WARP
 from robirank.storage.files import write_whole
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from robirank.latent.model import RATES
+from robirank.latent.penalty import default_regularization
+from robirank.latent.solvers import SOLVERS
 
 __all__ = ["IDENTITY", "LATENT_FIELD", "ROBIRANK", "LatentMethod"]
 
@@ -45,9 +46,13 @@ class LatentMethod:
     def setting(self, rate: int, penalty: int, *, factors: int, n_items: int) -> dict[str, float]:
         """A place of the grid, counted in steps from the defaults."""
         model = self.make({}, factors=factors)
+        request = model.request()
+        reg = request.regularization
+        if reg is None:
+            reg = default_regularization(request.rho, factors, n_items)
         middle = {
-            "learning_rate": model.learning_rate or RATES[self.fixed["solver"]],
-            "regularization": model.regularization or model._reg(n_items),
+            "learning_rate": request.learning_rate or SOLVERS[request.solver].make.default_rate,
+            "regularization": reg,
         }
         scale = {
             "learning_rate": RATE_FACTOR**rate,

@@ -24,10 +24,11 @@ from robirank.data.interaction_files import load_interactions
 from robirank.data.interactions import Interactions
 from robirank.data.splits import split_ratio
 from robirank.experiments.latent.methods import LatentMethod
+from robirank.latent.loop import DivergenceError
+from robirank.latent.options import EpochReport
 from robirank.latent.retrieve.evaluate import MEASURES as KNOWN_MEASURES
 from robirank.latent.retrieve.evaluate import Evaluation, evaluate
-from robirank.latent.retrieve.factor_model import FactorModel
-from robirank.latent.training import DivergenceError, EpochReport
+from robirank.latent.retrieve.recommend import FactorModel
 
 __all__ = ["MEASURES", "LatentExperiment", "Parts", "load_parts", "run_unit", "search"]
 
@@ -262,9 +263,7 @@ class Snapshots:
     """Measures the factors on the test part after some of the epochs."""
 
     def __init__(self, parts: Parts, threads: int | None, tell: Tell) -> None:
-        self._parts, self._tell = parts, tell
-        self._model = FactorModel()
-        self._model.n_threads = threads
+        self._parts, self._tell, self._threads = parts, tell, threads or 0
         self.taken: list[tuple[int, float, Evaluation]] = []
 
     def __call__(self, report: EpochReport) -> None:
@@ -272,10 +271,11 @@ class Snapshots:
         self._tell(f"epoch {report.epoch} of {report.epochs}")
         if report.epoch not in due(report.epochs):
             return
-        self._model.user_factors = report.user_factors
-        self._model.item_factors = report.item_factors
+        assert report.user_factors is not None
+        assert report.item_factors is not None
+        model = FactorModel.of(report.user_factors, report.item_factors, self._threads)
         parts = self._parts
-        result = evaluate(self._model, train=parts.learned, test=parts.test, k=_CUTOFFS)
+        result = evaluate(model, train=parts.learned, test=parts.test, k=_CUTOFFS)
         self.taken.append((report.epoch, report.seconds, result))
 
     def frame(self, method: str, start: str) -> pl.DataFrame:

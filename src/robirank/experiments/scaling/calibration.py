@@ -18,19 +18,21 @@ from scipy.optimize import nnls
 
 from robirank.data.interactions import Interactions
 from robirank.data.make_interactions import make_interactions
-from robirank.engine.layout import Layout
-from robirank.engine.start import random_rows
-from robirank.engine.strata import Plan, task_key
-from robirank.engine.tasks import Block, Part, Steps, cell_size, uv_task, xi_task
+from robirank.data.records import as_records
+from robirank.engine.memory import StrataMemory
+from robirank.engine.parts import Block, Part
+from robirank.engine.strata import WAVE_USERS, Plan, task_key
 from robirank.experiments.scaling.simulation import Floats, Rates, mean_rates
-from robirank.latent.records import as_records
+from robirank.latent.solvers.sgd import SgdSteps, XiSettings, sgd_task, xi_task
+from robirank.latent.solvers.strata import cell_size
+from robirank.latent.start import random_rows
 
 __all__ = ["calibrate", "million_song_part"]
 
 _CUTS = (1, 32)  # into how many parts users are cut for the tasks that are timed,
 _BLOCKS = (1, 32, 1024)  # and into how many blocks items are
 _TASKS = 16  # timed for each pair of these, at most
-_XI_USERS, _XI_SPREAD = 1024, 1.0  # users of a wave; the standard deviation of their scores
+_XI_SPREAD = 1.0  # the standard deviation of the scores of the ξ-step
 _SEED = 0
 
 
@@ -54,21 +56,19 @@ def calibrate(data: Interactions, factors: int, negatives: int, repeats: int = 1
     Rates
     """
     records = as_records(data)
-    U, V = (random_rows([_SEED, i], n, factors) for i, n in enumerate(data.shape))
+    U, V = (random_rows(_SEED, side, n, factors) for side, n in enumerate(data.shape))
     decay = [np.zeros(len(rows), np.float32) for rows in (U, V)]
-    layouts = [
-        Layout(records, U, V, *decay, parts=parts, seed=_SEED, part_seed=_SEED) for parts in _CUTS
-    ]
-    steps = Steps(factors, negatives, 0.02, 0.01, literal=False, cell_items=cell_size(factors))
-    return mean_rates([_measure(layouts, steps, epoch) for epoch in range(1, repeats + 1)])
+    cuts = [StrataMemory(records, U, V, *decay, parts=parts, seed=_SEED) for parts in _CUTS]
+    steps = SgdSteps(factors, negatives, 0.02, 0.01, cell_items=cell_size(factors))
+    return mean_rates([_measure(cuts, steps, epoch) for epoch in range(1, repeats + 1)])
 
 
-def _measure(layouts: Sequence[Layout], steps: Steps, epoch: int) -> Rates:
-    whole = layouts[0]
+def _measure(cuts: Sequence[StrataMemory], steps: SgdSteps, epoch: int) -> Rates:
+    whole = cuts[0]
     (record, scan, item, task), spread = _fit(
         [
-            _task_times(layout.parts[0], _cut(whole.blocks()[0], n), whole.plan, steps)
-            for layout in layouts
+            _task_times(cut.parts[0], _cut(whole.blocks()[0], n), whole.plan, steps)
+            for cut in cuts
             for n in _BLOCKS
         ]
     )
@@ -96,7 +96,7 @@ def million_song_part(share: int = 32) -> Interactions:
 def _cut(block: Block, n: int) -> list[Block]:
     """A block as n smaller ones."""
     n = min(n, len(block.V) // 2)
-    of_items = (block.V, block.acc, block.decay, block.popularity)
+    of_items = (block.V, block.sums, block.decay, block.popularity)
     bounds = np.arange(n + 1) * len(block.V) // n
     return [
         Block(int(low), *(rows[low:high] for rows in of_items)) for low, high in pairwise(bounds)
@@ -104,7 +104,7 @@ def _cut(block: Block, n: int) -> list[Block]:
 
 
 def _task_times(
-    part: Part, blocks: Sequence[Block], plan: Plan, steps: Steps
+    part: Part, blocks: Sequence[Block], plan: Plan, steps: SgdSteps
 ) -> tuple[Floats, Floats]:
     """Records visited, records passed over, items, 1; and the seconds of tasks."""
     part.slope[:] = 1.0 / plan.n_items
@@ -117,8 +117,8 @@ def _task_times(
     return np.array(work), np.array(seconds)
 
 
-def _one_task(part: Part, block: Block, plan: Plan, steps: Steps, number: int) -> None:
-    uv_task(part, block, plan.position, steps, task_key(_SEED, 0, 0, number))
+def _one_task(part: Part, block: Block, plan: Plan, steps: SgdSteps, number: int) -> None:
+    sgd_task(part, block, plan.position, steps, task_key(_SEED, 0, 0, number))
 
 
 def _fit(groups: Sequence[tuple[Floats, Floats]]) -> tuple[list[float], float]:
@@ -137,19 +137,19 @@ def _least_squares(work: Floats, seconds: Floats) -> Floats:
     return np.asarray(costs / scale)
 
 
-def _xi_costs(layout: Layout) -> tuple[float, float]:
+def _xi_costs(memory: StrataMemory) -> tuple[float, float]:
     """Seconds a user and item, and a user and block, where scores are as far apart as learned ones.
 
     Those of random rows would fall into few cells of the grid.
     """
-    part, position = layout.parts[0], layout.plan.position
+    part, position = memory.parts[0], memory.plan.position
     part = replace(part, U=part.U * np.float32(_XI_SPREAD * np.sqrt(part.U.shape[1])))
-    n = min(_XI_USERS, len(part.users))
+    n = min(WAVE_USERS, len(part.users))
     work, seconds = [], []
     for cut in _BLOCKS:
-        blocks = _cut(layout.blocks()[0], cut)
-        call = partial(xi_task, part, blocks, position, slice(0, n), "log")
-        work.append([n * layout.n_items, n * len(blocks)])
+        blocks = _cut(memory.blocks()[0], cut)
+        call = partial(xi_task, part, blocks, position, XiSettings(0, 1, 0, "log"))
+        work.append([n * memory.n_items, n * len(blocks)])
         seconds.append(_seconds(call))
     pair, visit = _least_squares(np.array(work, dtype=float), np.array(seconds)).tolist()
     return pair, visit

@@ -1,4 +1,4 @@
-"""Where the time of an epoch goes, on the threads of one machine.
+"""Where the time of an epoch goes.
 
 The clock of a task is the processor time of its thread: it stands still while the thread waits for
 a core or for another task. So p workers can be measured honestly on fewer than p cores.
@@ -6,24 +6,18 @@ a core or for another task. So p workers can be measured honestly on fewer than 
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from robirank._workers import Workers
-from robirank.engine.local import LocalEngine
-from robirank.engine.strata import xi_waves
-from robirank.engine.tasks import Report, Task, XiReport
+from robirank.engine.threads import TaskTime
 from robirank.experiments.scaling.simulation import Floats, wavefront
-from robirank.losses import RhoName
 
-__all__ = ["ClockedEngine", "ClockedWorkers", "EpochClock"]
-
-_Task = TypeVar("_Task")
-_Result = TypeVar("_Result")
+__all__ = ["EpochClock", "TaskClock"]
 
 
 @dataclass(frozen=True)
@@ -58,61 +52,32 @@ class EpochClock:
         return self.serial + wavefront(self.uv) + float(self.xi.max())
 
 
-class ClockedWorkers(Workers):
-    """Workers that keep the processor time of each task of their last `map`."""
+class TaskClock:
+    """Adds up the times of the tasks of an epoch; give it to a `ThreadEngine` as ``on_task``.
 
-    def map(self, work: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> list[_Result]:
-        """Do the work for every task; results are in the order of the tasks."""
+    Parameters
+    ----------
+    parts, threads : int
+    """
 
-        def timed(task: _Task) -> tuple[_Result, float]:
-            begin = time.thread_time()
-            return work(task), time.thread_time() - begin
+    def __init__(self, parts: int, threads: int) -> None:
+        self._parts, self._threads = parts, threads
+        self._lock = threading.Lock()
 
-        done = super().map(timed, tasks)
-        self.seconds = [seconds for _, seconds in done]
-        return [result for result, _ in done]
+    def __call__(self, task: TaskTime) -> None:
+        """Note the time of a task."""
+        with self._lock:
+            if task.kind == "sweep":
+                self._uv[task.part, task.step] += task.seconds
+            else:
+                self._xi[task.part] += task.seconds
 
-
-class ClockedEngine(LocalEngine):
-    """The local engine with a clock on every task; its workers are `ClockedWorkers`."""
-
-    _workers: ClockedWorkers
-
-    def clocked(self, epoch: Callable[[], Any]) -> EpochClock:
+    def measure(self, epoch: Callable[[], Any]) -> EpochClock:
         """Have an epoch done, and say where its time went."""
-        self._uv, self._xi = np.zeros((self.n_parts, self.n_parts)), np.zeros(self.n_parts)
+        self._uv, self._xi = np.zeros((self._parts, self._parts)), np.zeros(self._parts)
         begin, main = time.perf_counter(), time.thread_time()
         epoch()
         elapsed, serial = time.perf_counter() - begin, time.thread_time() - main
-        if self._workers.n_threads == 1:  # then the tasks run in the main thread as well
+        if self._threads == 1:  # then the tasks run in the main thread as well
             serial -= float(self._uv.sum() + self._xi.sum())
         return EpochClock(elapsed, max(0.0, serial), self._uv, self._xi)
-
-    def uv_pass(
-        self,
-        epoch: int,
-        task: Task,
-        settings: Sequence[Any],
-        kept: float,
-        should_stop: Callable[[], bool],
-    ) -> Report:
-        """One pass over the records."""
-        numbers = {id(part): number for number, part in enumerate(self.layout.parts)}
-
-        def timed(part: Any, block: Any, *rest: Any) -> Report:
-            begin = time.thread_time()
-            report = task(part, block, *rest)
-            q = numbers[id(part)]
-            b = int(np.searchsorted(self.layout.plan.bounds, block.first))
-            self._uv[q, (b - q) % self.n_parts] = time.thread_time() - begin
-            return report
-
-        return super().uv_pass(epoch, timed, settings, kept, should_stop)
-
-    def xi_step(self, turn: int, of: int, rho: RhoName) -> XiReport:
-        """Renew the slopes of a share of the users."""
-        report = super().xi_step(turn, of, rho)
-        waves = [len(xi_waves(len(part.users), turn, of)) for part in self.layout.parts]
-        places = [part for wave in range(max(waves)) for part, n in enumerate(waves) if wave < n]
-        np.add.at(self._xi, places, self._workers.seconds)
-        return report

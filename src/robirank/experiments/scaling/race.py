@@ -20,32 +20,33 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from robirank._checks import check_count, check_positive
+from robirank._workers import Workers
 from robirank.data.interactions import Interactions
 from robirank.data.make_interactions import make_interactions
+from robirank.data.records import Records, as_records
 from robirank.data.splits import split_ratio
-from robirank.engine.start import random_rows
+from robirank.data.user_parts import count_parts
+from robirank.engine.interface import never
+from robirank.engine.threads import ThreadEngine
 from robirank.experiments.latent.methods import LATENT_FIELD
 from robirank.experiments.latent.units import LatentExperiment, data_name, load_parts
 from robirank.experiments.scaling.calibration import calibrate
-from robirank.experiments.scaling.clocks import ClockedEngine, ClockedWorkers, EpochClock
+from robirank.experiments.scaling.clocks import EpochClock, TaskClock
 from robirank.experiments.scaling.simulation import Rates, mean_rates
-from robirank.latent.model import LatentRoBiRank
-from robirank.latent.records import Records, as_records
+from robirank.latent.fit import random_start, strata_engine
+from robirank.latent.problem import Problem
 from robirank.latent.retrieve.evaluate import Evaluation, evaluate
-from robirank.latent.retrieve.factor_model import FactorModel
+from robirank.latent.retrieve.recommend import FactorModel
 from robirank.latent.retrieve.topk import Factors
-from robirank.latent.solvers.sgd import SgdSolver
-from robirank.latent.solvers.stratified import StratifiedSolver, local_engine
-from robirank.latent.solvers.warp import WarpSolver
+from robirank.latent.solvers import SOLVERS
+from robirank.latent.solvers.interface import Solver
 
 __all__ = ["MEASURES", "Contestant", "ScalingData", "ScalingExperiment", "load", "measure", "race"]
 
 MEASURES = ("precision@1", "precision@10")
-NEGATIVES = LatentRoBiRank().negatives
-_MAX_TRIALS = 100
+NEGATIVES = 128  # items that RoBiRank samples for a record by default
 _TEST = 0.2
 _TEST_USERS = 10_000  # whose precision is measured, at most
 _LIGHT = 0.05  # penalty of both methods for made data, whose users have clear tastes
@@ -86,11 +87,6 @@ class ScalingExperiment:
     bandwidth: float = 1.25e9
     latency: float = 5e-4
     ray: bool = False
-
-    @property
-    def solver_seed(self) -> int:
-        """The seed that a model with this ``random_state`` gives its solver."""
-        return int(check_random_state(self.seed).randint(np.iinfo(np.int32).max))
 
     def check(self) -> None:
         """Raise an error, before any work is done, if a setting is wrong."""
@@ -246,20 +242,19 @@ def race(
     rates: list[Rates] = []
     with ExitStack() as stack:
         runners = list(_runners(experiment, records, stack))
-        for epoch in range(1, epochs + 1):
-            for result, engine, solver in runners:
-                tell(f"epoch {epoch} of {epochs}, {result.contestant.name}")
-                result.clocks.append(engine.clocked(solver.epoch))
-                result.reached.append(measure(solver.factors(), data))
-            tell(f"epoch {epoch} of {epochs}, calibrating")
+        for epoch in range(epochs):
+            for runner in runners:
+                tell(f"epoch {epoch + 1} of {epochs}, {runner.result.contestant.name}")
+                runner.one_epoch(epoch)
+                runner.result.reached.append(measure(runner.engine.memory.factors(), data))
+            tell(f"epoch {epoch + 1} of {epochs}, calibrating")
             rates.append(calibrate(data.train, experiment.factors, NEGATIVES))
-    return [result for result, _, _ in runners], mean_rates(rates)
+    return [runner.result for runner in runners], mean_rates(rates)
 
 
 def measure(factors: tuple[Factors, Factors], data: ScalingData) -> Evaluation:
     """What factors are good for, on the test part."""
-    model = FactorModel()
-    model.user_factors, model.item_factors = factors
+    model = FactorModel.of(*factors)
     return evaluate(model, train=data.train, test=data.test, k=(1, 10), users=data.users)
 
 
@@ -272,44 +267,37 @@ def settings_of(
     return params if experiment.data else params | {"regularization": _LIGHT}
 
 
+@dataclass(frozen=True)
+class _Runner:
+    """A contestant under way."""
+
+    result: Result
+    clock: TaskClock
+    engine: ThreadEngine
+    solver: Solver
+    epochs: int
+
+    def one_epoch(self, number: int) -> None:
+        clock = self.clock.measure(lambda: self.solver.epoch(number, self.epochs, never))
+        self.result.clocks.append(clock)
+
+
 def _runners(
     experiment: ScalingExperiment, records: Records, stack: ExitStack
-) -> Iterator[tuple[Result, ClockedEngine, StratifiedSolver]]:
+) -> Iterator[_Runner]:
+    """The local contestants, all with the same start."""
     for contestant in contestants(experiment):
         if contestant.engine != "local":
             continue
         params = settings_of(experiment, contestant, records.n_items)
-        d, seed = experiment.factors, experiment.solver_seed
-        engine = local_engine(
-            records,
-            random_rows([seed, 0], records.n_users, d),
-            random_rows([seed, 1], records.n_items, d),
-            reg=params["regularization"],
-            parts=contestant.parts,
-            seed=seed,
-            workers=stack.enter_context(ClockedWorkers(contestant.workers)),
-            kind=ClockedEngine,
-        )
-        assert isinstance(engine, ClockedEngine)
-        rate, epochs = params["learning_rate"], experiment.iterations
-        yield Result(contestant), engine, _solver(contestant.method, engine, rate, epochs)
-
-
-def _solver(method: str, engine: ClockedEngine, rate: float, epochs: int) -> StratifiedSolver:
-    if method == "WARP":
-        return WarpSolver(
-            engine,
-            learning_rate=rate,
-            user_rate=2 * rate,
-            epochs=epochs,
-            max_trials=_MAX_TRIALS,
-        )
-    return SgdSolver(
-        engine,
-        rho="log",
-        learning_rate=rate,
-        user_rate=2 * rate,
-        epochs=epochs,
-        negatives=NEGATIVES,
-        literal=False,
-    )
+        sizes = {"factors": experiment.factors, "parts": contestant.parts}
+        model = LATENT_FIELD[contestant.method].make(params, random_state=experiment.seed, **sizes)
+        request = model.request()
+        problem = Problem.of_records(request, records)
+        workers = stack.enter_context(Workers(contestant.workers))
+        start = random_start(problem, records)
+        n_parts = count_parts(contestant.parts, records.n_users, records.n_items)
+        clock = TaskClock(n_parts, contestant.workers)
+        engine = strata_engine(request, problem, records, start, workers, clock)
+        solver = SOLVERS[request.solver].make(request, problem, engine)
+        yield _Runner(Result(contestant), clock, engine, solver, experiment.iterations)

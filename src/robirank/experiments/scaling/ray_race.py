@@ -22,7 +22,8 @@ import numpy as np
 from robirank.data.interactions import Interactions
 from robirank.data.make_interactions import make_interactions
 from robirank.data.partitions import partition
-from robirank.engine.ray import RayEngine, connect, disconnect
+from robirank.engine.config import RayConfig
+from robirank.engine.ray.actors import connect, disconnect
 from robirank.experiments.scaling.clocks import EpochClock
 from robirank.experiments.scaling.race import ScalingData, measure
 from robirank.latent.model import LatentRoBiRank
@@ -69,7 +70,7 @@ def ray_hand_out(parts: int = 12, epochs: int = 4) -> float:
     params = {"factors": 8, "iterations": epochs, "random_state": 0}
     with TemporaryDirectory() as folder:
         run = _train(data, 2, parts, params, Path(folder))
-    tasks = sum(line["tasks"] for line in run.lines if line["what"] in ("uv", "xi"))
+    tasks = sum(line["tasks"] for line in run.lines if line["what"] in ("sweep", "scan"))
     return (run.processor[-1] - run.processor[0]) / (tasks * (epochs - 1) / epochs)
 
 
@@ -85,8 +86,8 @@ def _train(
     train: Interactions, workers: int, parts: int, params: Mapping[str, Any], folder: Path
 ) -> _Run:
     cut = partition(train, folder / "parts", parts=parts, random_state=params["random_state"])
-    engine = RayEngine(folder / "run", workers=workers, checkpoint_seconds=_NEVER)
-    model = LatentRoBiRank(solver="sgd", engine=engine, **params)
+    config = RayConfig(folder / "run", workers=workers, checkpoint_seconds=_NEVER)
+    model = LatentRoBiRank(solver="sgd", engine=config, **params)
     elapsed, processor = [], []
 
     def note(_epoch: int, seconds: float, _loss: float) -> None:
@@ -107,9 +108,9 @@ def _clocks(
     xi: dict[int, Any] = defaultdict(lambda: np.zeros(workers))
     epoch = 0
     for line in lines:
-        if line["what"] == "uv":
+        if line["what"] == "sweep":
             epoch = line["epoch"]
-            uv[epoch][line["worker"], line["step"]] += line["busy_seconds"]
-        elif line["what"] == "xi":
+            uv[epoch][line["worker"], line["number"]] += line["busy_seconds"]
+        elif line["what"] == "scan":
             xi[epoch][line["worker"]] += line["busy_seconds"]
     return [EpochClock(seconds, 0.0, uv[e], xi[e]) for e, seconds in enumerate(elapsed)]

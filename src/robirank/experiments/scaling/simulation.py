@@ -34,7 +34,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank.engine.strata import XI_WAVE_USERS
+from robirank.engine.strata import WAVE_USERS
 
 __all__ = [
     "EpochTime",
@@ -302,7 +302,7 @@ def _between(shape: Shape, network: Network, p: int) -> EpochTime:
         return EpochTime()
     moved = shape.n_items * (shape.factors + 1) * 4.0  # all blocks once, a p-th in each of p moves
     visits = 2.0 * shape.n_items * shape.factors * 4.0 * (1 - 1 / p) * (shape.xi_share > 0)
-    waves = np.ceil(shape.xi_share * len(shape.user_counts) / p / XI_WAVE_USERS)
+    waves = np.ceil(shape.xi_share * len(shape.user_counts) / p / WAVE_USERS)
     rounds = p + 1 + float(waves)  # the sub-steps, the split of blocks, the waves of the ξ-step
     return EpochTime(
         communication=(moved + visits) / network.bandwidth,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from robirank._checks import check_count
 from robirank.latent.retrieve.topk import NOTHING, rows_of
 
 __all__ = ["Evaluation", "evaluate"]
@@ -18,6 +19,9 @@ __all__ = ["Evaluation", "evaluate"]
 Floats = NDArray[np.float64]
 
 MEASURES = ("precision", "recall", "ndcg", "map", "hit_rate")
+
+#: Values are added up as integers of this unit, so that the order of the users cannot matter.
+UNIT = 2.0**-40
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,7 +124,7 @@ def evaluate(
     --------
     >>> import numpy as np
     >>> from scipy.sparse import csr_matrix
-    >>> from robirank.latent.retrieve.factor_model import FactorModel
+    >>> from robirank.latent.retrieve.recommend import FactorModel
     >>> model = FactorModel()
     >>> model.user_factors = np.ones((1, 1), dtype=np.float32)
     >>> model.item_factors = np.array([[4], [3], [2], [1]], dtype=np.float32)
@@ -130,13 +134,11 @@ def evaluate(
     (0.5, 0.5, 0.3869)
     """
     cutoffs = _check_cutoffs(k)
-    if not isinstance(batch_size, int) or batch_size < 1:
-        raise ValueError(f"batch_size must be a positive integer; got {batch_size!r}")
+    check_count("batch_size", batch_size)
     train, test = _check_matrices(train, test)
     chosen = _check_users(users, test)
     depth = min(max(cutoffs), test.shape[1])
-    sums = np.zeros((len(MEASURES), len(cutoffs)))
-    squares = np.zeros_like(sums)
+    sums = squares = 0
     for begin in range(0, len(chosen), batch_size):
         batch = chosen[begin : begin + batch_size]
         ids, scores = model.recommend(
@@ -145,24 +147,46 @@ def evaluate(
         # Some programs fill up with items that were to be left out, at the lowest score.
         ids = np.where(np.asarray(scores) > NOTHING, ids, -1)
         held_out = test[batch]
-        values = _measure(_hits(ids, held_out), np.diff(held_out.indptr), cutoffs)
-        sums += values.sum(axis=2)
-        squares += np.square(values).sum(axis=2)
+        values = measure_lists(ids, held_out.indptr, held_out.indices, test.shape[1], cutoffs)
+        sums = sums + in_units(values)
+        squares = squares + in_units(np.square(values))
     return _summary(sums, squares, len(chosen), cutoffs)
 
 
-def _hits(ids: NDArray[Any], test: Any) -> NDArray[np.bool_]:
-    """Whether each recommended item is among the test items of its user."""
-    n_rows, width = test.shape
-    rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(test.indptr))
-    wanted = np.sort(rows * width + test.indices)
+def measure_lists(
+    ids: NDArray[Any],
+    indptr: NDArray[Any],
+    items: NDArray[Any],
+    n_items: int,
+    cutoffs: tuple[int, ...],
+) -> Floats:
+    """Measure recommended lists against held-out items in CSR form.
+
+    Returns values of shape (measures, cut-offs, users), measures in the order of `MEASURES`. Every
+    user must have a held-out item; id −1 stands for no item.
+    """
+    hits = _hits(ids, indptr, items, n_items)
+    return _measure(hits, np.diff(indptr), cutoffs)
+
+
+def in_units(values: Floats) -> Any:
+    """The sum over the last axis, in units: integers, whatever the order of the values."""
+    return np.rint(values / UNIT).astype(np.int64).sum(axis=-1).astype(object)
+
+
+def _hits(
+    ids: NDArray[Any], indptr: NDArray[Any], items: NDArray[Any], width: int
+) -> NDArray[np.bool_]:
+    """Whether each recommended item is among the held-out items of its user."""
+    n_rows = len(indptr) - 1
+    rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(indptr))
+    wanted = np.sort(rows * width + items)
     got = np.arange(n_rows, dtype=np.int64)[:, None] * width + ids
     place = np.minimum(np.searchsorted(wanted, got), len(wanted) - 1)
     return (wanted[place] == got) & (ids >= 0)
 
 
 def _measure(hits: NDArray[np.bool_], n_test: NDArray[Any], cutoffs: tuple[int, ...]) -> Floats:
-    """Values of shape (measures, cut-offs, users), in the order of `MEASURES`."""
     depth = hits.shape[1]
     rank = np.arange(1, depth + 1)
     discount = 1 / np.log2(1 + rank)
@@ -184,9 +208,14 @@ def _measure(hits: NDArray[np.bool_], n_test: NDArray[Any], cutoffs: tuple[int, 
     return values
 
 
-def _summary(sums: Floats, squares: Floats, n: int, cutoffs: tuple[int, ...]) -> Evaluation:
-    mean = sums / n
-    spread = np.maximum(squares / n - mean**2, 0)
+def mean_of_units(total: Any, n: int) -> Any:
+    """The mean of n values whose sum is given in units."""
+    return np.asarray(total, dtype=np.float64) * UNIT / n
+
+
+def _summary(sums: Any, squares: Any, n: int, cutoffs: tuple[int, ...]) -> Evaluation:
+    mean = mean_of_units(sums, n)
+    spread = np.maximum(mean_of_units(squares, n) - mean**2, 0)
     error = np.sqrt(spread / (n - 1)) if n > 1 else np.full_like(mean, np.nan)
     names = [(f"{m}@{k}", i, j) for j, k in enumerate(cutoffs) for i, m in enumerate(MEASURES)]
     return Evaluation(
@@ -240,3 +269,14 @@ def _check_users(users: ArrayLike | None, test: Any) -> NDArray[np.int32]:
     if not len(chosen):
         raise ValueError("test must hold at least one item of a user to count; it has none")
     return chosen
+
+
+def check_metric(metric: str) -> tuple[str, int]:
+    """The measure and the cut-off of a name such as "ndcg@20"."""
+    measure, _, k = str(metric).partition("@")
+    if measure not in MEASURES or not k.isdigit() or int(k) < 1:
+        raise ValueError(
+            f"metric must be one of {', '.join(f'{m}@k' for m in MEASURES)}, such as 'ndcg@20'; "
+            f"got {metric!r}"
+        )
+    return measure, int(k)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from robirank.latent.retrieve.factor_model import FactorModel
+from robirank.latent.retrieve.recommend import FactorModel
 
 __all__ = ["export_index"]
 

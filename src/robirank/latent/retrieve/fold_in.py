@@ -18,9 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank._workers import Workers
-from robirank.latent.records import Records
-from robirank.latent.score_rows import score_rows
-from robirank.latent.solvers.products import Floats, Products, differentiate, users_that_fit
+from robirank.data.records import Records
+from robirank.latent.solvers.products import (
+    Floats,
+    Products,
+    differentiate,
+    score_rows,
+    users_that_fit,
+)
 
 __all__ = ["fold_in"]
 
@@ -39,7 +44,7 @@ def fold_in(
     *,
     rho: str,
     decay: Doubles,
-    n_threads: int | None = None,
+    num_threads: int = 0,
 ) -> Floats:
     """Solve for the factors of every user of the records; users without any get zeros.
 
@@ -50,7 +55,8 @@ def fold_in(
     rho : str
     decay : array of shape (n_users,)
         λ a of each user.
-    n_threads : int, optional
+    num_threads : int, default=0
+        0: every core.
 
     Returns
     -------
@@ -59,11 +65,11 @@ def fold_in(
     U = np.zeros((records.n_users, V.shape[1]), np.float32)
     users = np.flatnonzero(records.user_counts() > 0)
     size = min(_MOST_USERS, users_that_fit(records.n_items))
-    with Workers(n_threads) as workers:
+    with Workers(num_threads) as workers:
         products = Products(V, workers)
         for begin in range(0, len(users), size):
             block = users[begin : begin + size]
-            problem = _Problem(products, records, rho, decay[block], block, workers.n_threads)
+            problem = _Problem(products, records, rho, decay[block], block, workers.num_threads)
             U[block] = _minimise(problem, len(block), V.shape[1])
     return U
 
@@ -77,7 +83,7 @@ class _Problem:
     rho: str
     decay: Doubles
     users: NDArray[np.int64]
-    n_threads: int
+    num_threads: int
     _scores: Floats = field(init=False)
 
     def __post_init__(self) -> None:
@@ -88,7 +94,7 @@ class _Problem:
         rows = u.astype(np.float32)
         scores = self._scores[: len(active)]
         self.products.scores(rows, scores)
-        losses = differentiate(self.records, self.users[active], scores, self.rho, self.n_threads)
+        losses = differentiate(self.records, self.users[active], scores, self.rho, self.num_threads)
         slope = self.products.back_to_users(scores).astype(np.float64)
         decay = self.decay[active]
         losses += 0.5 * decay * np.einsum("ij,ij->i", u, u)

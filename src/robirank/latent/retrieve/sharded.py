@@ -1,66 +1,73 @@
 """A model in many files, as a cluster leaves it: served shard by shard, or read as one.
 
-The folder holds ``users-00000.safetensors`` …, each with the rows of U of one part of the users,
-``items-00000.safetensors`` …, each with a stretch of V, and ``manifest.json``.
+The folder holds ``users-….safetensors``, each with the rows of U of one part of the users,
+``items-….safetensors``, each with a stretch of V, and ``manifest.json``.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import struct
 from collections.abc import Mapping
 from functools import cached_property
+from inspect import signature
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank.data.ids import Ids
-from robirank.data.partitions import Partitions
 from robirank.data.user_parts import user_parts
 from robirank.engine.strata import DATA_ORDER, Plan
-from robirank.latent.retrieve.factor_model import Answer, _asked, _candidates, _check_n, _first
-from robirank.latent.retrieve.topk import NOTHING, Factors, Liked, rows_of, top_rows
-from robirank.storage.folder import DamagedFileError, Entry, Folder, load_tensors
-from robirank.storage.parts import pack_params
-from robirank.storage.tensor_file import ModelFileError
+from robirank.latent.retrieve.recommend import Answer, Query
+from robirank.latent.retrieve.topk import Factors, merge_best, no_rows, top_rows
+from robirank.storage.folder import FileEntry, Folder
+from robirank.storage.manifest import Manifest, read_manifest
+from robirank.storage.tensor_file import ArraySpec, ModelFileError
 
-__all__ = ["ShardedModel", "load_whole", "write_manifest"]
+__all__ = ["MANIFEST", "ShardedManifest", "ShardedModel", "load_sharded"]
 
-FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
+_Size = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
 
 
-def write_manifest(
-    folder: Folder,
-    model: Any,
-    partitions: Partitions,
-    files: Mapping[str, list[Entry]],
-    n_iter: int,
-) -> None:
-    """Write what makes the files of a folder one model; it is written last."""
-    params, _, _ = pack_params(model)
-    manifest = {
-        "format": "robirank-sharded-model",
-        "format_version": FORMAT_VERSION,
-        "class": type(model).__name__,
-        "params": params | {"engine": "local"},
-        "n_iter": n_iter,
-        "lengths": partitions.manifest["lengths"],
-        "shape": partitions.shape,
-        "factors": model.factors,
-        "parts": partitions.parts,
-        "part_seed": partitions.seed,
-        "user_ids": partitions.manifest["user_ids"],
-        "item_ids": None,
-        **files,
-    }
-    if partitions.manifest["item_ids"]:
-        tensors = partitions.item_ids().to_tensors("ids")
-        manifest["item_ids"] = folder.write_tensors("item_ids.safetensors", tensors)
-    folder.write_bytes(MANIFEST, json.dumps(manifest, indent=1).encode())
+class ShardedManifest(Manifest, frozen=True, kw_only=True):
+    """What ``manifest.json`` says of a sharded model.
+
+    Attributes
+    ----------
+    model : str
+        The class of the model.
+    params : dict
+        Its parameters.
+    numbers : dict
+        Fitted numbers and names.
+    shape : (int, int)
+        Users × items.
+    factors, parts, part_seed : int
+    users, items : list of FileEntry
+        The shards of U and V.
+    user_ids : bool
+        Whether the shards of U hold outside ids.
+    item_ids : FileEntry or None
+        The file with the outside ids of the items.
+    """
+
+    format: str = "robirank-sharded-model"
+    format_version: int = 2
+
+    model: str
+    params: dict[str, bool | int | float | str | None]
+    numbers: dict[str, int | float | str]
+    shape: tuple[_Size, _Size]
+    factors: _Size
+    parts: _Size
+    part_seed: Annotated[int, msgspec.Meta(ge=0)]
+    users: list[FileEntry]
+    items: list[FileEntry]
+    user_ids: bool
+    item_ids: FileEntry | None
 
 
 class ShardedModel:
@@ -72,7 +79,7 @@ class ShardedModel:
     Parameters
     ----------
     path : path or URL
-        ``model`` within the ``run_dir`` of a `RayEngine`.
+        ``model`` within the ``run_dir`` of a `RayConfig`.
     num_threads : int, default=0
         0: every core.
 
@@ -83,16 +90,19 @@ class ShardedModel:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, num_threads: int = 0) -> None:
-        self._folder, self._threads = Folder(path), num_threads
-        self.manifest = self._read_manifest()
-        self.shape: tuple[int, int] = tuple(self.manifest["shape"])
+        self._folder, self.num_threads = Folder(path, ModelFileError), num_threads
+        if self._folder.size(MANIFEST) is None:
+            raise FileNotFoundError(f"there is no sharded model at {self._folder}")
+        self.manifest = read_manifest(self._folder, MANIFEST, ShardedManifest)
+        self.shape = self.manifest.shape
         self._opened: dict[str, Factors] = {}
+        self._check()
 
     def __repr__(self) -> str:
         n_users, n_items = self.shape
         return (
-            f"ShardedModel({self._folder.url!r}: {self.manifest['class']}, {n_users:,} users × "
-            f"{n_items:,} items, {self.manifest['parts']} shards)"
+            f"ShardedModel({self._folder.url!r}: {self.manifest.model}, {n_users:,} users × "
+            f"{n_items:,} items, {self.manifest.parts} shards)"
         )
 
     def recommend(
@@ -110,158 +120,153 @@ class ShardedModel:
             raise NotImplementedError(
                 "a ShardedModel cannot fold in users; read it as one model with load_model"
             )
-        asked, one = _asked(userid, "userid")
-        users, N = rows_of("userid", asked, self.shape[0], "users"), _check_n(N)
-        candidates = _candidates("items", items, "filter_items", filter_items, self.shape[1])
-        liked = None
-        if filter_already_liked_items:
-            liked = Liked.of(user_items, len(users), self.shape[1])
-        if items is not None and candidates is not None:
-            N = min(N, len(candidates))
-        best = np.full((len(users), N), -1, np.int32), np.full((len(users), N), NOTHING, "f4")
-        queries, each = self._rows_of(users), np.arange(len(users), dtype=np.int32)
+        query = Query.of(
+            userid,
+            N,
+            self.shape[1],
+            n_users=self.shape[0],
+            user_items=user_items,
+            needs_items=filter_already_liked_items,
+            items=items,
+            filter_items=filter_items,
+        )
+        queries, each = self._rows_of(query.users), np.arange(len(query.users), dtype=np.int32)
+        best = no_rows(len(each), query.n)
         for number, (first, last) in enumerate(pairwise(self._bounds)):
-            rows = None if candidates is None else _within(candidates, first, last)
-            if N and (rows is None or len(rows)):
+            rows = _within(query.candidates, first, last)
+            if rows is None or len(rows):
                 ids, scores = top_rows(
                     queries,
                     each,
-                    self._map(self.manifest["items"][number], "item_factors"),
-                    N,
+                    self._item_rows(number),
+                    query.n,
                     rows=rows,
-                    liked=None if liked is None else _liked_within(liked, first, last),
-                    n_threads=self._threads or None,
+                    liked=None if query.liked is None else query.liked.within(first, last),
+                    num_threads=self.num_threads,
                 )
-                best = _better(best, (np.where(ids < 0, -1, ids + first), scores))
-        return _first(one, *best)
+                best = merge_best(best, (np.where(ids < 0, -1, ids + first), scores))
+        return query.answer(best)
 
     def factors(self) -> tuple[Factors, Factors]:
         """U and V in the order of the data, for a machine that can hold them."""
-        U = np.empty((self.shape[0], self.manifest["factors"]), dtype=np.float32)
-        for entry in self.manifest["users"]:
-            shard = self._load(entry)
-            U[shard["users"]] = shard["user_factors"]
-        V = np.concatenate([self._load(entry)["item_factors"] for entry in self.manifest["items"]])
-        return U, V
+        U = np.empty((self.shape[0], self.manifest.factors), dtype=np.float32)
+        for number, users in enumerate(self._parts):
+            U[users] = self._load_users(number)["user_factors"]
+        V = [np.asarray(self._item_rows(number)) for number in range(self.manifest.parts)]
+        return U, np.concatenate(V)
 
     def user_ids(self) -> Ids | None:
         """The outside ids of the users; None where there are none."""
-        if not self.manifest["user_ids"]:
+        if not self.manifest.user_ids:
             return None
         ids = np.empty(self.shape[0], dtype=object)
-        for entry in self.manifest["users"]:
-            shard = self._load(entry)
-            ids[shard["users"]] = Ids.from_tensors(shard, "ids")[:]
+        for number, users in enumerate(self._parts):
+            ids[users] = self._ids(self._load_users(number), len(users))[:]
         return Ids(ids.tolist())
 
     def item_ids(self) -> Ids | None:
         """The outside ids of the items; None where there are none."""
-        entry = self.manifest["item_ids"]
-        return None if entry is None else Ids.from_tensors(self._load(entry), "ids")
+        entry = self.manifest.item_ids
+        if entry is None:
+            return None
+        return self._ids(self._folder.read_arrays(entry, {}, "ids."), self.shape[1])
 
-    @property
+    @cached_property
     def _bounds(self) -> list[int]:
-        plan = Plan(0, DATA_ORDER, self.shape[1], self.manifest["parts"])
+        plan = Plan(0, DATA_ORDER, self.shape[1], self.manifest.parts)
         return [int(bound) for bound in plan.bounds]
+
+    @cached_property
+    def _parts(self) -> list[NDArray[np.int32]]:
+        """The users of each shard."""
+        return user_parts(self.manifest.part_seed, self.shape[0], self.manifest.parts)
 
     @cached_property
     def _places(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The shard of each user, and the row there; no shard need be opened for it."""
         shard, row = np.empty((2, self.shape[0]), dtype=np.int32)
-        parts = user_parts(self.manifest["part_seed"], self.shape[0], self.manifest["parts"])
-        for number, users in enumerate(parts):
+        for number, users in enumerate(self._parts):
             shard[users], row[users] = number, np.arange(len(users))
         return shard, row
 
     def _rows_of(self, users: NDArray[np.int32]) -> Factors:
         shard, row = (places[users] for places in self._places)
-        rows = np.empty((len(users), self.manifest["factors"]), dtype=np.float32)
+        rows = np.empty((len(users), self.manifest.factors), dtype=np.float32)
         for number in np.unique(shard):
             own = shard == number
-            rows[own] = self._map(self.manifest["users"][number], "user_factors")[row[own]]
+            entry, n = self.manifest.users[number], len(self._parts[number])
+            rows[own] = self._map(entry, "user_factors", n)[row[own]]
         return rows
 
-    def _map(self, entry: Entry, name: str) -> Factors:
-        """An array of a file, as it lies on the disk; out of a store it is read as a whole."""
-        if not self._folder.is_local:
-            return self._load(entry)[name]
-        if entry["name"] not in self._opened:
-            self._opened[entry["name"]] = _map_tensor(self._folder, entry, name)
-        return self._opened[entry["name"]]
+    def _item_rows(self, number: int) -> Factors:
+        n = self._bounds[number + 1] - self._bounds[number]
+        return self._map(self.manifest.items[number], "item_factors", n)
 
-    def _load(self, entry: Entry) -> dict[str, NDArray[Any]]:
+    def _map(self, entry: FileEntry, name: str, n: int) -> Factors:
+        if entry.name not in self._opened:
+            spec = ArraySpec("F32", (n, self.manifest.factors))
+            self._opened[entry.name] = self._folder.map_array(entry, name, spec)
+        return self._opened[entry.name]
+
+    def _load_users(self, number: int) -> dict[str, NDArray[Any]]:
+        users = self._parts[number]
+        expected = {
+            "user_factors": ArraySpec("F32", (len(users), self.manifest.factors)),
+            "users": ArraySpec("I32", (len(users),)),
+        }
+        others = "ids." if self.manifest.user_ids else None
+        entry = self.manifest.users[number]
+        shard = self._folder.read_arrays(entry, expected, others)
+        if not np.array_equal(shard["users"], users):
+            raise ModelFileError(f"{self._folder.path(entry.name)} has the rows of other users")
+        return shard
+
+    def _ids(self, arrays: dict[str, NDArray[Any]], n: int) -> Ids:
         try:
-            return load_tensors(self._folder.read_bytes(entry))
-        except DamagedFileError as error:
-            raise ModelFileError(str(error)) from None
+            ids = Ids.from_tensors(arrays, "ids")
+        except (ValueError, TypeError) as error:
+            raise ModelFileError(f"{self._folder}: {error}") from None
+        if len(ids) != n:
+            raise ModelFileError(f"{self._folder}: there must be {n} ids; there are {len(ids)}")
+        return ids
 
-    def _read_manifest(self) -> dict[str, Any]:
-        try:
-            with self._folder.open(MANIFEST) as file:
-                manifest = json.load(file)
-        except DamagedFileError:
-            raise FileNotFoundError(f"there is no sharded model at {self._folder}") from None
-        except ValueError as error:
-            reason = f"its manifest is damaged ({error})"
-            raise ModelFileError(f"cannot load {self._folder}: {reason}") from None
-        if not isinstance(manifest, dict) or manifest.get("format") != "robirank-sharded-model":
-            raise ModelFileError(f"cannot load {self._folder}: it is not a sharded model")
-        version = manifest.get("format_version")
-        if version != FORMAT_VERSION:
-            raise ModelFileError(
-                f"cannot load {self._folder}: it has format version {version!r}; this robirank "
-                f"reads version {FORMAT_VERSION}"
-            )
-        return manifest
+    def _check(self) -> None:
+        """Sizes that the files allow, before any memory is taken."""
+        m = self.manifest
+        if not (len(m.users) == len(m.items) == m.parts <= min(m.shape)):
+            raise ModelFileError(f"{self._folder}: its manifest must name {m.parts} shards of each")
+        for entries, rows in ((m.users, m.shape[0]), (m.items, m.shape[1])):
+            if sum(entry.bytes for entry in entries) < 4 * rows * m.factors:
+                raise ModelFileError(
+                    f"{self._folder}: its files are too small for {rows} × {m.factors} factors"
+                )
 
 
-def load_whole(path: str | os.PathLike[str], classes: Mapping[str, Any]) -> Any:
-    """Read a sharded model as one model of one of the classes."""
+def load_sharded(path: str | os.PathLike[str], classes: Mapping[str, Any]) -> Any:
+    """Read a sharded model as one model, of one of the classes."""
     sharded = ShardedModel(path)
-    name = sharded.manifest["class"]
-    if name not in classes:
+    manifest = sharded.manifest
+    if manifest.model not in classes:
         raise ModelFileError(
-            f"cannot load {os.fspath(path)}: it holds a {name!r:.80}, not a {', '.join(classes)}"
+            f"cannot load {os.fspath(path)}: it holds a {manifest.model!r:.80}, not a "
+            f"{' or '.join(classes)}"
         )
-    model = classes[name](**sharded.manifest["params"])
+    cls = classes[manifest.model]
+    known = signature(cls).parameters
+    for name in manifest.params:
+        if name not in known:
+            raise ModelFileError(f"cannot load {os.fspath(path)}: it has a parameter {name!r:.80}")
+    model = cls(**manifest.params)
     model.user_factors, model.item_factors = sharded.factors()
     model.user_ids_, model.item_ids_ = sharded.user_ids(), sharded.item_ids()
-    model.n_iter_ = model.best_iter_ = sharded.manifest["n_iter"]
-    model._learned("sgd", tuple(sharded.manifest["lengths"]))
+    for name, value in manifest.numbers.items():
+        setattr(model, name, value)
     return model
 
 
-def _map_tensor(folder: Folder, entry: Entry, name: str) -> Factors:
-    path = folder.path(entry["name"])
-    if folder.size(entry["name"]) != entry["bytes"]:
-        raise ModelFileError(f"{path} is missing or damaged; {entry['bytes']} bytes were written")
-    with folder.open(entry["name"]) as file:
-        (length,) = struct.unpack("<Q", file.read(8))
-        about = json.loads(file.read(length))[name]
-    shape: tuple[int, ...] = tuple(about["shape"])
-    offset = 8 + length + about["data_offsets"][0]
-    if 0 in shape:
-        return np.empty(shape, dtype=np.float32)
-    return np.memmap(path, np.float32, "r", offset, shape)
-
-
-def _within(rows: NDArray[np.int32], first: int, last: int) -> NDArray[np.int32]:
+def _within(rows: NDArray[np.int32] | None, first: int, last: int) -> NDArray[np.int32] | None:
     """Those of rising rows that lie in a stretch, counted from its beginning."""
+    if rows is None:
+        return None
     low, high = np.searchsorted(rows, [first, last])
     return (rows[low:high] - first).astype(np.int32)
-
-
-def _liked_within(liked: Liked, first: int, last: int) -> Liked:
-    inside = (liked.items >= first) & (liked.items < last)
-    starts = np.concatenate([[0], np.cumsum(inside)])[liked.starts]
-    return Liked(starts.astype(np.int64), liked.items[inside] - np.int32(first))
-
-
-def _better(one: Answer, other: Answer) -> Answer:
-    """The best of two answers for the same users; of equal scores the lower id comes first."""
-    n = one[0].shape[1]
-    ids = np.concatenate([one[0], other[0]], axis=1)
-    scores = np.concatenate([one[1], other[1]], axis=1)
-    order = np.lexsort((np.where(ids < 0, np.iinfo(np.int32).max, ids), -scores), axis=1)[:, :n]
-    ids, scores = np.take_along_axis(ids, order, 1), np.take_along_axis(scores, order, 1)
-    return ids.astype(np.int32), scores

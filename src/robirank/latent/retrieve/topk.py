@@ -10,7 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from robirank import _core
 from robirank._threads import thread_count
 
-__all__ = ["NOTHING", "Factors", "Liked", "inverse_norms", "rows_of", "top_rows"]
+__all__ = [
+    "NOTHING",
+    "Factors",
+    "Liked",
+    "inverse_norms",
+    "merge_best",
+    "no_rows",
+    "rows_of",
+    "top_rows",
+]
 
 Factors = NDArray[np.float32]
 
@@ -45,6 +54,12 @@ class Liked(NamedTuple):
             matrix.indices[: matrix.indptr[-1]].astype(np.int32, copy=False),
         )
 
+    def within(self, first: int, last: int) -> Liked:
+        """The items of a stretch, counted from its beginning."""
+        inside = (self.items >= first) & (self.items < last)
+        starts = np.concatenate([[0], np.cumsum(inside)])[self.starts]
+        return Liked(starts.astype(np.int64), self.items[inside] - np.int32(first))
+
 
 def top_rows(
     queries: Factors,
@@ -55,7 +70,7 @@ def top_rows(
     rows: NDArray[np.int32] | None = None,
     scale: NDArray[np.float32] | None = None,
     liked: Liked | None = None,
-    n_threads: int | None = None,
+    num_threads: int = 0,
 ) -> tuple[NDArray[np.int32], Factors]:
     r"""Find the rows of ``factors`` with the largest inner products with each query.
 
@@ -79,7 +94,8 @@ def top_rows(
         Multiply each row of ``factors`` first.
     liked : Liked, optional
         Rows that each query must not get.
-    n_threads : int, optional
+    num_threads : int, default=0
+        0: every core.
 
     Returns
     -------
@@ -96,10 +112,30 @@ def top_rows(
     >>> rows.tolist(), scores.tolist()
     ([[1, 2]], [[1.0, 1.0]])
     """
+    if n_best == 0:
+        empty = (len(asked), 0)
+        return np.empty(empty, np.int32), np.empty(empty, np.float32)
     starts, excluded = (None, None) if liked is None else liked
-    return _core.topk(
-        queries, asked, factors, rows, scale, starts, excluded, n_best, thread_count(n_threads)
-    )
+    threads = thread_count(num_threads or None)
+    return _core.topk(queries, asked, factors, rows, scale, starts, excluded, n_best, threads)
+
+
+def merge_best(
+    one: tuple[NDArray[np.int32], Factors], other: tuple[NDArray[np.int32], Factors]
+) -> tuple[NDArray[np.int32], Factors]:
+    """The best of two answers for the same queries; of equal scores the lower row wins."""
+    n = one[0].shape[1]
+    ids = np.concatenate([one[0], other[0]], axis=1)
+    scores = np.concatenate([one[1], other[1]], axis=1)
+    order = np.lexsort((np.where(ids < 0, np.iinfo(np.int32).max, ids), -scores), axis=1)[:, :n]
+    ids, scores = np.take_along_axis(ids, order, 1), np.take_along_axis(scores, order, 1)
+    return ids.astype(np.int32), scores
+
+
+def no_rows(n_queries: int, n_best: int) -> tuple[NDArray[np.int32], Factors]:
+    """The answer where nothing was found yet."""
+    shape = (n_queries, n_best)
+    return np.full(shape, -1, np.int32), np.full(shape, NOTHING, np.float32)
 
 
 def inverse_norms(factors: Factors) -> NDArray[np.float32]:

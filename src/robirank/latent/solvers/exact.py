@@ -15,27 +15,31 @@ the bits do not depend on the number of threads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robirank import _core
 from robirank._workers import Workers
-from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, row_weights
-from robirank.latent.records import Records
-from robirank.latent.score_rows import score_rows
+from robirank.data.records import Records
+from robirank.engine.interface import Figures, never
+from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.products import (
     Floats,
     Products,
     add_up,
     differentiate,
+    score_rows,
     users_that_fit,
 )
+
+__all__ = ["ExactSolver", "block_users"]
 
 _STEPS = 60  # an epoch should have about this many
 _MOST_USERS = 512  # in a step
 _B1, _B2 = 0.9, 0.99
+_USER_RATE = 0.3  # of Adagrad on U
 
 
 def block_users(n_users: int, n_items: int) -> int:
@@ -48,78 +52,64 @@ class ExactSolver:
 
     Parameters
     ----------
+    request : Request
+    problem : Problem
     records : Records
-    U, V : ndarray of float32
-        Where to start; they are changed in place.
-    rho : str
-        "log", "identity" or "type2".
-    reg : float
-        λ of the penalty (see `robirank.latent.penalty`).
-    learning_rate : float
-        Of Adam on V.
-    user_rate : float
-        Of Adagrad on U.
-    epochs : int
-        The rate falls to zero over so many, by half a cosine.
-    seed : int
-        Decides the order of the users.
+    start : (U, V), float32 arrays
+        They are changed in place.
     workers : Workers
     """
 
+    default_rate: ClassVar[float] = 0.02
+
     def __init__(
         self,
+        request: Request,
+        problem: Problem,
         records: Records,
-        U: Floats,
-        V: Floats,
-        *,
-        rho: str,
-        reg: float,
-        learning_rate: float,
-        user_rate: float,
-        epochs: int,
-        seed: int,
+        start: tuple[Floats, Floats],
         workers: Workers,
     ) -> None:
-        self._records, self.U, self.V = records, U, V
-        self._rho, self._seed, self.epochs = rho, seed, epochs
-        self._rate, self._user_rate = learning_rate, user_rate
+        assert problem.rho is not None
+        self.U, self.V = start
+        self._records, self._rho, self._seed = records, problem.rho, problem.seed
+        self._rate = request.rate * (request.learning_rate or self.default_rate)
+        self._user_rate = request.rate * _USER_RATE
         self._workers = workers
-        self.products = Products(V, workers)
-        self._user_decay = reg * row_weights(records.user_counts(), USER_EXPONENT)
-        self._item_decay = reg * row_weights(records.item_counts(), ITEM_EXPONENT)
+        self.products = Products(self.V, workers)
+        self._user_decay = problem.penalty.user_weights(records.user_counts())
+        self._item_decay = problem.penalty.item_weights(records.item_counts())
         self._users = np.flatnonzero(records.user_counts() > 0)
         self._block = block_users(len(self._users), records.n_items)
-        self.epoch_number = 0
         self._step_number = 0
-        self._user_sum = np.zeros(len(U), np.float32)
-        self._first, self._second = np.zeros_like(V), np.zeros_like(V)
+        self._user_sum = np.zeros(len(self.U), np.float32)
+        self._first, self._second = np.zeros_like(self.V), np.zeros_like(self.V)
         self._scores = score_rows(self._block, records.n_items)
 
-    def epoch(self, should_stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
+    def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
         """One pass over the users; returns the mean loss of a record, without the penalty.
 
-        The mean of the first step's records, before anything moved, is there as "start". The pass
-        ends early, between two steps, where ``should_stop()`` is true.
+        The mean of the first step's records, before anything moved, is there as "start". The rate
+        falls to zero over the epochs, by half a cosine.
         """
-        order = np.random.default_rng([self._seed, self.epoch_number]).permutation(self._users)
+        order = np.random.default_rng([self._seed, number]).permutation(self._users)
         starts = range(0, len(order), self._block)
         loss, seen, first = 0.0, 0, 0.0
         for i, start in enumerate(starts):
-            progress = (self.epoch_number + i / len(starts)) / self.epochs
+            progress = (number + i / len(starts)) / epochs
             users = np.sort(order[start : start + self._block])
             loss += self._step(users, 0.5 * (1.0 + np.cos(np.pi * min(progress, 1.0))))
             seen += int((self._records.indptr[users + 1] - self._records.indptr[users]).sum())
             first = first if i else loss / seen
             if not np.isfinite(loss) or should_stop():
                 break
-        self.epoch_number += 1
         return {"loss": loss / max(1, seen), "start": first}
 
     def _step(self, users: NDArray[np.int64], fade: float) -> float:
         U = self.U[users]
         scores = self._scores[: len(users)]
         self.products.scores(U, scores)
-        losses = differentiate(self._records, users, scores, self._rho, self._workers.n_threads)
+        losses = differentiate(self._records, users, scores, self._rho, self._workers.num_threads)
         self._step_number += 1
         share = len(users) / max(1, len(self._users))
         slopes = self._workers.map(
@@ -177,7 +167,7 @@ class ExactSolver:
             "user_sum": self._user_sum,
             "first": self._first,
             "second": self._second,
-            "counters": np.array([self.epoch_number, self._step_number], np.int64),
+            "steps": np.array([self._step_number], np.int64),
         }
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
@@ -185,4 +175,4 @@ class ExactSolver:
         self.U[:], self.V[:] = state["U"], state["V"]
         self._user_sum[:] = state["user_sum"]
         self._first[:], self._second[:] = state["first"], state["second"]
-        self.epoch_number, self._step_number = (int(n) for n in state["counters"])
+        self._step_number = int(state["steps"][0])

@@ -1,4 +1,4 @@
-"""Matrix products over ranges of items, which threads share."""
+"""Matrix products of blocks of users with all items, over ranges of items that threads share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from robirank import _core
 from robirank._workers import Workers
-from robirank.latent.records import Records
+from robirank.data.records import Records
 from robirank.objectives.listwise import RHO_CODES
 
 Floats = NDArray[np.float32]
@@ -19,11 +19,27 @@ Floats = NDArray[np.float32]
 BLOCK_BYTES = 256 << 20  # of scores held at a time
 _RANGES = 64  # at most
 _RANGE_ITEMS = 2048  # at least
+_LINE = 16  # float32 numbers in a cache line
 
 
 def users_that_fit(n_items: int) -> int:
     """How many users' scores fit into the memory for a block; at least one."""
     return max(1, BLOCK_BYTES // (4 * n_items))
+
+
+def score_rows(n_users: int, n_items: int) -> Floats:
+    """Memory for the scores of a block of users, uninitialised.
+
+    Rows lie an odd number of cache lines apart: at a power of two they share a few places of the
+    cache, and a product takes a quarter longer.
+
+    Examples
+    --------
+    >>> score_rows(2, 64).strides
+    (320, 4)
+    """
+    stride = (-(-n_items // _LINE) | 1) * _LINE
+    return np.empty((n_users, stride), np.float32)[:, :n_items]
 
 
 class Products:
@@ -62,7 +78,7 @@ class Products:
 
 
 def differentiate(
-    records: Records, users: NDArray[np.int64], scores: Floats, rho: str, n_threads: int
+    records: Records, users: NDArray[np.int64], scores: Floats, rho: str, num_threads: int
 ) -> NDArray[np.float64]:
     """Turn the scores of some users into the gradient by them, in place; returns their losses."""
     where, starts = records.of_users(users)
@@ -75,7 +91,7 @@ def differentiate(
         RHO_CODES[rho],
         losses,
         t,
-        n_threads,
+        num_threads,
     )
     return losses
 

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from robirank.engine.interface import Engine, Sizes
-from robirank.engine.tasks import Steps, Task, uv_task
-from robirank.latent.solvers.stratified import StratifiedSolver
+from robirank import _core
+from robirank.engine.interface import Engine, Figures, Sizes, never
+from robirank.engine.parts import Block, Floats, Part
+from robirank.engine.strata import share, waves
+from robirank.latent.problem import Problem, Request
+from robirank.latent.solvers.strata import NO_FIGURES, adagrad_schedule, cell_size, keep_sums
 from robirank.losses import RHOS, RhoName
 
-__all__ = ["SgdSolver", "xi_turns"]
+__all__ = ["SgdSolver", "SgdSteps", "XiSettings", "sgd_task", "xi_task", "xi_turns"]
 
 _FLAT = 0.5  # typical scores up to here leave all inner sums near those of equal scores
 
 
 def xi_turns(sizes: Sizes, factors: int, negatives: int) -> int:
-    """In how many epochs the ξ-step goes round all users.
+    """The number of epochs in which the ξ-step goes round all users.
 
-    With one the ξ-step follows every pass, as in the paper. It looks at every item for every user,
-    a pass at a few items for every record; where the ξ-step costs more than six passes, it
-    takes so many epochs to go round that an epoch of it costs no more.
+    With one, the ξ-step follows every pass, as in the paper. It looks at every item for every user,
+    a pass at a few items for every record; where the ξ-step costs more than six passes, it is
+    spread over so many epochs that it costs no more than that in each.
 
     Examples
     --------
@@ -37,93 +42,229 @@ def xi_turns(sizes: Sizes, factors: int, negatives: int) -> int:
     return max(1, int(np.ceil(xi_step / (6.0 * max(1.0, passes)))))
 
 
-class SgdSolver(StratifiedSolver):
+class SgdSolver:
     r"""Sampled updates of U and V, then the ξ-step, epoch after epoch.
 
-    For every record (x, y) an epoch takes ``negatives`` items y', half of them uniform, half by
-    popularity, each weighted by one over the expected number of its draws, so that
+    For every record (x, y) an epoch takes ``request.samples`` items y', half of them uniform, half
+    by popularity, each weighted by one over the expected number of its draws, so that
 
     .. math:: w_{xy} \, \rho'(t_{xy}) \sum_{y'} \sigma_0(\langle U_x, V_y - V_{y'} \rangle)
 
     is estimated without bias; for ρ = log the slope :math:`\rho'(t_{xy})` is the paper's
-    :math:`\xi_{xy} / \ln 2`. The three kinds of rows U_x, V_y and V_y' step along its gradient.
+    :math:`\xi_{xy} / \ln 2`. The three kinds of rows U_x, V_y and V_y' step along its gradient, by
+    row-wise Adagrad.
 
-    The ξ-step computes t_xy over all items. Where that is dear (see `xi_turns`), the users take
-    turns, and the slopes of the others are moved by the mean change of those renewed.
+    The ξ-step computes t_xy over all items. Where that is expensive (see `xi_turns`), the users
+    take turns, and the slopes of the others are moved by the mean change of those renewed.
 
     Parameters
     ----------
+    request : Request
+    problem : Problem
     engine : Engine
-        Holds the records and the factors; see `robirank.latent.solvers.stratified.local_engine`.
-    rho : str
-        "log", "identity" or "type2".
-    learning_rate, user_rate : float
-        Of V and of U: the length of a first step, by the number of factors' square root.
-    epochs : int
-        The rate falls to zero over so many.
-    negatives : int
-        Items sampled for a record.
-    literal : bool
-        Leave V_y' alone, as the paper's pseudocode does.
     xi_every : int, optional
-        In how many epochs the ξ-step goes round all users; default: `xi_turns`.
+        The number of epochs in which the ξ-step goes round all users; default: `xi_turns`.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        *,
-        rho: RhoName,
-        learning_rate: float,
-        user_rate: float,
-        epochs: int,
-        negatives: int,
-        literal: bool,
-        xi_every: int | None = None,
-    ) -> None:
-        super().__init__(engine, learning_rate=learning_rate, user_rate=user_rate, epochs=epochs)
-        self._rho, self._negatives, self._literal = rho, negatives, literal
-        self._xi_every = xi_every or xi_turns(engine.sizes, engine.factors, negatives)
+    default_rate: ClassVar[float] = 0.1
 
-    def epoch(self, should_stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
+    def __init__(
+        self, request: Request, problem: Problem, engine: Engine, xi_every: int | None = None
+    ) -> None:
+        assert problem.rho is not None
+        self._engine, self._rho, self._negatives = engine, problem.rho, request.samples
+        self._rate = request.rate * (request.learning_rate or self.default_rate)
+        self._turns = xi_every or xi_turns(problem.sizes, problem.factors, request.samples)
+        self._cell_items = cell_size(problem.factors)
+
+    def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
         """One (U,V)-step over all records, then the ξ-step of the users whose turn it is.
 
-        Returns the mean loss of a record: after a ξ-step the exact one of the users renewed,
-        without one an estimate.
+        The loss is the exact one of the users renewed, or an estimate without a ξ-step.
         """
-        if self.epoch_number == 0 and self._rho != "identity":
-            self._start()
-        report = self._pass(should_stop)
-        loss = report.loss / max(1, self._engine.sizes.n_records)
-        if self._rho != "identity" and not should_stop():
-            loss = self._xi_turn()
-        self.epoch_number += 1
-        return {"loss": loss, "triples": report.draws, "not_finite": report.not_finite}
+        has_xi = self._rho != "identity"
+        if number == 0 and has_xi:
+            self._first_slopes()
+        steps = [
+            SgdSteps(
+                self._engine.factors,
+                self._negatives,
+                fade * (2.0 * self._rate),
+                fade * self._rate,
+                self._cell_items,
+                keep,
+            )
+            for fade, keep in adagrad_schedule(number, epochs, self._engine.n_parts)
+        ]
+        figures = NO_FIGURES | self._engine.sweep(number, sgd_task, steps, should_stop)
+        loss = figures["loss"] / max(1, self._engine.sizes.n_records)
+        if has_xi and not should_stop():
+            loss = self._renew_slopes(number % self._turns)
+        return {
+            "loss": loss,
+            "triples": figures["done"],
+            "not_finite": figures["not_finite"],
+        }
 
-    def _task(self, fade: float) -> tuple[Task, Any]:
-        return uv_task, Steps(
-            self._engine.factors,
-            self._negatives,
-            fade * self._user_rate,
-            fade * self._rate,
-            self._literal,
-            self._cell_items,
-        )
-
-    def _start(self) -> None:
-        """The first slopes: where scores are near 0, every other item adds about σ0(0) = 1."""
-        sizes, (of_u, of_v) = self._engine.sizes, self._engine.squares()
-        typical = np.sqrt(of_u * of_v / (sizes.n_users * self._engine.factors * sizes.n_items))
-        if typical > _FLAT:
-            self._engine.xi_step(0, 1, self._rho)
+    def _first_slopes(self) -> None:
+        """Where scores are near 0, every other item adds about σ0(0) = 1 to an inner sum."""
+        sizes = self._engine.sizes
+        squares = self._engine.sweep(0, squares_task, [None], never)
+        area = sizes.n_users * self._engine.factors * sizes.n_items
+        if np.sqrt(squares["U"] * squares["V"] / area) > _FLAT:
+            self._xi_step(0, 1)
         else:
-            self._engine.scale_slopes(float(RHOS[self._rho].prime(sizes.n_items - 1.0)))
+            slope = float(RHOS[self._rho].prime(sizes.n_items - 1.0))
+            self._engine.scan(scale_task, [ScaleSettings(slope)])
 
-    def _xi_turn(self) -> float:
-        turn, of = self.epoch_number % self._xi_every, self._xi_every
-        report = self._engine.xi_step(turn, of, self._rho)
-        if report.records == 0:
+    def _renew_slopes(self, turn: int) -> float:
+        figures = self._xi_step(turn, self._turns)
+        if not figures["done"]:
             return 0.0
-        if of > 1:
-            self._engine.drift(turn, of, float(np.exp(report.drift / report.records)))
-        return report.loss / report.records
+        if self._turns > 1:
+            factor = float(np.exp(figures["drift"] / figures["done"]))
+            self._engine.scan(scale_task, [ScaleSettings(factor, turn, self._turns)])
+        return figures["loss"] / figures["done"]
+
+    def _xi_step(self, turn: int, turns: int) -> Figures:
+        n = max(len(waves(share(users, turn, turns))) for users in self._engine.part_users)
+        settings = [XiSettings(turn, turns, wave, self._rho) for wave in range(max(1, n))]
+        return self._engine.scan(xi_task, settings)
+
+
+@dataclass(frozen=True)
+class SgdSteps:
+    """How a sub-step of the (U,V)-step moves."""
+
+    factors: int
+    negatives: int
+    rate_u: float
+    rate_v: float
+    cell_items: int
+    keep: float = 1.0
+
+
+def sgd_task(
+    part: Part, block: Block, position: NDArray[np.int32], steps: SgdSteps, key: int
+) -> Figures:
+    """Visit once every record of the part whose item lies in the block."""
+    keep_sums(part, block, steps.keep)
+    draws, loss, not_finite = _core.sgd_task(
+        part.U,
+        part.sums,
+        part.indptr,
+        part.items,
+        part.slope,
+        part.decay,
+        block.V,
+        block.sums,
+        block.decay,
+        position,
+        block.first,
+        block.popularity,
+        steps.cell_items,
+        steps.factors,
+        steps.negatives,
+        steps.rate_u,
+        steps.rate_v,
+        False,
+        key,
+    )
+    return {"done": draws, "loss": loss, "not_finite": not_finite}
+
+
+def squares_task(
+    part: Part,
+    block: Block,
+    position: NDArray[np.int32],  # noqa: ARG001
+    settings: None,  # noqa: ARG001
+    key: int,  # noqa: ARG001
+) -> Figures:
+    """The sums of squares of U and V."""
+    return {"U": _squares(part.U), "V": _squares(block.V)}
+
+
+def _squares(rows: Floats) -> float:
+    return float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class XiSettings:
+    """Which users of a part the ξ-step renews: a wave of those whose turn it is."""
+
+    turn: int
+    turns: int
+    wave: int
+    rho: RhoName
+
+
+def xi_task(
+    part: Part, blocks: Iterable[Block], position: NDArray[np.int32], settings: XiSettings
+) -> Figures:
+    r"""The ξ-step of some users: set the slopes of their records from the exact inner sums.
+
+    .. math:: t_{xy} = \sum_{y' \ne y} \sigma_0(s_{xy} - s_{xy'})
+
+    The blocks of V are gone through twice, once for the scores s_xy of the records and once for the
+    sums, so that all of V need never be in one place.
+
+    Returns the number of records renewed ("done"), "loss" = Σ weight · ρ(t), and "drift" =
+    Σ log(new slope / old slope).
+    """
+    own = waves(share(len(part.users), settings.turn, settings.turns))
+    if settings.wave >= len(own):
+        return {"done": 0, "loss": 0.0, "drift": 0.0}
+    users = own[settings.wave]
+    indptr, records = part.records_of(users)
+    scores = np.empty(records.stop - records.start, dtype=np.float32)
+    for block in blocks:
+        _core.record_scores(
+            part.U[users], indptr, part.items[records], block.V, position, block.first, scores
+        )
+    t = _inner_sums(part.U[users], blocks, indptr, scores)
+    rho = RHOS[settings.rho]
+    slope, loss = rho.prime(t), rho.value(t)
+    if part.weight is not None:
+        slope *= part.weight[records]
+        loss *= part.weight[records]
+    old = part.slope[records]
+    moved = np.log(slope, where=old > 0, out=np.zeros_like(t))
+    moved -= np.log(old, where=old > 0, out=np.zeros_like(old))
+    part.slope[records] = slope
+    return {"done": len(t), "loss": float(loss.sum()), "drift": float(moved.sum())}
+
+
+def _inner_sums(
+    U: Floats, blocks: Iterable[Block], indptr: NDArray[np.int64], scores: Floats
+) -> NDArray[np.float64]:
+    active = np.flatnonzero(np.diff(indptr))
+    sums = _core.InnerSums(U[active], np.append(indptr[active], len(scores)), scores)
+    for block in blocks:
+        sums.add(block.V)
+    return np.maximum(sums.sums() - 1.0, 0.0)  # without the term of y itself, σ0(0) = 1
+
+
+@dataclass(frozen=True)
+class ScaleSettings:
+    """A factor for slopes: of all users, or of those whose turn it is not."""
+
+    factor: float
+    turn: int = 0
+    turns: int = 0
+
+
+def scale_task(
+    part: Part,
+    blocks: Iterable[Block],  # noqa: ARG001
+    position: NDArray[np.int32],  # noqa: ARG001
+    settings: ScaleSettings,
+) -> Figures:
+    """Multiply slopes by a factor."""
+    factor = np.float32(settings.factor)
+    if not settings.turns:
+        part.slope *= factor
+        return {}
+    _, records = part.records_of(share(len(part.users), settings.turn, settings.turns))
+    part.slope[: records.start] *= factor
+    part.slope[records.stop :] *= factor
+    return {}

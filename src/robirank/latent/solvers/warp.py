@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from robirank.engine.interface import Engine
-from robirank.engine.tasks import Task, WarpSteps, warp_task
-from robirank.latent.solvers.products import Floats
-from robirank.latent.solvers.stratified import StratifiedSolver
+from robirank import _core
+from robirank.engine.interface import Engine, Figures, never
+from robirank.engine.parts import Block, Floats, Part
+from robirank.latent.problem import Problem, Request
+from robirank.latent.solvers.strata import NO_FIGURES, adagrad_schedule, cell_size, keep_sums
 
-__all__ = ["WarpSolver", "weights_after"]
+__all__ = ["WarpSolver", "WarpSteps", "warp_task", "weights_after"]
 
 
 def weights_after(max_trials: int, n_items: int) -> Floats:
@@ -37,49 +40,92 @@ def weights_after(max_trials: int, n_items: int) -> Floats:
     return np.concatenate([[0.0], harmonic[ranks]]).astype(np.float32)
 
 
-class WarpSolver(StratifiedSolver):
-    r"""WARP: sample until an item violates the margin, then step by the rank that this betrays.
+class WarpSolver:
+    r"""WARP: sample until an item violates the margin; the number of trials estimates the rank.
 
-    For a record (x, y), items y' that x does not have are drawn, at most ``max_trials`` of them,
-    until :math:`\langle U_x, V_{y'} \rangle > \langle U_x, V_y \rangle - 1`. The step on the
-    three rows follows the gradient of the hinge loss, weighted as `weights_after` says.
+    For a record (x, y), items y' that x does not have are drawn, at most ``request.samples`` of
+    them, until :math:`\langle U_x, V_{y'} \rangle > \langle U_x, V_y \rangle - 1`. The step on the
+    three rows follows the gradient of the hinge loss, weighted as `weights_after` says, by row-wise
+    Adagrad.
 
     Parameters
     ----------
-    max_trials : int
-        Draws a record.
-    engine, learning_rate, user_rate, epochs
-        See `SgdSolver`.
+    request : Request
+    problem : Problem
+    engine : Engine
+    freeze_items : bool, default=False
+        Leave V as it is.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        *,
-        learning_rate: float,
-        user_rate: float,
-        epochs: int,
-        max_trials: int,
-    ) -> None:
-        super().__init__(engine, learning_rate=learning_rate, user_rate=user_rate, epochs=epochs)
-        self._weight_after = weights_after(max_trials, engine.sizes.n_items)
+    default_rate: ClassVar[float] = 0.1
 
-    def epoch(self, should_stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
+    def __init__(
+        self, request: Request, problem: Problem, engine: Engine, freeze_items: bool = False
+    ) -> None:
+        self._engine = engine
+        rate = request.rate * (request.learning_rate or self.default_rate)
+        self._rate_u, self._rate_v = 2.0 * rate, 0.0 if freeze_items else rate
+        self._weight_after = weights_after(request.samples, problem.sizes.n_items)
+        self._cell_items = cell_size(problem.factors)
+
+    def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
         """One pass over the records; returns the mean weighted hinge loss, and the trials."""
-        report = self._pass(should_stop)
-        self.epoch_number += 1
+        steps = [
+            WarpSteps(
+                self._engine.factors,
+                self._weight_after,
+                1.0,
+                fade * self._rate_u,
+                fade * self._rate_v,
+                self._cell_items,
+                keep,
+            )
+            for fade, keep in adagrad_schedule(number, epochs, self._engine.n_parts)
+        ]
+        figures = NO_FIGURES | self._engine.sweep(number, warp_task, steps, should_stop)
         return {
-            "loss": report.loss / max(1, self._engine.sizes.n_records),
-            "triples": report.draws,
-            "not_finite": report.not_finite,
+            "loss": figures["loss"] / max(1, self._engine.sizes.n_records),
+            "triples": figures["done"],
+            "not_finite": figures["not_finite"],
         }
 
-    def _task(self, fade: float) -> tuple[Task, Any]:
-        return warp_task, WarpSteps(
-            self._engine.factors,
-            self._weight_after,
-            1.0,
-            fade * self._user_rate,
-            fade * self._rate,
-            self._cell_items,
-        )
+
+@dataclass(frozen=True)
+class WarpSteps:
+    """How WARP moves; ``weight_after[n]`` is Φ(rank) where the n-th trial found a violator."""
+
+    factors: int
+    weight_after: Floats
+    margin: float
+    rate_u: float
+    rate_v: float
+    cell_items: int
+    keep: float = 1.0
+
+
+def warp_task(
+    part: Part, block: Block, position: NDArray[np.int32], steps: WarpSteps, key: int
+) -> Figures:
+    """Visit once every record of the part whose item lies in the block."""
+    keep_sums(part, block, steps.keep)
+    draws, loss, not_finite = _core.warp_task(
+        part.U,
+        part.sums,
+        part.indptr,
+        part.items,
+        part.weight,
+        part.decay,
+        block.V,
+        block.sums,
+        block.decay,
+        position,
+        block.first,
+        steps.weight_after,
+        steps.cell_items,
+        steps.factors,
+        steps.margin,
+        steps.rate_u,
+        steps.rate_v,
+        key,
+    )
+    return {"done": draws, "loss": loss, "not_finite": not_finite}

@@ -1,0 +1,162 @@
+"""Interactions as solvers want them: the items of each user, and their weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Records", "Weighting", "as_records", "weights_of_counts"]
+
+Weighting = Literal["binary", "log", "count"]
+
+
+@dataclass(frozen=True)
+class Records:
+    """The observed pairs (x, y), user after user.
+
+    Attributes
+    ----------
+    indptr : ndarray of int64, shape (n_users + 1,)
+        User x owns the records ``indptr[x]:indptr[x + 1]``.
+    items : ndarray of int32
+        The item of each record, rising within a user.
+    weight : ndarray of float32, or None
+        v(W_xy) of each record; None where all are one.
+    n_items : int
+        Size of the catalogue; items without a record count.
+    cut : (int, int) or None
+        Into how many parts the users were cut beforehand, and the seed that decided how.
+    """
+
+    indptr: NDArray[np.int64]
+    items: NDArray[np.int32]
+    weight: NDArray[np.float32] | None
+    n_items: int
+    cut: tuple[int, int] | None = None
+
+    @property
+    def n_users(self) -> int:
+        """The number of users, those without a record included."""
+        return len(self.indptr) - 1
+
+    @property
+    def n_records(self) -> int:
+        """The number of observed pairs."""
+        return len(self.items)
+
+    def mean_weight(self) -> float:
+        """The mean weight of a record."""
+        if self.weight is None or not len(self.weight):
+            return 1.0
+        return float(self.weight.mean(dtype=np.float64))
+
+    def user_counts(self) -> NDArray[np.int64]:
+        """How many records each user has."""
+        return np.diff(self.indptr)
+
+    def item_counts(self) -> NDArray[np.int64]:
+        """How many records each item has."""
+        return np.bincount(self.items, minlength=self.n_items)
+
+    def of_users(self, users: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places of the records of some users, and where each user's begin among them."""
+        begin = self.indptr[users]
+        counts = self.indptr[users + 1] - begin
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return np.repeat(begin - starts[:-1], counts) + np.arange(starts[-1]), starts
+
+    def part(self, first_user: int, n_items: int) -> Records:
+        """The records of the users from one on, among the first items only."""
+        begin = int(self.indptr[first_user])
+        kept = self.items[begin:] < n_items
+        ends = np.concatenate([[0], np.cumsum(kept)])[self.indptr[first_user:] - begin]
+        return Records(
+            ends.astype(np.int64),
+            self.items[begin:][kept],
+            None if self.weight is None else self.weight[begin:][kept],
+            n_items,
+        )
+
+    def weights_of(self, where: Any) -> NDArray[np.float64]:
+        """The weights of some records."""
+        if self.weight is None:
+            return np.ones(len(self.items[where]))
+        return self.weight[where].astype(np.float64)
+
+
+def as_records(
+    user_items: Any, weighting: Weighting = "binary", *, name: str = "user_items"
+) -> Records:
+    """Read a table of interactions: a sparse users × items matrix, or `Interactions`.
+
+    Stored zeros are no interactions; entries stored twice are added up. Counts become weights as
+    ``weighting`` says: "binary" ignores them as the paper does, "log" takes log2(1 + count),
+    "count" takes them as they are. Errors call the table by ``name``.
+    """
+    matrix = _as_csr(user_items, name)
+    indptr, items, counts = _clean(matrix, name)
+    weight = weights_of_counts(counts, weighting)
+    return Records(indptr, items, weight, matrix.shape[1], getattr(user_items, "cut", None))
+
+
+def weights_of_counts(counts: NDArray[Any], weighting: Weighting) -> NDArray[np.float32] | None:
+    """What counts weigh: None where all weigh 1.
+
+    Examples
+    --------
+    >>> weights_of_counts(np.array([1, 3]), "log")
+    array([1., 2.], dtype=float32)
+    """
+    if weighting == "log":
+        return np.log2(1.0 + counts).astype(np.float32)
+    if weighting == "count":
+        return counts.astype(np.float32)
+    if weighting != "binary":
+        raise ValueError(f'weighting must be "binary", "log" or "count"; got {weighting!r}')
+    return None
+
+
+def _as_csr(user_items: Any, name: str) -> Any:
+    from scipy import sparse
+
+    matrix: Any = getattr(user_items, "matrix", user_items)
+    known: bool = sparse.issparse(matrix)
+    if not known:
+        raise TypeError(
+            f"{name} must be a sparse users × items matrix (scipy.sparse.csr_matrix) or "
+            f"Interactions; got {type(user_items).__name__}"
+        )
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"{name} must have users and items; its shape is {matrix.shape}")
+    if matrix.shape[1] > np.iinfo(np.int32).max:
+        raise ValueError(f"{name} has {matrix.shape[1]} items; at most 2^31 - 1 can be held")
+    if matrix.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold real numbers; its type is {matrix.dtype}")
+    return matrix if matrix.format == "csr" else _wide(matrix).tocsr()
+
+
+def _wide(matrix: Any) -> Any:
+    """Numbers that entries stored twice can be added up in: small integers would overflow."""
+    return matrix.astype(np.float64) if matrix.dtype.kind in "biu" else matrix
+
+
+def _clean(
+    matrix: Any, name: str
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]:
+    """Sorted items without duplicates and zeros; the caller's matrix is left as it is."""
+    counts = matrix.data
+    if not np.isfinite(counts).all() or (counts < 0).any():
+        bad = counts[~np.isfinite(counts) | (counts < 0)][0]
+        raise ValueError(f"{name} holds {bad}; counts must be finite and not negative")
+    if not matrix.has_canonical_format or not counts.all():
+        matrix = _wide(matrix).copy()
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    return (
+        np.ascontiguousarray(matrix.indptr, np.int64),
+        np.ascontiguousarray(matrix.indices, np.int32),
+        matrix.data,
+    )

@@ -1,0 +1,1 @@
+"""The cluster engine: tasks on the workers of a Ray cluster."""

@@ -1,0 +1,108 @@
+"""The log of a run on a cluster: a line for each step and worker, in the run directory."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from robirank.engine.interface import Figures
+from robirank.engine.ray.steps import Step, SweepStep
+from robirank.engine.ray.worker import Cost
+from robirank.storage.folder import Folder
+
+__all__ = ["RunLog"]
+
+log = logging.getLogger("robirank.engine")
+
+
+class RunLog:
+    """Writes ``workers.jsonl`` and the log, and keeps sums for the progress line.
+
+    Attributes
+    ----------
+    bytes_in, bytes_moved : int
+        Of blocks of V that workers took in, and of those that another worker had made.
+    busy : float
+        Seconds of work, of all workers together.
+    memory : dict from int to int
+        Bytes that each worker held after its last task.
+    on_step : callable, optional
+        Called after every step with a few figures by name.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._file: Any = None
+        if folder.is_local:  # a store cannot append
+            self._file = Path(folder.path("workers.jsonl")).open("a", encoding="utf-8")  # noqa: SIM115
+        self.bytes_in = self.bytes_moved = 0
+        self.busy = 0.0
+        self.memory: dict[int, int] = {}
+        self.on_step: Callable[..., None] | None = None
+
+    def step_done(
+        self,
+        step: Step,
+        number: int,
+        seconds: float,
+        members: Sequence[Mapping[str, Any]],
+        workers: Sequence[int],
+        answers: Sequence[tuple[Figures, Cost]],
+    ) -> None:
+        """Note what a step cost each worker."""
+        sweep = isinstance(step, SweepStep)
+        place = {"epoch": step.epoch} if isinstance(step, SweepStep) else {}
+        for worker in sorted(set(workers)):
+            own = [a for w, a in zip(workers, answers, strict=True) if w == worker]
+            costs = [cost for _, cost in own]
+            busy = sum(cost.seconds for cost in costs)
+            moved = {
+                name: sum(getattr(cost, name) for cost in costs)
+                for name in ("bytes_in", "bytes_moved", "bytes_out")
+            }
+            self.busy += busy
+            self.bytes_in += moved["bytes_in"]
+            self.bytes_moved += moved["bytes_moved"]
+            self.memory[worker] = costs[-1].memory
+            self.say(
+                "sweep" if sweep else "scan",
+                task=step.task.__name__,
+                step=number,
+                **place,
+                number=step.number,
+                worker=worker,
+                pid=members[worker]["pid"],
+                node=members[worker]["node"],
+                tasks=len(own),
+                busy_seconds=round(busy, 4),
+                seconds=round(seconds, 4),
+                per_second=round(sum(f.get("done", 0) for f, _ in own) / max(busy, 1e-9)),
+                **moved,
+                memory=costs[-1].memory,
+            )
+        if self.on_step is not None:
+            self.on_step(
+                step=f"{'sweep' if sweep else 'scan'} {step.number + 1}",
+                workers=str(len(members)),
+                memory=f"{max(self.memory.values(), default=0) / 1e9:.1f} GB",
+            )
+
+    def say(self, what: str, **figures: Any) -> None:
+        """Write one line."""
+        line = json.dumps({"time": round(time.time(), 3), "what": what, **figures})
+        log.info("%s", line)
+        if self._file is None:
+            return
+        try:
+            self._file.write(line + "\n")
+            self._file.flush()
+        except OSError as error:  # a full disk must not end the training
+            log.warning("workers.jsonl cannot be written: %s", error)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()

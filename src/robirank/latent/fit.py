@@ -1,0 +1,186 @@
+"""One way to fit: a request and a table become a problem, a solver and a store, and the loop runs.
+
+A fit on a cluster differs from a local one in the engine that the request names and in nothing
+else: `robirank.latent.cluster` makes the same `Setup`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from robirank._workers import Workers
+from robirank.data.records import Records, as_records
+from robirank.engine.memory import StrataMemory
+from robirank.engine.parts import Floats
+from robirank.engine.threads import TaskTime, ThreadEngine
+from robirank.latent.loop import Loop, Progress, Store
+from robirank.latent.options import FitOptions
+from robirank.latent.problem import Problem, Request
+from robirank.latent.solvers import SOLVERS, choose_solver
+from robirank.latent.solvers.interface import Solver
+from robirank.latent.start import random_rows
+from robirank.latent.store import MemoryStore, checksum, fingerprint
+from robirank.storage.checkpoint_file import CheckpointFile
+
+__all__ = ["FitResult", "Setup", "Start", "fit_table", "local_setup", "random_start"]
+
+Start = tuple[Floats, Floats]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a fit is made of.
+
+    Attributes
+    ----------
+    problem : Problem
+    solver_name : str
+    solver : Solver
+    store : Store
+    user_ids, item_ids : Ids or None
+    title : str
+        Of the progress line.
+    """
+
+    problem: Problem
+    solver_name: str
+    solver: Solver
+    store: Store
+    user_ids: Any
+    item_ids: Any
+    title: str
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What came of a fit.
+
+    Attributes
+    ----------
+    factors : (U, V) or ShardedModel
+    progress : Progress
+    setup : Setup
+    """
+
+    factors: Any
+    progress: Progress
+    setup: Setup
+
+
+def fit_table(
+    request: Request, data: Any, options: FitOptions, start: Start | None = None
+) -> FitResult:
+    """Fit factors to a table; ``start`` is where they begin, random rows by default."""
+    if request.engine == "local":
+        making = local_setup(request, data, options, start)
+    else:
+        from robirank.latent.cluster import cluster_setup
+
+        making = cluster_setup(request, data, options)
+    with making as setup:
+        loop = Loop(request, setup.problem, setup.solver, setup.store, options, setup.title)
+        factors = loop.run()
+    return FitResult(factors, loop.progress, setup)
+
+
+@contextlib.contextmanager
+def local_setup(
+    request: Request, data: Any, options: FitOptions, start: Start | None = None
+) -> Iterator[Setup]:
+    """Set up a fit in this process."""
+    records = as_records(data, request.weighting)
+    held_out = read_validation(options.validation, data)
+    if not records.n_records:
+        raise ValueError("user_items holds no interaction, so there is nothing to learn")
+    checkpoint = _checkpoint(request, options, records, held_out)
+    problem = Problem.of_records(request, records)
+    name = request.solver
+    if name == "auto":
+        name = choose_solver(records.n_users, records.n_items, request.factors)
+    rows = start or random_start(problem, records)
+    with Workers(request.num_threads) as workers:
+        entry = SOLVERS[name]
+        solver: Any
+        holder: Any
+        if entry.in_strata:
+            engine = strata_engine(request, problem, records, rows, workers)
+            solver, holder = entry.make(request, problem, engine), engine.memory
+        else:
+            solver = holder = entry.make(request, problem, records, rows, workers)
+        store = MemoryStore(
+            holder,
+            train=data,
+            validation=options.validation,
+            checkpoint=checkpoint,
+            resume=options.resume,
+            num_threads=request.num_threads,
+        )
+        users, items = getattr(data, "users", None), getattr(data, "items", None)
+        yield Setup(problem, name, solver, store, users, items, f"{request.model} ({name})")
+
+
+def strata_engine(
+    request: Request,
+    problem: Problem,
+    records: Records,
+    start: Start,
+    workers: Workers,
+    on_task: Callable[[TaskTime], None] | None = None,
+) -> ThreadEngine:
+    """Strata of a table in the memory of this process."""
+    memory = StrataMemory(
+        records,
+        *start,
+        problem.penalty.user_decay(records.user_counts()),
+        problem.penalty.item_decay(records.item_counts()),
+        parts=request.parts,
+        seed=problem.seed,
+    )
+    return ThreadEngine(memory, problem.sizes, workers, on_task)
+
+
+def random_start(problem: Problem, records: Records) -> Start:
+    """Rows of length about one, in random directions; zeros for users without records."""
+    U = random_rows(problem.seed, 0, problem.sizes.n_users, problem.factors)
+    U[records.user_counts() == 0] = 0.0
+    return U, random_rows(problem.seed, 1, problem.sizes.n_items, problem.factors)
+
+
+def read_validation(validation: Any, user_items: Any) -> Records | None:
+    """Read a validation set, which must have the users and items of the training set."""
+    if validation is None:
+        return None
+    records = as_records(validation, name="validation")
+    if validation.shape != user_items.shape:
+        raise ValueError(
+            f"validation must have the shape of user_items, {user_items.shape}; "
+            f"it has {validation.shape}"
+        )
+    for kind in ("users", "items"):
+        ids, known = getattr(validation, kind, None), getattr(user_items, kind, None)
+        if ids is not None and known is not None and ids != known:
+            raise ValueError(
+                f"validation must have the {kind} of user_items, in their order; "
+                "validation.align(user_items) sees to it"
+            )
+    if not records.n_records:
+        raise ValueError("validation must hold at least one interaction; it has none")
+    return records
+
+
+def _checkpoint(
+    request: Request, options: FitOptions, records: Records, held_out: Records | None
+) -> CheckpointFile | None:
+    if options.checkpoint is None:
+        if options.resume:
+            raise ValueError("resume needs a checkpoint to go on from; give checkpoint=")
+        return None
+    if request.params.get("random_state") is None:
+        raise ValueError("checkpoint needs a random_state: without one no fit is like another")
+    settings = request.params | {"random_state": request.seed, "num_threads": None}
+    tables = [checksum(records), checksum(held_out)]
+    fit = fingerprint(settings | {"epochs": request.epochs}, tables, options.watched)
+    return CheckpointFile(options.checkpoint, fit, minutes=options.checkpoint_minutes)

@@ -1,0 +1,304 @@
+"""The training loop, one for a process, its threads, a device and a cluster.
+
+It adds to a solver what makes a long fit bearable: progress, callbacks, validation with the best
+model kept, checkpoints with exact resume, a time limit, Ctrl-C, and an early end with advice where
+training diverges.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import warnings
+from types import FrameType, TracebackType
+from typing import Any, Never, Protocol, Self
+
+import msgspec
+import numpy as np
+
+from robirank._progress import FitProgress
+from robirank.engine.interface import Figures, never
+from robirank.engine.parts import Floats
+from robirank.latent.options import EpochReport, FitOptions
+from robirank.latent.problem import Problem, Request
+from robirank.latent.solvers.interface import Solver
+
+__all__ = ["DivergenceError", "Loop", "Progress", "Store"]
+
+_GROWN = 1.5  # a loss so many times that of a model that knows nothing means divergence
+_VALIDATIONS = 16  # during a fit, about, where there is no patience
+
+
+class DivergenceError(RuntimeError):
+    """Training diverged; the message says what to change. The model keeps what it had."""
+
+
+class Progress(msgspec.Struct):
+    """How far a fit has come; a checkpoint keeps it.
+
+    Attributes
+    ----------
+    epochs : int
+        Planned.
+    epoch : int
+        Done.
+    seconds : float
+        Of training.
+    history : list of dict
+        Epoch, seconds, loss and perhaps the validation measure of each epoch.
+    first_loss : float
+        What the losses are compared with to see whether training diverges.
+    best_epoch : int
+    best_value : float or None
+        Of the validation measure.
+    stopped : str
+        Why training ended before its last epoch; empty if it did not.
+    """
+
+    epochs: int
+    epoch: int = 0
+    seconds: float = 0.0
+    history: list[dict[str, float]] = []
+    first_loss: float = 0.0
+    best_epoch: int = 0
+    best_value: float | None = None
+    stopped: str = ""
+
+
+class Store(Protocol):
+    """Holds the factors of a fit: saves and restores them, ranks with them, hands them out."""
+
+    #: Whether an epoch must not be cut short, because checkpoints hold whole epochs.
+    whole_epochs: bool
+
+    def restore(self) -> Progress | None:
+        """Go back to the last checkpoint; None where there is none to go on from."""
+
+    def save(self, progress: Progress, *, final: bool = False) -> None:
+        """Note the progress before an epoch and at the end; write a checkpoint if one is due."""
+
+    def is_finite(self) -> bool:
+        """Whether all factors are finite."""
+
+    def factors(self) -> tuple[Floats, Floats] | tuple[None, None]:
+        """U and V as they stand; None where no process has them all."""
+
+    def validate(self, metric: str) -> float:
+        """The validation measure of the factors."""
+
+    def keep(self, epoch: int) -> None:
+        """Keep the factors as the best so far."""
+
+    def result(self, progress: Progress) -> Any:
+        """The best factors that were kept, or the last ones where none were."""
+
+    def on_step(self, show: Any) -> None:
+        """Let ``show(**figures)`` be called in the middle of epochs that take long."""
+
+
+class Loop:
+    """One run of a solver.
+
+    Parameters
+    ----------
+    request : Request
+    problem : Problem
+    solver : Solver
+    store : Store
+    options : FitOptions
+    title : str
+        Of the progress line.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        problem: Problem,
+        solver: Solver,
+        store: Store,
+        options: FitOptions,
+        title: str,
+    ) -> None:
+        self._request, self._problem, self._options = request, problem, options
+        self._solver, self._store, self._title = solver, store, title
+        self.progress = Progress(request.epochs)
+
+    def run(self) -> Any:
+        """Train; returns the store's result."""
+        self.progress = self._store.restore() or self.progress
+        progress = self.progress
+        with (
+            _Interrupt("epoch" if self._store.whole_epochs else "step") as interrupt,
+            FitProgress(
+                self._options.show_progress,
+                total=progress.epochs,
+                title=self._title,
+                remaining=True,
+            ) as bar,
+        ):
+            self._store.on_step(lambda **figures: bar.update(progress.epoch, **figures))
+            while progress.epoch < progress.epochs and not progress.stopped:
+                self._store.save(progress)
+                self._one_epoch(interrupt, bar)
+            if not progress.best_epoch:
+                self._check_finite()
+            result = self._store.result(progress)
+            self._store.save(_to_go_on_from(progress), final=True)
+        if progress.stopped == "interrupted":
+            warnings.warn(
+                f"interrupted in epoch {progress.epoch} of {progress.epochs}; the "
+                "model holds what was learned so far and can be used",
+                UserWarning,
+                stacklevel=4,
+            )
+        return result
+
+    def _one_epoch(self, interrupt: _Interrupt, bar: FitProgress) -> None:
+        progress, whole = self.progress, self._store.whole_epochs
+        begin = time.perf_counter()
+        figures = self._solver.epoch(
+            progress.epoch, progress.epochs, never if whole else interrupt.is_set
+        )
+        seconds = time.perf_counter() - begin
+        progress.epoch += 1
+        progress.seconds += seconds
+        self._check(figures)
+        self._plan_for_time(seconds)
+        entry = {
+            "epoch": progress.epoch,
+            "seconds": progress.seconds,
+            "loss": float(figures["loss"]),
+        }
+        if (whole or not interrupt.is_set()) and self._validation_is_due():
+            entry[self._options.watched] = self._validate()
+        progress.history.append(entry)
+        bar.resize(progress.epochs)
+        bar.update(progress.epoch, **self._shown(entry, seconds))
+        self._call_back(entry, seconds)
+        if interrupt.is_set():
+            progress.stopped = "interrupted"
+
+    def _check(self, figures: Figures) -> None:
+        progress, loss, broken = self.progress, figures["loss"], figures.get("not_finite", 0)
+        if not progress.history:
+            known = max(self._problem.idle_loss, figures.get("start", 0.0))
+            progress.first_loss = float(known or loss)
+        if not np.isfinite(loss):
+            self._give_up(f"the loss became {loss}")
+        if loss > _GROWN * progress.first_loss + 1e-9:
+            self._give_up(f"the loss grew from {progress.first_loss:.4g} to {loss:.4g}")
+        if broken:
+            self._give_up(f"{int(broken)} steps are not finite")
+
+    def _check_finite(self) -> None:
+        if not self._store.is_finite():
+            self._give_up("factors are not finite")
+
+    def _give_up(self, what: str) -> Never:
+        rate = self._request.learning_rate
+        raise DivergenceError(
+            f"training diverged in epoch {self.progress.epoch}: {what}. Lower learning_rate (it is "
+            f"{'its default' if rate is None else format(rate, 'g')}; try a tenth), or raise "
+            f"regularization (it is {self._problem.penalty.regularization:g})"
+        )
+
+    def _validation_is_due(self) -> bool:
+        if self._options.validation is None:
+            return False
+        done, epochs = self.progress.epoch, self.progress.epochs
+        every = max(1, epochs // _VALIDATIONS) if self._options.patience is None else 1
+        return done % every == 0 or done >= epochs
+
+    def _validate(self) -> float:
+        self._check_finite()
+        progress, patience = self.progress, self._options.patience
+        value = self._store.validate(self._options.watched)
+        if progress.best_value is None or value > progress.best_value:
+            progress.best_value, progress.best_epoch = value, progress.epoch
+            self._store.keep(progress.epoch)
+        elif patience and progress.epoch - progress.best_epoch >= patience:
+            progress.stopped = "no better"
+        return value
+
+    def _plan_for_time(self, epoch_seconds: float) -> None:
+        """Shorten the plan so that the rate still falls to its end within the time."""
+        if self._options.time_limit is None:
+            return
+        left = self._options.time_limit - self.progress.seconds
+        fitting = self.progress.epoch + max(0, int(left / max(epoch_seconds, 1e-9)))
+        self.progress.epochs = min(self.progress.epochs, fitting)
+
+    def _shown(self, entry: dict[str, float], seconds: float) -> dict[str, float | str]:
+        shown: dict[str, float | str] = {"loss": f"{entry['loss']:.4f}"}
+        metric, best = self._options.watched, self.progress.best_value
+        if best is not None:
+            history = reversed(self.progress.history)
+            last = next(e[metric] for e in history if metric in e)
+            shown[metric] = f"{last:.4f} (best {best:.4f})"
+        rate = self._problem.sizes.n_records / max(seconds, 1e-9)
+        shown["records/s"] = f"{rate / 1e6:.2f} M" if rate >= 1e6 else f"{rate / 1e3:.0f} k"
+        return shown
+
+    def _call_back(self, entry: dict[str, float], seconds: float) -> None:
+        options, progress, answers = self._options, self.progress, []
+        if options.callback is not None:
+            answers.append(options.callback(progress.epoch - 1, seconds, entry["loss"]))
+        if options.callbacks:
+            self._check_finite()
+            report = EpochReport(
+                progress.epoch,
+                progress.epochs,
+                progress.seconds,
+                entry["loss"],
+                entry.get(options.watched),
+                *self._store.factors(),
+            )
+            answers += [tell(report) for tell in options.callbacks]
+        if any(answer is True for answer in answers):
+            progress.stopped = progress.stopped or "by callback"
+
+
+def _to_go_on_from(progress: Progress) -> Progress:
+    """What a checkpoint says at the end: only patience ends a fit for good."""
+    stopped = progress.stopped if progress.stopped == "no better" else ""
+    return msgspec.structs.replace(progress, stopped=stopped)
+
+
+class _Interrupt:
+    """Turns the first Ctrl-C into a wish to stop; the second one raises as usual."""
+
+    def __init__(self, after: str) -> None:
+        self._after = after
+        self._asked = False
+        self._before: Any = None
+
+    def is_set(self) -> bool:
+        return self._asked
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.getsignal(signal.SIGINT)
+            if self._before is signal.default_int_handler:
+                signal.signal(signal.SIGINT, self._ask)
+            else:
+                self._before = None
+        return self
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self._asked:
+            signal.default_int_handler(number, frame)
+        self._asked = True
+        os.write(
+            2, f"\nstopping after this {self._after}; press Ctrl-C again to give up\n".encode()
+        )
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)

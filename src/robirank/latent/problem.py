@@ -1,0 +1,148 @@
+"""What a fit was asked for, and the problem that a table makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from robirank.data.records import Records, Weighting
+from robirank.engine.interface import Sizes
+from robirank.latent.penalty import (
+    ITEM_EXPONENT,
+    USER_EXPONENT,
+    Penalty,
+    RowWeights,
+    default_regularization,
+)
+from robirank.losses import RHOS, RhoName
+
+if TYPE_CHECKING:
+    from robirank.data.partitions import Partitions
+
+__all__ = ["Problem", "Request"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """The parameters of a model, checked, with the seed drawn.
+
+    Attributes
+    ----------
+    model : str
+        The name of the model's class.
+    solver : str
+        A name of `robirank.latent.solvers.SOLVERS`, or "auto".
+    factors, epochs, seed : int
+    params : dict
+        The model's parameters as they were given, to tell one fit from another.
+    rho : str or None
+        None for a loss that is not of RoBiRank's family.
+    regularization, learning_rate : float or None
+        None: the default of the problem, of the solver.
+    samples : int
+        Items that a solver samples for a record, at most.
+    weighting : str
+    parts : int
+    num_threads : int
+    engine : "local", "ray" or RayConfig
+    rate : float
+        A factor of the solver's step sizes.
+    """
+
+    model: str
+    solver: str
+    factors: int
+    epochs: int
+    seed: int
+    params: dict[str, Any]
+    rho: RhoName | None = "log"
+    regularization: float | None = None
+    learning_rate: float | None = None
+    samples: int = 128
+    weighting: Weighting = "binary"
+    parts: int = 8
+    num_threads: int = 0
+    engine: Any = "local"
+    rate: float = 1.0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a solver must know of the data and the objective.
+
+    Attributes
+    ----------
+    sizes : Sizes
+    factors, seed : int
+    rho : str or None
+    penalty : Penalty
+    mean_weight : float
+        Of a record.
+    """
+
+    sizes: Sizes
+    factors: int
+    seed: int
+    rho: RhoName | None
+    penalty: Penalty
+    mean_weight: float
+
+    @classmethod
+    def of_records(cls, request: Request, records: Records) -> Problem:
+        """The problem of a table in memory."""
+        users = records.user_counts()
+        sizes = Sizes(
+            records.n_users, int(np.count_nonzero(users)), records.n_items, records.n_records
+        )
+        lengths, times = np.unique(users, return_counts=True)
+        return cls._of(
+            request,
+            sizes,
+            RowWeights.scaled(USER_EXPONENT, lengths.tolist(), times.tolist()),
+            RowWeights.of_counts(ITEM_EXPONENT, records.item_counts()),
+            records.mean_weight(),
+        )
+
+    @classmethod
+    def of_partitions(cls, request: Request, data: Partitions) -> Problem:
+        """The problem of a table in files, without reading its records."""
+        lengths, times = data.manifest.lengths
+        idle = times[0] if lengths and lengths[0] == 0 else 0
+        sizes = Sizes(data.n_users, data.n_users - idle, data.n_items, data.n_records)
+        return cls._of(
+            request,
+            sizes,
+            RowWeights.scaled(USER_EXPONENT, lengths, times),
+            RowWeights.of_counts(ITEM_EXPONENT, data.item_counts()),
+            data.manifest.mean_weight[request.weighting],
+        )
+
+    @classmethod
+    def _of(
+        cls,
+        request: Request,
+        sizes: Sizes,
+        users: RowWeights,
+        items: RowWeights,
+        mean_weight: float,
+    ) -> Problem:
+        reg = request.regularization
+        if reg is None:
+            reg = default_regularization(request.rho or "log", request.factors, sizes.n_items)
+        return cls(
+            sizes,
+            request.factors,
+            request.seed,
+            request.rho,
+            Penalty(reg, users, items),
+            mean_weight,
+        )
+
+    @property
+    def idle_loss(self) -> float:
+        """The mean loss of a record of a model that scores all items alike; 0 if unknown."""
+        if self.rho is None:
+            return 0.0
+        return self.mean_weight * float(RHOS[self.rho].value(self.sizes.n_items - 1.0))

@@ -1,0 +1,134 @@
+"""The factors of a fit in this process: kept, saved to a checkpoint, restored from it."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+from numpy.typing import NDArray
+
+from robirank.data.records import Records
+from robirank.engine.parts import Floats
+from robirank.latent.loop import Progress
+from robirank.latent.retrieve.evaluate import check_metric, evaluate
+from robirank.latent.retrieve.recommend import FactorModel
+from robirank.storage.checkpoint_file import CheckpointFile
+from robirank.storage.tensor_file import ModelFileError, all_finite
+
+__all__ = ["MemoryStore", "fingerprint"]
+
+
+def fingerprint(params: Mapping[str, Any], data: Any, metric: str | None) -> str:
+    """A line that tells one fit from another: its settings, its data, and this version."""
+    from robirank import __version__
+
+    return json.dumps([__version__, dict(params), data, metric], sort_keys=True, default=str)
+
+
+def checksum(records: Records | None) -> list[int] | None:
+    """Tells one table from another."""
+    if records is None:
+        return None
+    value = zlib.crc32(records.items.data, zlib.crc32(records.indptr.data))
+    if records.weight is not None:
+        value = zlib.crc32(records.weight.data, value)
+    return [records.n_users, records.n_items, records.n_records, value]
+
+
+class _Holder(Protocol):
+    def factors(self) -> tuple[Floats, Floats]: ...
+
+    def state(self) -> dict[str, NDArray[Any]]: ...
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None: ...
+
+
+class MemoryStore:
+    """See `robirank.latent.loop.Store`.
+
+    Parameters
+    ----------
+    holder : solver or StrataMemory
+        Has ``factors``, ``state`` and ``restore``.
+    train, validation : sparse matrix or Interactions, optional
+        For `validate`.
+    checkpoint : CheckpointFile, optional
+    resume : bool
+        Whether to go on from the checkpoint.
+    num_threads : int
+    """
+
+    def __init__(
+        self,
+        holder: _Holder,
+        *,
+        train: Any = None,
+        validation: Any = None,
+        checkpoint: CheckpointFile | None = None,
+        resume: bool = False,
+        num_threads: int = 0,
+    ) -> None:
+        self._holder, self._train, self._validation = holder, train, validation
+        self._checkpoint, self._resume, self._threads = checkpoint, resume, num_threads
+        self._best: tuple[Floats, Floats] | None = None
+        self.whole_epochs = checkpoint is not None
+
+    def restore(self) -> Progress | None:
+        """Go back to the checkpoint, if there is one and it is wanted."""
+        if self._checkpoint is None or not self._resume:
+            return None
+        best = dict(zip(("best.U", "best.V"), self._holder.factors(), strict=True))
+        found = self._checkpoint.read(self._state(), best)
+        if found is None:
+            return None
+        said, arrays = found
+        try:
+            progress = msgspec.convert(said, Progress)
+        except msgspec.ValidationError as error:
+            raise ModelFileError(f"the checkpoint cannot be used: {error}") from None
+        own = {k.removeprefix("state."): v for k, v in arrays.items() if k.startswith("state.")}
+        self._holder.restore(own)
+        if "best.U" in arrays:
+            self._best = arrays["best.U"], arrays["best.V"]
+        return progress
+
+    def save(self, progress: Progress, *, final: bool = False) -> None:
+        """Write a checkpoint if one is due."""
+        if self._checkpoint is None or not (final or self._checkpoint.is_due()):
+            return
+        arrays = self._state()
+        if self._best is not None:
+            arrays |= {"best.U": self._best[0], "best.V": self._best[1]}
+        self._checkpoint.write(msgspec.to_builtins(progress), arrays)
+
+    def is_finite(self) -> bool:
+        """Whether all factors are finite."""
+        return all(map(all_finite, self._holder.factors()))
+
+    def factors(self) -> tuple[Floats, Floats]:
+        """U and V as they stand."""
+        return self._holder.factors()
+
+    def validate(self, metric: str) -> float:
+        """The validation measure of the factors."""
+        model = FactorModel.of(*self._holder.factors(), num_threads=self._threads)
+        _, k = check_metric(metric)
+        return evaluate(model, train=self._train, test=self._validation, k=k)[metric]
+
+    def keep(self, epoch: int) -> None:  # noqa: ARG002 (a cluster names files by it)
+        """Keep the factors as the best so far."""
+        U, V = self._holder.factors()
+        self._best = U.copy(), V.copy()
+
+    def result(self, progress: Progress) -> tuple[Floats, Floats]:  # noqa: ARG002
+        """The best factors that were kept, or the last ones."""
+        return self._best or self._holder.factors()
+
+    def on_step(self, show: Any) -> None:
+        """Epochs in memory are short enough."""
+
+    def _state(self) -> dict[str, NDArray[Any]]:
+        return {f"state.{name}": array for name, array in self._holder.state().items()}

@@ -1,0 +1,103 @@
+"""Validation on a cluster: workers rank the items for their own users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robirank.data.interactions import offsets
+from robirank.engine.interface import Engine, Figures
+from robirank.engine.parts import Block, HeldOut, Part
+from robirank.engine.strata import waves
+from robirank.latent.retrieve.evaluate import (
+    MEASURES,
+    check_metric,
+    in_units,
+    mean_of_units,
+    measure_lists,
+)
+from robirank.latent.retrieve.topk import Liked, merge_best, no_rows, top_rows
+from robirank.storage.tensor_file import all_finite
+
+__all__ = ["finite_task", "rank_task", "validate_on_engine"]
+
+
+def validate_on_engine(engine: Engine, metric: str) -> float:
+    """The measure of `robirank.evaluate` on held-out records; no process needs all factors."""
+    measure, k = check_metric(metric)
+    n = len(waves(slice(0, max(engine.part_users))))
+    settings = [RankSettings(wave, measure, k, engine.factors) for wave in range(n)]
+    figures = engine.scan(rank_task, settings)
+    return float(mean_of_units(figures["units"], int(figures["done"])))
+
+
+@dataclass(frozen=True)
+class RankSettings:
+    """Which users of a part are ranked for, and what is measured."""
+
+    wave: int
+    measure: str
+    k: int
+    factors: int
+
+
+def rank_task(
+    part: Part, blocks: Iterable[Block], position: NDArray[np.int32], settings: RankSettings
+) -> Figures:
+    """Rank all items for some users; returns their number and the sum of the measure, in units."""
+    own = waves(slice(0, len(part.users)))
+    if part.held_out is None or settings.wave >= len(own):
+        return {"done": 0, "units": 0}
+    users = np.arange(own[settings.wave].start, own[settings.wave].stop)
+    users = users[np.diff(part.held_out.indptr)[users] > 0]
+    if not len(users):
+        return {"done": 0, "units": 0}
+    n_items = len(position)
+    queries = np.ascontiguousarray(part.U[users, : settings.factors])
+    each = np.arange(len(users), dtype=np.int32)
+    known = _rows_of(HeldOut(part.indptr, part.items), users)
+    best = no_rows(len(users), min(settings.k, n_items))
+    for block in blocks:
+        places = position - np.int32(block.first)
+        items = np.flatnonzero((places >= 0) & (places < len(block.V)))  # rising, for ties
+        V = np.ascontiguousarray(block.V[places[items], : settings.factors])
+        liked = _among(known, items)
+        rows, scores = top_rows(queries, each, V, best[0].shape[1], liked=liked, num_threads=1)
+        best = merge_best(best, (np.where(rows < 0, -1, items[rows]), scores))
+    held_out = _rows_of(part.held_out, users)
+    values = measure_lists(best[0], held_out.indptr, held_out.items, n_items, (settings.k,))
+    return {
+        "done": len(users),
+        "units": int(in_units(values[MEASURES.index(settings.measure), 0])),
+    }
+
+
+def finite_task(
+    part: Part,
+    blocks: Iterable[Block],
+    position: NDArray[np.int32],  # noqa: ARG001
+    settings: None,  # noqa: ARG001
+) -> Figures:
+    """Count what is not finite: the part's rows, and the block that visits it first."""
+    block = next(iter(blocks))
+    return {"not_finite": (not all_finite(part.U)) + (not all_finite(block.V))}
+
+
+def _rows_of(table: HeldOut, users: NDArray[np.int64]) -> HeldOut:
+    """Some rows of a table in CSR form."""
+    lengths = np.diff(table.indptr)[users]
+    indptr = offsets(lengths)
+    places = np.repeat(table.indptr[users] - indptr[:-1], lengths) + np.arange(indptr[-1])
+    return HeldOut(indptr, table.items[places])
+
+
+def _among(known: HeldOut, items: NDArray[np.int64]) -> Liked:
+    """The places among rising items of those that each user has."""
+    place = np.searchsorted(items, known.items)
+    place = np.minimum(place, len(items) - 1)
+    inside = items[place] == known.items
+    starts = np.concatenate([[0], np.cumsum(inside)])[known.indptr]
+    return Liked(starts.astype(np.int64), place[inside].astype(np.int32))

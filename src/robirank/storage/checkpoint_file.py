@@ -1,0 +1,91 @@
+"""The checkpoint of a fit in one process: one file, taken up by the same fit alone."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from robirank._checks import check_positive
+from robirank.storage.tensor_file import (
+    ArraySpec,
+    ModelFileError,
+    check_arrays,
+    open_model,
+    write_model,
+)
+
+__all__ = ["CheckpointFile"]
+
+_CLASS = "checkpoint"
+
+
+class CheckpointFile:
+    """A file that a fit is saved to every few minutes.
+
+    Parameters
+    ----------
+    path : path-like
+    fit : str
+        Tells one fit from another; a file of another fit is refused.
+    minutes : float
+        Between two writes.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], fit: str, *, minutes: float | None = None
+    ) -> None:
+        self._path, self._fit = Path(path), fit
+        self._minutes = 10.0 if minutes is None else minutes
+        check_positive("checkpoint_minutes", self._minutes)
+        if not self._path.parent.is_dir():
+            raise FileNotFoundError(
+                f"checkpoint {path} cannot be written: no folder {self._path.parent}"
+            )
+        if self._path.is_dir():
+            raise IsADirectoryError(f"checkpoint {path} must be a file; it is a folder")
+        self._written = time.monotonic()
+
+    def is_due(self) -> bool:
+        """Whether enough time has passed since the last write."""
+        return time.monotonic() - self._written >= 60.0 * self._minutes
+
+    def write(self, progress: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Write the file anew; an older one stays until the new one is complete."""
+        header = {"class": _CLASS, "fit": self._fit, "progress": progress}
+        write_model(self._path, header, arrays)
+        self._written = time.monotonic()
+
+    def read(
+        self, like: Mapping[str, NDArray[Any]], best: Mapping[str, NDArray[Any]]
+    ) -> tuple[Any, dict[str, NDArray[Any]]] | None:
+        """The progress and the arrays that the last run of this fit wrote; None without a file.
+
+        Parameters
+        ----------
+        like : mapping from str to array
+            Arrays that must be there, of these types and shapes.
+        best : mapping from str to array
+            Arrays that may be there as well, all of them or none.
+        """
+        if not self._path.exists():
+            return None
+        with open_model(self._path) as file:
+            if file.header.get("class") != _CLASS:
+                file.refuse("it is a model, not a checkpoint")
+            if file.header.get("fit") != self._fit:
+                raise ModelFileError(
+                    f"checkpoint {self._path} belongs to another fit: settings, data or "
+                    "version differ. Fit with the same ones to go on, or take another path"
+                )
+            arrays = dict(like) | (dict(best) if file.tensors.keys() & best.keys() else {})
+            found = {name: ArraySpec(*spec) for name, spec in file.tensors.items()}
+            try:
+                check_arrays(found, {name: ArraySpec.of(array) for name, array in arrays.items()})
+            except ValueError as error:
+                file.refuse(str(error))
+            return file.header.get("progress"), {name: file.read(name) for name in found}

@@ -1,0 +1,133 @@
+"""The checkpoints of a run on a cluster: many files, and a manifest that makes them one.
+
+The name of a file holds the number of the step that changed it last; what has not changed since the
+checkpoint before is not written again. The manifest is written last and names every file with its
+size and checksum: a checkpoint that is not whole, whatever the reason, is recognised, and the one
+before is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from robirank.storage.folder import DamagedFileError, FileEntry, Folder
+from robirank.storage.manifest import Manifest, read_manifest, write_manifest
+
+__all__ = ["CheckpointFolder", "ClusterCheckpoint"]
+
+_KEPT = 2
+
+
+class ClusterCheckpoint(Manifest, frozen=True, kw_only=True):
+    """A state of a run between two steps.
+
+    Attributes
+    ----------
+    run : str
+        Tells one run from another.
+    step : int
+        How many steps led here.
+    blocks_epoch : int
+        In whose order V lies.
+    factors, slopes, blocks : list of FileEntry
+        Files: U of each part, the slopes of each part, the blocks of V.
+    first_step : int
+        The first step of the present epoch.
+    figures : list of (str, dict)
+        Labels and figures of it and the steps after it.
+    progress : dict
+        What the training loop knew when the epoch began.
+    """
+
+    format: str = "robirank-checkpoint"
+    format_version: int = 2
+
+    run: str
+    step: int
+    blocks_epoch: int
+    factors: list[FileEntry]
+    slopes: list[FileEntry]
+    blocks: list[FileEntry]
+    first_step: int
+    figures: list[tuple[str, dict[str, int | float]]]
+    progress: dict[str, Any]
+
+    def entries(self) -> dict[str, FileEntry]:
+        """All files by name."""
+        return {entry.name: entry for entry in (*self.factors, *self.slopes, *self.blocks)}
+
+
+class CheckpointFolder:
+    """The checkpoints of one run.
+
+    Parameters
+    ----------
+    folder : Folder
+    run : str
+        Checkpoints of another run are refused.
+    """
+
+    def __init__(self, folder: Folder, run: str) -> None:
+        self.folder, self._run = folder, run
+
+    def write(self, **fields: Any) -> ClusterCheckpoint:
+        """Write the manifest; from now on the checkpoint counts, and old ones are removed."""
+        checkpoint = ClusterCheckpoint(run=self._run, **fields)
+        checkpoint = write_manifest(self.folder, _name(checkpoint), checkpoint)
+        self.prune()
+        return checkpoint
+
+    def newest_first(self) -> Iterator[ClusterCheckpoint]:
+        """Whole manifests; one that is damaged is passed over with a warning."""
+        for name in reversed(self._manifests()):
+            try:
+                checkpoint = self._read(name)
+            except (DamagedFileError, OSError) as error:
+                warnings.warn(
+                    f"a checkpoint cannot be used, the one before is tried: {error}",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+                continue
+            if checkpoint.run != self._run:
+                raise ValueError(
+                    f"{self.folder.path(name)} belongs to another run: settings or data differ. "
+                    "Train with the same ones to go on, take another run_dir, or leave "
+                    "resume=False to start anew"
+                )
+            yield checkpoint
+
+    def clear(self) -> None:
+        """Remove all checkpoints."""
+        for name in self.folder.names():
+            self.folder.remove(name)
+
+    def drop(self, checkpoint: ClusterCheckpoint) -> None:
+        """Remove one whose files turned out to be damaged."""
+        with contextlib.suppress(OSError):
+            self.folder.remove(_name(checkpoint))
+
+    def prune(self) -> None:
+        """Remove what none of the last checkpoints needs."""
+        kept: set[str] = set()
+        for name in self._manifests()[-_KEPT:]:
+            with contextlib.suppress(DamagedFileError, OSError):
+                kept |= {name, *self._read(name).entries()}
+        with contextlib.suppress(OSError):
+            for name in self.folder.names():
+                if name not in kept:
+                    self.folder.remove(name)
+
+    def _manifests(self) -> list[str]:
+        names = self.folder.names()
+        return [n for n in names if n.startswith("checkpoint-") and n.endswith(".json")]
+
+    def _read(self, name: str) -> ClusterCheckpoint:
+        return read_manifest(self.folder, name, ClusterCheckpoint)
+
+
+def _name(checkpoint: ClusterCheckpoint) -> str:
+    return f"checkpoint-{checkpoint.step:09d}.json"

@@ -1,0 +1,155 @@
+"""The order of tasks on threads, and what an engine does with them."""
+
+import threading
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from robirank._workers import Workers
+from robirank.data.records import as_records
+from robirank.engine.interface import Sizes
+from robirank.engine.memory import StrataMemory
+from robirank.engine.strata import DATA_ORDER, Plan, schedule, share, visiting_order, waves
+from robirank.engine.threads import ThreadEngine, Wavefront
+
+
+@given(st.integers(1, 9), st.integers(1, 4), st.integers(0, 99))
+def test_threads_see_every_task_when_it_is_free(parts, n_threads, seed):
+    order, lock, log = Wavefront(parts, parts), threading.Lock(), []
+    rng = np.random.default_rng(seed)
+    pauses = rng.exponential(1e-4, (parts, parts))
+
+    def work():
+        while place := order.take():
+            with order.doing(place[1]):
+                with lock:
+                    log.append(("begin", *place))
+                threading.Event().wait(pauses[place[0], place[1]])
+                with lock:
+                    log.append(("end", *place))
+
+    threads = [threading.Thread(target=work) for _ in range(n_threads)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    steps = list(schedule(parts))
+    assert sorted(e[1:] for e in log if e[0] == "begin") == [
+        (step, part, block) for step in range(parts) for part, block in sorted(steps[step])
+    ]
+    for kind in (2, 3):  # every part, and every block, sees its tasks one by one and in order
+        for number in range(parts):
+            own = [e for e in log if e[kind] == number]
+            assert [e[1] for e in own] == [s for s in range(parts) for _ in range(2)]
+            assert [e[0] for e in own] == ["begin", "end"] * parts
+
+
+def test_a_task_that_fails_stops_the_others():
+    order = Wavefront(3, 3)
+    _, part, _ = order.take()
+    with pytest.raises(ZeroDivisionError), order.doing(part):
+        raise ZeroDivisionError
+    assert order.take() is None
+
+
+def test_a_wish_to_stop_is_heard():
+    order = Wavefront(3, 3)
+    assert order.take(lambda: True) is None
+    assert order.take() is None
+
+
+@given(st.integers(0, 5000), st.integers(1, 7))
+def test_turns_and_waves_cover_every_user_once(n_users, of):
+    turns = [share(n_users, turn, of) for turn in range(of)]
+    seen = [u for turn in turns for wave in waves(turn) for u in range(n_users)[wave]]
+    assert seen == list(range(n_users))
+    assert all(a.stop == b.start for a, b in pairwise(turns))
+
+
+def test_visits_begin_with_the_own_block():
+    assert [visiting_order(p, 3) for p in range(3)] == [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
+
+
+def test_the_order_of_the_data():
+    assert_array_equal(Plan(3, DATA_ORDER, 7, 2).order, np.arange(7))
+
+
+# ------------------------------------------------------------------------------ the engine
+
+
+def make_engine(parts, threads, on_task=None):
+    import robirank as rr
+
+    records = as_records(rr.make_interactions(40, 20, 300, random_state=0))
+    rng = np.random.default_rng(0)
+    U, V = (rng.standard_normal((n, 3)).astype(np.float32) for n in (40, 20))
+    zeros = np.zeros(40, np.float32), np.zeros(20, np.float32)
+    memory = StrataMemory(records, U, V, *zeros, parts=parts, seed=0)
+    return ThreadEngine(memory, Sizes(40, 40, 20, 300), Workers(threads), on_task), (U, V)
+
+
+def count_task(part, block, position, settings, key):
+    """Count the records of the part in the block, and move both by one."""
+    places = position[part.items] - block.first
+    part.U += 1
+    block.V += 1
+    return {"done": int(((places >= 0) & (places < len(block.V))).sum()), "step": settings}
+
+
+def test_a_sweep_visits_every_record_once_and_every_row_in_every_sub_step():
+    engine, (U, V) = make_engine(parts=4, threads=1)
+    with engine._workers:
+        figures = engine.sweep(2, count_task, [10, 20, 30, 40])
+    assert figures == {"done": 300, "step": 4 * 100}
+    after = engine.memory.factors()
+    np.testing.assert_allclose(after[0], U + 4, rtol=1e-6)
+    np.testing.assert_allclose(after[1], V + 4, rtol=1e-6)
+
+
+def test_a_sweep_of_fewer_sub_steps():
+    engine, (U, _) = make_engine(parts=4, threads=2)
+    with engine._workers:
+        assert engine.sweep(0, count_task, [1])["step"] == 4
+    np.testing.assert_allclose(engine.memory.factors()[0], U + 1, rtol=1e-6)
+
+
+def test_a_sweep_stops_before_the_tasks_not_yet_begun():
+    engine, _ = make_engine(parts=4, threads=1)
+    asked = iter([False] * 5 + [True] * 99)
+    with engine._workers:
+        assert engine.sweep(0, count_task, [1] * 4, lambda: next(asked))["step"] == 5
+
+
+def scan(part, blocks, position, settings):
+    """Every block is seen, twice if need be, beginning with the part's own."""
+    first, again = [b.first for b in blocks], [b.first for b in blocks]
+    assert first == again
+    return {"done": len(first), "first": first[0] * settings}
+
+
+def test_a_scan_shows_all_blocks_to_every_part():
+    times = []
+    engine, _ = make_engine(parts=4, threads=2, on_task=times.append)
+    with engine._workers:
+        figures = engine.scan(scan, [1, 100])
+    assert figures == {"done": 4 * 4 * 2, "first": (0 + 5 + 10 + 15) * 101}
+    assert sorted((t.kind, t.step, t.part) for t in times) == [
+        ("scan", step, part) for step in range(2) for part in range(4)
+    ]
+
+
+def test_state_is_in_the_order_of_the_data_and_comes_back():
+    engine, (U, V) = make_engine(parts=3, threads=1)
+    before = {name: array.copy() for name, array in engine.memory.state().items()}
+    assert_array_equal(before["U"], U)
+    assert_array_equal(before["V"], V)
+    with engine._workers:
+        engine.sweep(5, count_task, [1] * 3)
+    assert (engine.memory.state()["V"] != V).all()
+    engine.memory.restore(before)
+    for name, array in engine.memory.state().items():
+        assert_array_equal(array, before[name])

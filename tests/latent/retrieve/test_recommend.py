@@ -1,0 +1,189 @@
+"""Recommending, and finding similar items and users."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array, csr_matrix
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from latent.tiny import Tiny, tiny
+from robirank.latent.retrieve.recommend import FactorModel
+from robirank.latent.retrieve.topk import NOTHING
+
+# Item 0 is best for user 0, item 3 for user 1; user 2 likes the middle.
+U = [[1, 0], [0, 1], [1, 1]]
+V = [[3, 0], [2, 1], [1, 2], [0, 3], [0.5, 0.5]]
+LIKED = csr_matrix([[1, 0, 0, 0, 0], [0, 0, 0, 1, 1], [1, 1, 1, 1, 1]])
+
+
+@pytest.fixture
+def model():
+    return tiny(U, V)
+
+
+def test_one_user(model):
+    ids, scores = model.recommend(0, LIKED[0], N=2)
+    assert (ids.tolist(), scores.tolist()) == ([1, 2], [2.0, 1.0])
+    assert (ids.dtype, scores.dtype) == (np.int32, np.float32)
+
+
+@pytest.mark.parametrize("userid", [[1, 0], (1, 0), np.array([1, 0], dtype=np.uint8)])
+def test_several_users_in_the_order_asked_for(model, userid):
+    ids, scores = model.recommend(userid, LIKED[[1, 0]], N=2)
+    assert (ids.tolist(), scores.tolist()) == ([[2, 1], [1, 2]], [[2, 1], [2, 1]])
+
+
+def test_equal_scores_the_lower_item_first(model):
+    ids, _ = model.recommend(2, LIKED[2], N=5, filter_already_liked_items=False)
+    assert ids.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_liked_items_come_back_when_asked_for(model):
+    assert model.recommend(0, LIKED[0], 1, filter_already_liked_items=False)[0].tolist() == [0]
+    assert model.recommend(0, None, 1, filter_already_liked_items=False)[0].tolist() == [0]
+
+
+def test_every_stored_entry_is_liked_whatever_its_value(model):
+    zero = csr_matrix((np.zeros(1), [0], [0, 1]), shape=(1, 5))
+    assert model.recommend(0, zero, N=1)[0].tolist() == [1]
+
+
+@pytest.mark.parametrize("kind", [csr_matrix, csr_array, lambda m: SimpleNamespace(matrix=m)])
+@pytest.mark.parametrize("dtype", [np.int8, np.bool_, np.float32, np.float64])
+def test_kinds_of_user_items(model, kind, dtype):
+    assert model.recommend(0, kind(LIKED[0].astype(dtype)), N=1)[0].tolist() == [1]
+
+
+def test_filter_items_leaves_out_for_everyone(model):
+    ids, _ = model.recommend([0, 1], LIKED[:2], N=2, filter_items=[1, 3, 1])
+    assert ids.tolist() == [[2, 4], [2, 0]]
+    assert model.recommend(0, LIKED[0], N=1, filter_items=[])[0].tolist() == [1]
+
+
+def test_items_chooses_among_some(model):
+    ids, scores = model.recommend([0, 1], LIKED[:2], N=9, items=[4, 2, 0])
+    assert ids.tolist() == [[2, 4, -1], [2, 0, -1]]
+    assert scores.tolist() == [[1, 0.5, NOTHING], [2, 0, NOTHING]]
+    assert model.recommend([0, 1], LIKED[:2], items=[])[0].shape == (2, 0)
+
+
+def test_where_nothing_is_left(model):
+    ids, scores = model.recommend([0, 2], LIKED[[0, 2]], N=6)
+    assert ids.tolist() == [[1, 2, 4, 3, -1, -1], [-1] * 6]
+    assert scores[1].tolist() == [np.finfo(np.float32).min] * 6
+
+
+def test_no_users_at_all(model):
+    ids, scores = model.recommend(np.array([], dtype=int), LIKED[:0], N=3)
+    assert ids.shape == scores.shape == (0, 3)
+
+
+def test_new_users_are_folded_in(model):
+    ids, _ = model.recommend([77, 78], LIKED[:2], N=1, recalculate_user=True)
+    assert ids.tolist() == [[1], [2]]
+    plain = FactorModel()
+    plain.user_factors, plain.item_factors = model.user_factors, model.item_factors
+    with pytest.raises(NotImplementedError, match="FactorModel cannot fold in new users"):
+        plain.recommend(0, LIKED[0], recalculate_user=True)
+
+
+@pytest.mark.parametrize("userid", [0, [0]])
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"userid": 3}, IndexError, "userid must be users of the model, 0 to 2; got 3"),
+        ({"userid": -1}, IndexError, "got -1"),
+        ({"userid": 0.5}, IndexError, "must be a list of integers; got float64"),
+        ({"userid": True}, IndexError, "must be a list of integers; got bool"),
+        ({"userid": [[0]]}, IndexError, r"its shape is \(\d, 1"),
+        ({"user_items": None}, ValueError, "must be a CSR matrix or Interactions.*got NoneType"),
+        ({"user_items": LIKED[0].tocoo()}, ValueError, "got coo_matrix"),
+        ({"user_items": LIKED[0].toarray()}, ValueError, "got ndarray"),
+        ({"user_items": LIKED}, ValueError, r"one row for each of the 1 users.*shape is \(3, 5\)"),
+        ({"user_items": LIKED[0, :4]}, ValueError, "one column for each of the 5 items"),
+        ({"N": 0}, ValueError, "N must be a positive integer; got 0"),
+        ({"N": 2.0}, ValueError, r"got 2\.0"),
+        ({"N": True}, ValueError, "got True"),
+        ({"items": [5]}, IndexError, "items must be items of the model, 0 to 4; got 5"),
+        ({"items": [0.5]}, IndexError, "items must be a list of integers"),
+        ({"filter_items": [-1]}, IndexError, "filter_items must be items of the model.*got -1"),
+        ({"items": [1], "filter_items": [2]}, ValueError, "items and filter_items cannot be"),
+    ],
+)
+def test_bad_arguments(model, userid, change, error, message):
+    arguments = {"userid": userid, "user_items": LIKED[0]} | change
+    if "userid" in change and isinstance(userid, list):
+        arguments["userid"] = [change["userid"]]
+    with pytest.raises(error, match=message):
+        model.recommend(**arguments)
+
+
+def test_similar_items_by_cosine(model):
+    ids, scores = model.similar_items(1, N=3)
+    assert ids.tolist() == [1, 4, 0]
+    assert_allclose(scores, [1, 3 / np.sqrt(10), 2 / np.sqrt(5)], rtol=1e-6)
+    assert (ids.dtype, scores.dtype) == (np.int32, np.float32)
+    assert scores.max() <= 1
+    ids, scores = model.similar_items([1, 3], N=2, filter_items=[1])
+    assert ids.tolist() == [[4, 0], [3, 2]]
+    assert model.similar_items([1], N=2, items=[3, 2])[0].tolist() == [[2, 3]]
+    assert model.similar_items(1, N=3, items=[3, 2])[0].tolist() == [2, 3, -1]
+
+
+def test_a_row_of_zeros_is_similar_to_nothing():
+    model = tiny(U, [[0, 0], [1, 0]])
+    ids, scores = model.similar_items([0, 1], N=2)
+    assert ids.tolist() == [[0, 1], [1, 0]]
+    assert scores.tolist() == [[0, 0], [1, 0]]
+
+
+def test_similar_users(model):
+    ids, scores = model.similar_users(0, N=2)
+    assert ids.tolist() == [0, 2]
+    assert_allclose(scores, [1, np.sqrt(0.5)], rtol=1e-6)
+    assert model.similar_users([2], N=2, filter_users=[2])[0].tolist() == [[0, 1]]
+    assert model.similar_users([2], N=1, users=[1])[0].tolist() == [[1]]
+
+
+def test_bad_arguments_of_similar(model):
+    with pytest.raises(IndexError, match="itemid must be items of the model, 0 to 4; got 9"):
+        model.similar_items(9)
+    with pytest.raises(IndexError, match="userid must be users of the model, 0 to 2; got 9"):
+        model.similar_users([9])
+    with pytest.raises(ValueError, match="users and filter_users cannot be given together"):
+        model.similar_users(0, users=[1], filter_users=[2])
+    with pytest.raises(ValueError, match="N must be a positive integer; got -2"):
+        model.similar_items(0, N=-2)
+    with pytest.raises(NotImplementedError, match="recalculate_item=False"):
+        model.similar_items(0, recalculate_item=True)
+
+
+def test_unfitted():
+    for call in (
+        lambda m: m.recommend(0, LIKED[0]),
+        lambda m: m.similar_items(0),
+        lambda m: m.similar_users(0),
+    ):
+        with pytest.raises(NotFittedError, match="call fit first"):
+            call(Tiny())
+
+
+def test_it_is_a_scikit_learn_estimator():
+    model = tiny(U, V, factors=2, num_threads=1)
+    assert clone(model).get_params() == model.get_params()
+    assert "factors=2" in repr(model)
+    assert not hasattr(clone(model), "user_factors")
+
+
+def test_threads_are_those_of_the_model():
+    rng = np.random.default_rng(0)
+    U, V = rng.standard_normal((300, 40)), rng.standard_normal((3000, 40))
+    empty = csr_matrix((300, 3000))
+    answers = [tiny(U, V, num_threads=n).recommend(np.arange(300), empty) for n in (1, 2)]
+    assert_array_equal(answers[0][0], answers[1][0])
+    assert_array_equal(answers[0][1], answers[1][1])
+    with pytest.raises(ValueError, match="threads must be"):
+        tiny(U, V, num_threads=-1).recommend(0, empty[0])

@@ -1,0 +1,204 @@
+"""The native top-k against a full sort."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from scipy.sparse import csr_matrix, random_array
+
+from robirank import _core
+from robirank.latent.retrieve.topk import NOTHING, Liked, inverse_norms, top_rows
+
+
+def by_sorting(scores, n_best, rows=None, liked=None):
+    """Sort everything; of equal scores the lower row first."""
+    n, m = scores.shape
+    rows = np.arange(m) if rows is None else rows
+    ids = np.full((n, n_best), -1)
+    best = np.full((n, n_best), NOTHING, dtype=np.float32)
+    for q in range(n):
+        left = rows if liked is None else np.setdiff1d(rows, liked[q])
+        order = left[np.argsort(-scores[q, left], kind="stable")][:n_best]
+        ids[q, : len(order)] = order
+        best[q, : len(order)] = scores[q, order]
+    return ids, best
+
+
+def whole_numbers(rng, *shape):
+    """Products of these are exact in float32, and there are many ties."""
+    return rng.integers(-3, 4, shape).astype(np.float32)
+
+
+def as_liked(lists, m):
+    rows = np.repeat(np.arange(len(lists)), [len(row) for row in lists])
+    columns = np.concatenate([*lists, np.empty(0, int)])
+    matrix = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(lists), m))
+    return Liked.of(matrix, len(lists), m)
+
+
+@given(data=st.data())
+@pytest.mark.parametrize("name", _core.instruction_sets())
+def test_agrees_with_a_full_sort(name, data):
+    n, m, d = (data.draw(st.integers(*limits)) for limits in ((0, 20), (1, 200), (0, 9)))
+    n_best = data.draw(st.integers(1, 1 + m * 5 // 4))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    queries, factors = whole_numbers(rng, n + 2, d), whole_numbers(rng, m, d)
+    asked = rng.integers(0, n + 2, n).astype(np.int32)
+    scale = rng.choice(np.float32([0.5, 1, 2]), m) if data.draw(st.booleans()) else None
+    rows = (
+        np.flatnonzero(rng.random(m) < 0.5).astype(np.int32) if data.draw(st.booleans()) else None
+    )
+    share = data.draw(st.sampled_from([None, 0.1, 1.0]))
+    likes = None if share is None else [np.flatnonzero(rng.random(m) < share) for _ in range(n)]
+    liked = None if likes is None else as_liked(likes, m)
+
+    before = _core.instruction_set()
+    _core.use_instruction_set(name)
+    try:
+        got = top_rows(queries, asked, factors, n_best, rows=rows, scale=scale, liked=liked)
+    finally:
+        _core.use_instruction_set(before)
+    scores = queries[asked] @ (factors if scale is None else factors * scale[:, None]).T
+    ids, best = by_sorting(scores, n_best, rows, likes)
+    assert_array_equal(got[0], ids)
+    assert_array_equal(got[1], best)
+
+
+@pytest.mark.parametrize("some", [False, True])
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_several_blocks_of_users_and_of_items(n_threads, some):
+    """Here neither all users nor all items fit the room that the kernel takes at a time."""
+    rng = np.random.default_rng(3)
+    n, m, d = 1100, 1300, 70
+    queries, factors = whole_numbers(rng, n, d), whole_numbers(rng, m, d)
+    scale = rng.choice(np.float32([0.5, 1, 2]), m)
+    likes = [np.flatnonzero(rng.random(m) < 0.1) for _ in range(n)]
+    rows = np.arange(1, m, 2, dtype=np.int32) if some else None
+    asked = rng.permutation(n).astype(np.int32)
+    got = top_rows(
+        queries,
+        asked,
+        factors,
+        20,
+        rows=rows,
+        scale=scale,
+        liked=as_liked(likes, m),
+        num_threads=n_threads,
+    )
+    scores = queries[asked] @ (factors * scale[:, None]).T
+    ids, best = by_sorting(scores, 20, rows, likes)
+    assert_array_equal(got[0], ids)
+    assert_array_equal(got[1], best)
+
+
+@pytest.mark.parametrize("order", ["rising", "falling", "equal"])
+def test_any_order_of_scores(instruction_set, order):
+    m = 5000
+    values = {"rising": np.arange(m), "falling": -np.arange(m), "equal": np.zeros(m)}[order]
+    factors = values[:, None].astype(np.float32)
+    ids, _ = top_rows(np.ones((1, 1), np.float32), np.zeros(1, np.int32), factors, 70)
+    best = np.arange(m - 1, m - 71, -1) if order == "rising" else np.arange(70)
+    assert_array_equal(ids[0], best)
+
+
+def test_threads_and_neighbours_do_not_change_a_bit(instruction_set):
+    rng = np.random.default_rng(0)
+    queries = rng.standard_normal((1500, 21), dtype=np.float32)
+    factors = rng.standard_normal((2000, 21), dtype=np.float32)
+    asked = np.arange(1500, dtype=np.int32)
+    one = top_rows(queries, asked, factors, 17, num_threads=1)
+    for n_threads in (2, 3, 7):
+        more = top_rows(queries, asked, factors, 17, num_threads=n_threads)
+        assert_array_equal(more[0], one[0])
+        assert_array_equal(more[1], one[1])
+    for user in (0, 8, 1499):
+        alone = top_rows(queries, asked[user : user + 1], factors, 17)
+        assert_array_equal(alone[0][0], one[0][user])
+        assert_array_equal(alone[1][0], one[1][user])
+
+
+def test_one_user_is_shared_among_threads():
+    """Ranges of items are searched side by side, and their answers joined."""
+    rng = np.random.default_rng(1)
+    queries, factors = whole_numbers(rng, 2, 48), whole_numbers(rng, 90_000, 48)
+    likes = [np.sort(rng.choice(90_000, 40_000, replace=False)) for _ in range(2)]
+    asked = np.arange(2, dtype=np.int32)
+    got = [
+        top_rows(queries, asked, factors, 60, liked=as_liked(likes, 90_000), num_threads=n)
+        for n in (1, 2, 5)
+    ]
+    ids, best = by_sorting(queries @ factors.T, 60, liked=likes)
+    for found, scores in got:
+        assert_array_equal(found, ids)
+        assert_array_equal(scores, best)
+
+
+def test_more_wanted_than_a_block_has_room_for():
+    rng = np.random.default_rng(2)
+    queries, factors = whole_numbers(rng, 40, 3), whole_numbers(rng, 60_000, 3)
+    ids, scores = top_rows(queries, np.arange(40, dtype=np.int32), factors, 60_001, num_threads=2)
+    want = by_sorting(queries[[39]] @ factors.T, 60_001)
+    assert_array_equal(ids[39], want[0][0])
+    assert_array_equal(scores[39], want[1][0])
+
+
+def test_nan_is_never_the_best():
+    factors = np.array([[1], [np.nan], [-1]], dtype=np.float32)
+    ids, _ = top_rows(np.ones((1, 1), np.float32), np.zeros(1, np.int32), factors, 3)
+    assert ids.tolist() == [[0, 2, -1]]
+
+
+def ints(*values):
+    return np.array(values, dtype=np.int32)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"users": np.ones((4, 3), np.float32)}, "must fit together"),
+        ({"wanted": 0}, "must fit together"),
+        ({"excluded": None}, "must fit together"),
+        ({"item_scale": np.ones(3, np.float32)}, "must fit together"),
+        ({"user_rows": ints(0, 4)}, "user_rows must be rows"),
+        ({"user_rows": ints(-1, 0)}, "user_rows must be rows"),
+        ({"item_rows": ints(1, 1)}, "item_rows must be rows that rise"),
+        ({"item_rows": ints(4)}, "item_rows must be rows that rise"),
+        ({"starts": np.array([0, 2])}, "starts must fit"),
+        ({"starts": np.array([1, 1, 2])}, "starts must fit"),
+        ({"starts": np.array([0, 3, 2])}, "starts must not fall"),
+        ({"starts": np.array([0, 2, 2]), "excluded": ints(2, 1)}, "excluded must be sorted"),
+    ],
+)
+def test_the_core_checks_what_it_is_given(change, message):
+    factors = np.ones((4, 2), np.float32)
+    good = {
+        "users": factors,
+        "user_rows": ints(0, 0),
+        "items": factors,
+        "item_rows": None,
+        "item_scale": None,
+        "starts": np.array([0, 1, 2]),
+        "excluded": ints(1, 2),
+        "wanted": 2,
+        "n_threads": 1,
+    }
+    assert _core.topk(**good)[0].tolist() == [[0, 2], [0, 1]]
+    with pytest.raises(ValueError, match=message):
+        _core.topk(**good | change)
+
+
+def test_liked_of_unsorted_rows_and_wide_indices():
+    matrix = csr_matrix((np.zeros(3), np.array([2, 0, 1]), np.array([0, 2, 3])), shape=(2, 3))
+    matrix.indices = matrix.indices.astype(np.int64)
+    liked = Liked.of(matrix, 2, 3)
+    assert liked.items.dtype == np.int32
+    assert liked.items.tolist() == [0, 2, 1]
+    assert matrix.indices.tolist() == [2, 0, 1]  # what was given stays as it is
+    new_style = random_array((2, 3), density=0.5, format="csr", rng=0)
+    assert len(Liked.of(new_style, 2, 3).items) == new_style.nnz
+
+
+def test_inverse_norms():
+    factors = np.array([[3, 4], [0, 0]], dtype=np.float32)
+    assert inverse_norms(factors).tolist() == pytest.approx([0.2, 0.0])
