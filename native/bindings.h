@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+void bind_instruction_sets(nanobind::module_& m);
 void bind_listwise(nanobind::module_& m);
 void bind_letor(nanobind::module_& m);
 void bind_ranksvm(nanobind::module_& m);

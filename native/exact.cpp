@@ -6,7 +6,7 @@
 
 #include "arrays.h"
 #include "bindings.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 #include "scratch.h"
 
 namespace nb = nanobind;
@@ -57,7 +57,7 @@ void listwise_block(nb::ndarray<float, nb::ndim<2>, nb::device::cpu> scores, Vec
       float* row = scores.data() + b * stride;
       const List<float> list{row, items, relevant.data() + from[b], weight.data() + from[b],
                              from[b + 1] - from[b]};
-      losses.data()[b] = chosen_kernels().list_f32(
+      losses.data()[b] = kernels().lists.f32.loss(
           list, static_cast<Rho>(rho), Method::automatic, Hessian::none,
           Answer<float>{gradient.get(), nullptr, t.data() + from[b]}, scratch.view());
       std::copy(gradient.get(), gradient.get() + items, row);
@@ -73,8 +73,8 @@ void adam(MutableMatrix<float> rows, MutableMatrix<float> first, MutableMatrix<f
       decay.shape(0) != n || first.shape(1) != d || second.shape(1) != d || gradient.shape(1) != d)
     throw std::invalid_argument("rows, averages, gradient and decay must have the same shape");
   nb::gil_scoped_release released;
-  chosen_kernels().adam(rows.data(), first.data(), second.data(), gradient.data(), decay.data(), n,
-                        d, AdamStep{b1, b2, rate, correction});
+  kernels().lists.adam(rows.data(), first.data(), second.data(), gradient.data(), decay.data(), n,
+                       d, AdamStep{b1, b2, rate, correction});
 }
 
 }  // namespace

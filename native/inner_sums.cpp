@@ -9,9 +9,8 @@
 
 #include "arrays.h"
 #include "bindings.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 #include "scratch.h"
-#include "topk_kernel.h"
 
 namespace nb = nanobind;
 using namespace robirank;
@@ -29,8 +28,8 @@ static_assert(kMaxChunk <= kMaxCount, "a chunk is counted without a fold in betw
 class InnerSums {
  public:
   InnerSums(Matrix<float> U, Vector<int64_t> offsets, Vector<float> points)
-      : kernels_(chosen_kernels()),
-        tiles_(chosen_topk()),
+      : lists_(kernels().lists),
+        tiles_(kernels().tiles),
         d_(U.shape(1)),
         padded_(round_up(U.shape(0), tiles_.users)),
         chunk_(chunk_items(d_, tiles_.items)),
@@ -73,7 +72,7 @@ class InnerSums {
       nb::gil_scoped_release released;
       visit_waiting();
       for (size_t b = 0; b + 1 < offsets_.size(); ++b)
-        kernels_.close_row(rows_[b], t.get() + offsets_[b], scratch_.view());
+        lists_.close_row(rows_[b], t.get() + offsets_[b], scratch_.view());
     }
     return hand_over(std::move(t), t_.size());
   }
@@ -92,7 +91,7 @@ class InnerSums {
     int most = 0;
     for (int64_t b = 0; b < padded_; ++b) {
       const int64_t begin = offsets_[std::min(b, n)], end = offsets_[std::min(b + 1, n)];
-      rows_.push_back(kernels_.open_row(points_.data() + begin, end - begin));
+      rows_.push_back(lists_.open_row(points_.data() + begin, end - begin));
       rows_[b].t = t_.data() + begin;
       cells += rows_[b].cells;
       most = std::max(most, rows_[b].cells);
@@ -108,8 +107,8 @@ class InnerSums {
   void visit(const float* items, int64_t n) {
     tiles_.pack(items, nullptr, nullptr, n, d_, tiles_.items, items_.get());
     for (int64_t b = 0; b < padded_; b += tiles_.users)
-      kernels_.add_product(users_.get() + b * d_, items_.get(), n, d_, rows_.data() + b,
-                           counts_.data(), stride_, scores_.get(), scratch_.view());
+      lists_.add_product(users_.get() + b * d_, items_.get(), n, d_, rows_.data() + b,
+                         counts_.data(), stride_, scores_.get(), scratch_.view());
   }
 
   void visit_waiting() {
@@ -117,8 +116,8 @@ class InnerSums {
     n_waiting_ = 0;
   }
 
-  const Kernels& kernels_;
-  const TopkKernel& tiles_;
+  const ListKernels& lists_;
+  const TileKernels& tiles_;
   int64_t d_, padded_, chunk_, stride_ = 0, n_waiting_ = 0;
   std::vector<int64_t> offsets_;
   std::vector<float> points_;

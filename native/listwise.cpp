@@ -1,69 +1,29 @@
-// The listwise kernel for Python: batches of lists, threads, and the choice of instruction set.
+// The listwise kernel for Python: batches of lists, on several threads.
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "arrays.h"
 #include "bindings.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 #include "scratch.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace nb = nanobind;
 using namespace robirank;
 
 namespace {
 
-// ------------------------------------------------------------------------- instruction sets
-
-std::vector<const Kernels*> supported_kernels() {
-  std::vector<const Kernels*> found = {&baseline::kernels};
-#ifdef ROBIRANK_X86
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("bmi2")) {
-    found.push_back(&avx2::kernels);
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-      found.push_back(&avx512::kernels);
-  }
-#endif
-  return found;
-}
-
-const Kernels* chosen = supported_kernels().back();
-
-void use_instruction_set(const std::string& name) {
-  for (const Kernels* kernels : supported_kernels())
-    if (name == kernels->name) {
-      chosen = kernels;
-      return;
-    }
-  throw std::invalid_argument("this machine cannot run instruction set '" + name + "'");
-}
-
-}  // namespace
-
-const Kernels& robirank::chosen_kernels() { return *chosen; }
-
-namespace {
-
 double one_list(const List<float>& list, Rho rho, Method method, Hessian hessian,
                 const Answer<float>& answer, const Scratch& scratch) {
-  return chosen->list_f32(list, rho, method, hessian, answer, scratch);
+  return kernels().lists.f32.loss(list, rho, method, hessian, answer, scratch);
 }
 double one_list(const List<double>& list, Rho rho, Method method, Hessian hessian,
                 const Answer<double>& answer, const Scratch& scratch) {
-  return chosen->list_f64(list, rho, method, hessian, answer, scratch);
+  return kernels().lists.f64.loss(list, rho, method, hessian, answer, scratch);
 }
 
 // ------------------------------------------------------------------------------ lists
@@ -165,19 +125,19 @@ nb::tuple listwise(Vector<T> scores, Vector<int64_t> offsets, Vector<int64_t> st
 
 void dot_rows(const float* X, const int64_t* rows, int64_t n, int64_t d, const double* w,
               double* out) {
-  chosen->dot_f32(X, rows, n, d, w, out);
+  kernels().lists.f32.dot(X, rows, n, d, w, out);
 }
 void dot_rows(const double* X, const int64_t* rows, int64_t n, int64_t d, const double* w,
               double* out) {
-  chosen->dot_f64(X, rows, n, d, w, out);
+  kernels().lists.f64.dot(X, rows, n, d, w, out);
 }
 void add_rows(const float* X, const int64_t* rows, int64_t n, int64_t d, const double* g,
               double* sum) {
-  chosen->add_f32(X, rows, n, d, g, sum);
+  kernels().lists.f32.add(X, rows, n, d, g, sum);
 }
 void add_rows(const double* X, const int64_t* rows, int64_t n, int64_t d, const double* g,
               double* sum) {
-  chosen->add_f64(X, rows, n, d, g, sum);
+  kernels().lists.f64.add(X, rows, n, d, g, sum);
 }
 
 // Lists are taken in chunks of about this many rows. The chunks do not depend on the number of
@@ -266,11 +226,4 @@ void bind_listwise(nb::module_& m) {
   m.def("linear", &linear<double>, nb::arg("X").noconvert(), nb::arg("rows").none(),
         nb::arg("offsets"), nb::arg("starts"), nb::arg("relevant"), nb::arg("weight"), nb::arg("w"),
         nb::arg("rho"), nb::arg("method"), nb::arg("n_threads"));
-  m.def("instruction_sets", [] {
-    std::vector<std::string> names;
-    for (const Kernels* kernels : supported_kernels()) names.emplace_back(kernels->name);
-    return names;
-  });
-  m.def("instruction_set", [] { return std::string(chosen->name); });
-  m.def("use_instruction_set", &use_instruction_set, nb::arg("name"));
 }

@@ -3,6 +3,7 @@
 
 NB_MODULE(_core, m) {
   m.doc() = "The native core of robirank.";
+  bind_instruction_sets(m);
   bind_listwise(m);
   bind_letor(m);
   bind_ranksvm(m);

@@ -6,7 +6,7 @@
 
 #include "arrays.h"
 #include "bindings.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 #include "scratch.h"
 
 namespace nb = nanobind;
@@ -35,7 +35,7 @@ void point_sums(Rows scores, Vector<int64_t> offsets, Vector<float> points, Sums
   check(scores, offsets, points, t);
   const int64_t rows = scores.shape(0), n = scores.shape(1), stride = scores.stride(0);
   const int64_t* start = offsets.data();
-  const Kernels& kernels = chosen_kernels();
+  const ListKernels& lists = kernels().lists;
   nb::gil_scoped_release released;
 #pragma omp parallel num_threads(thread_count(n_threads, rows, 0.5 * rows * n))
   {
@@ -44,14 +44,14 @@ void point_sums(Rows scores, Vector<int64_t> offsets, Vector<float> points, Sums
 #pragma omp for schedule(dynamic, 4)
     for (int64_t b = 0; b < rows; ++b) {
       const int64_t k = start[b + 1] - start[b];
-      PointRow row = kernels.open_row(points.data() + start[b], k);
+      PointRow row = lists.open_row(points.data() + start[b], k);
       moments.assign(4 * row.cells, 0.0);
       sums.assign(2 * k, 0.0);
       row.moments = moments.data(), row.t = sums.data();
       std::fill_n(scratch.view().counts, row.cells * kFinePerCell, 0);
-      kernels.add_to_row(scores.data() + b * stride, n, static_cast<Method>(method), &row,
-                         scratch.view());
-      kernels.close_row(row, sums.data() + k, scratch.view());
+      lists.add_to_row(scores.data() + b * stride, n, static_cast<Method>(method), &row,
+                       scratch.view());
+      lists.close_row(row, sums.data() + k, scratch.view());
       for (int64_t i = 0; i < k; ++i) t.data()[start[b] + i] += sums[k + i];
     }
   }

@@ -4,7 +4,6 @@
 // the cache); then the kernel walks cell after cell. A task is a pure function of its arguments.
 #include <nanobind/stl/optional.h>
 
-#include <cstring>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -12,21 +11,12 @@
 
 #include "arrays.h"
 #include "bindings.h"
-#include "kernels.h"
-#include "sgd_kernel.h"
+#include "kernels/kernels.h"
 
 namespace nb = nanobind;
 using namespace robirank;
 
 namespace {
-
-const SgdKernels& sgd_kernels_in_use() {
-#ifdef ROBIRANK_X86
-  for (const SgdKernels* kernels : {&avx512::sgd_kernels, &avx2::sgd_kernels})
-    if (std::strcmp(kernels->name, chosen_kernels().name) == 0) return *kernels;
-#endif
-  return baseline::sgd_kernels;
-}
 
 template <class T>
 using Writable = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -241,7 +231,6 @@ nb::tuple sgd_task(Factors U, Writable<float> acc_u, Vector<int64_t> indptr, Vec
   CellReport total = {0, 0, 0.0};
   {
     nb::gil_scoped_release released;
-    const SgdKernels& kernels = sgd_kernels_in_use();
     const SortedRecords sorted(records, block, slope.data());
     const int uniform = (negatives + 1) / 2;
     for (int64_t c = 0; c < block.cells(); ++c) {
@@ -253,9 +242,9 @@ nb::tuple sgd_task(Factors U, Writable<float> acc_u, Vector<int64_t> indptr, Vec
       cell.inverse = proposal.inverse.get();
       const float scale = static_cast<float>(static_cast<double>(block.n_items - 1) /
                                              static_cast<double>(cell.items - 1));
-      const Rule rule = {rate_u,  rate_v, 1.0f / static_cast<float>(factors), scale, negatives,
-                         uniform, literal};
-      add(total, kernels.robirank(cell, rule));
+      const RobirankRule rule = {
+          rate_u, rate_v, 1.0f / static_cast<float>(factors), scale, negatives, uniform, literal};
+      add(total, kernels().sgd.robirank(cell, rule));
     }
   }
   return as_tuple(total);
@@ -279,13 +268,12 @@ nb::tuple warp_task(Factors U, Writable<float> acc_u, Vector<int64_t> indptr, Ve
   CellReport total = {0, 0, 0.0};
   {
     nb::gil_scoped_release released;
-    const SgdKernels& kernels = sgd_kernels_in_use();
     const SortedRecords sorted(records, block, weight ? weight->data() : nullptr);
     const WarpRule rule = {rate_u, rate_v,     1.0f / static_cast<float>(factors),
                            margin, max_trials, weight_after.data()};
     for (int64_t c = 0; c < block.cells(); ++c) {
       const Cell cell = cell_at(rows, block, sorted, c, key);
-      if (cell.items >= 2 && cell.records > 0) add(total, kernels.warp(cell, rule));
+      if (cell.items >= 2 && cell.records > 0) add(total, kernels().sgd.warp(cell, rule));
     }
   }
   return as_tuple(total);
@@ -303,17 +291,15 @@ void record_scores(Matrix<float> U, Vector<int64_t> indptr, Vector<int32_t> item
   if (static_cast<int64_t>(U.shape(0)) != records.n_users || scores.shape(0) != items.shape(0))
     throw std::invalid_argument("U and scores must have one row a user and one entry a record");
   nb::gil_scoped_release released;
-  const SgdKernels& kernels = sgd_kernels_in_use();
   visit(records, block, [&](int64_t r, int32_t x, uint32_t place) {
-    scores.data()[r] = kernels.dot(U.data() + x * width, V.data() + place * width, width);
+    scores.data()[r] = kernels().sgd.dot(U.data() + x * width, V.data() + place * width, width);
   });
 }
 
 // The random numbers of one record: what a reference implementation needs to take the same steps.
 Result<uint32_t> sgd_draws(uint64_t key, int64_t cell, int64_t record, int n, uint32_t bound) {
   auto drawn = allocate<uint32_t>(n);
-  sgd_kernels_in_use().draw(splitmix(key + static_cast<uint64_t>(cell)), record, 0, n, bound,
-                            drawn.get());
+  kernels().sgd.draw(splitmix(key + static_cast<uint64_t>(cell)), record, 0, n, bound, drawn.get());
   return hand_over(std::move(drawn), n);
 }
 

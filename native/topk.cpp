@@ -17,24 +17,10 @@
 
 #include "arrays.h"
 #include "bindings.h"
-#include "kernels.h"
-#include "topk_kernel.h"
+#include "kernels/kernels.h"
 
 namespace nb = nanobind;
 using namespace robirank;
-
-namespace robirank {
-
-const TopkKernel& chosen_topk() {
-#ifdef ROBIRANK_X86
-  const std::string name = chosen_kernels().name;
-  if (name == "avx512") return avx512::topk;
-  if (name == "avx2") return avx2::topk;
-#endif
-  return baseline::topk;
-}
-
-}  // namespace robirank
 
 namespace {
 
@@ -124,37 +110,36 @@ constexpr int64_t kUserBytes = 1 << 17, kBufferBytes = 1 << 24;
 struct Plan {
   int64_t block_users, n_blocks, split_items, n_splits;
 
-  Plan(const Question& ask, const TopkKernel& kernel, int threads) {
+  Plan(const Question& ask, const TileKernels& tiles, int threads) {
     const int64_t row = std::max<int64_t>(ask.d, 1) * static_cast<int64_t>(sizeof(float));
     const int64_t buffer = Best::capacity(ask.wanted, ask.n_items) * sizeof(Entry);
     const int64_t most = std::max<int64_t>(1, std::min(kUserBytes / row, kBufferBytes / buffer));
     const int64_t rounds = (ask.n_users + most * threads - 1) / (most * threads);
     block_users = std::max<int64_t>(
         1, (ask.n_users + rounds * threads - 1) / std::max<int64_t>(1, rounds * threads));
-    block_users = round_up(block_users, kernel.users);
+    block_users = round_up(block_users, tiles.users);
     n_blocks = (ask.n_users + block_users - 1) / block_users;
     n_splits = n_blocks > 0 ? std::max<int64_t>(1, threads / n_blocks) : 1;
-    split_items = round_up((ask.n_items + n_splits - 1) / n_splits, kernel.items);
+    split_items = round_up((ask.n_items + n_splits - 1) / n_splits, tiles.items);
   }
 };
 
 // The best of items begin:end for users first:first + n.
 class Block {
  public:
-  Block(const Question& ask, const TopkKernel& kernel, const Plan& plan)
+  Block(const Question& ask, const TileKernels& tiles, const Plan& plan)
       : ask_(ask),
-        kernel_(kernel),
+        tiles_(tiles),
         users_(allocate<float>(plan.block_users * ask.d)),
-        items_(allocate<float>(kernel.items * ask.d)) {}
+        items_(allocate<float>(tiles.items * ask.d)) {}
 
   void run(int64_t first, int64_t n, int64_t begin, int64_t end, int32_t* ids, float* scores) {
-    Best best(n, round_up(n, kernel_.users), ask_.wanted, end - begin);
-    kernel_.pack(ask_.users, ask_.user_rows + first, nullptr, n, ask_.d, kernel_.users,
-                 users_.get());
-    for (int64_t at = begin; at < end; at += kernel_.items) {
-      const int64_t count = std::min<int64_t>(kernel_.items, end - at);
+    Best best(n, round_up(n, tiles_.users), ask_.wanted, end - begin);
+    tiles_.pack(ask_.users, ask_.user_rows + first, nullptr, n, ask_.d, tiles_.users, users_.get());
+    for (int64_t at = begin; at < end; at += tiles_.items) {
+      const int64_t count = std::min<int64_t>(tiles_.items, end - at);
       pack_items(at, count);
-      for (int64_t i = 0; i < n; i += kernel_.users) score(first, i, n, at, count, best);
+      for (int64_t i = 0; i < n; i += tiles_.users) score(first, i, n, at, count, best);
     }
     for (int64_t i = 0; i < n; ++i) best.finish(i, ids + i * ask_.wanted, scores + i * ask_.wanted);
   }
@@ -162,20 +147,20 @@ class Block {
  private:
   void pack_items(int64_t at, int64_t count) {
     if (ask_.item_rows)
-      kernel_.pack(ask_.items, ask_.item_rows + at, ask_.item_scale, count, ask_.d, kernel_.items,
-                   items_.get());
+      tiles_.pack(ask_.items, ask_.item_rows + at, ask_.item_scale, count, ask_.d, tiles_.items,
+                  items_.get());
     else
-      kernel_.pack(ask_.items + at * ask_.d, nullptr,
-                   ask_.item_scale ? ask_.item_scale + at : nullptr, count, ask_.d, kernel_.items,
-                   items_.get());
+      tiles_.pack(ask_.items + at * ask_.d, nullptr,
+                  ask_.item_scale ? ask_.item_scale + at : nullptr, count, ask_.d, tiles_.items,
+                  items_.get());
   }
 
   void score(int64_t first, int64_t user, int64_t n, int64_t at, int64_t count, Best& best) {
-    const auto scores = n - user == 1 ? kernel_.row : kernel_.tile;
+    const auto scores = n - user == 1 ? tiles_.find_one : tiles_.find;
     if (!scores(users_.get() + user * ask_.d, items_.get(), ask_.d, best.threshold(user), &hits_))
       return;
     const uint64_t real = count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
-    for (int64_t i = user; i < std::min(n, user + kernel_.users); ++i)
+    for (int64_t i = user; i < std::min(n, user + tiles_.users); ++i)
       for (uint64_t left = hits_.mask[i - user] & real; left; left &= left - 1) {
         const int j = __builtin_ctzll(left);
         const int32_t item = ask_.item_rows ? ask_.item_rows[at + j] : static_cast<int32_t>(at + j);
@@ -184,7 +169,7 @@ class Block {
   }
 
   const Question& ask_;
-  const TopkKernel& kernel_;
+  const TileKernels& tiles_;
   std::unique_ptr<float[]> users_, items_;
   TileHits hits_;
 };
@@ -205,12 +190,12 @@ void merge(const int32_t* ids, const float* scores, int64_t splits, int64_t stri
 }
 
 void answer(const Question& ask, int n_threads, int32_t* ids, float* scores) {
-  const TopkKernel& kernel = chosen_topk();
+  const TileKernels& tiles = kernels().tiles;
   // Items are packed once a block of users (of 512 where d = 64), then multiplied with each user.
   const double users = ask.n_users, blocks = 1.0 + users / 512.0;
   const double work = ask.n_items * (0.3 * blocks * ask.d + 0.03 * users * (ask.d + 8.0));
   const int threads = thread_count(n_threads, std::numeric_limits<int32_t>::max(), work);
-  const Plan plan(ask, kernel, threads);
+  const Plan plan(ask, tiles, threads);
   const int64_t splits = plan.n_splits, stride = ask.n_users * ask.wanted;
   std::vector<int32_t> split_ids(splits > 1 ? splits * stride : 0);
   std::vector<float> split_scores(split_ids.size());
@@ -218,7 +203,7 @@ void answer(const Question& ask, int n_threads, int32_t* ids, float* scores) {
   float* to_scores = splits > 1 ? split_scores.data() : scores;
 #pragma omp parallel num_threads(threads)
   {
-    Block block(ask, kernel, plan);
+    Block block(ask, tiles, plan);
 #pragma omp for schedule(dynamic, 1) collapse(2)
     for (int64_t b = 0; b < plan.n_blocks; ++b)
       for (int64_t s = 0; s < splits; ++s) {

@@ -1,5 +1,5 @@
 // What is done with rows of factors; u and g are rows held in registers.
-// A part of sgd_kernel.cpp, which includes it inside the namespace of an instruction set.
+// A part of sgd_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
 // D floats a row, known to the compiler; D = 0: known only when it runs.

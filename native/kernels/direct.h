@@ -1,5 +1,5 @@
 // The direct sum: every pair of a relevant item and another item.
-// A part of kernels.cpp, which includes it inside the namespace of an instruction set.
+// A part of list_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
 // Scores this close together have 2^(s_j − s_y) = 2^(s_j − c) · 2^(c − s_y) without overflow.

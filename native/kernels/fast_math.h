@@ -1,5 +1,5 @@
 // Fast elementary functions and ρ.
-// A part of kernels.cpp, which includes it inside the namespace of an instruction set.
+// A part of list_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
 constexpr double kLn2 = 0.69314718055994530942;

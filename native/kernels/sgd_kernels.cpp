@@ -10,12 +10,12 @@
 // and b are what one record of the row pays of its penalty.
 //
 // Every row has one Adagrad sum (of mean squares), so the step of V_y' needs no pass of its own.
-// Nothing here may emit a symbol that other files share (see sgd_kernel.h).
-
-#include "sgd_kernel.h"
+// Nothing here may emit a symbol that other files share (see kernels.h).
 
 #include <math.h>
 #include <string.h>
+
+#include "kernels.h"
 
 namespace robirank {
 namespace ROBIRANK_ISA {
@@ -82,7 +82,8 @@ struct Draws {
 };
 
 // Fills up to a whole number of vectors with y itself, which weighs nothing.
-inline int draw_items(const Cell& cell, const Rule& rule, int64_t record, uint32_t y, Draws& d) {
+inline int draw_items(const Cell& cell, const RobirankRule& rule, int64_t record, uint32_t y,
+                      Draws& d) {
   draw(cell.key, record, 0, rule.negatives, static_cast<uint32_t>(cell.items), d.item);
   for (int k = rule.uniform; k < rule.negatives; ++k) d.item[k] = cell.table[d.item[k]];
   const int padded = (rule.negatives + kLanes - 1) / kLanes * kLanes;
@@ -112,7 +113,7 @@ inline float weigh(float weight, float s, float norm, float rate, int n, Draws& 
 }
 
 template <int D>
-CellReport robirank_cell(const Cell& cell, const Rule& rule) {
+CellReport robirank_cell(const Cell& cell, const RobirankRule& rule) {
   const Rows<D> rows(cell.width);
   const float rate_negative = rule.literal ? 0.0f : rule.rate_v;
   Draws d;
@@ -209,7 +210,7 @@ CellReport warp_cell(const Cell& cell, const WarpRule& rule) {
 }
 
 // The widths people use get code of their own, with U_x in registers.
-CellReport robirank(const Cell& cell, const Rule& rule) {
+CellReport robirank(const Cell& cell, const RobirankRule& rule) {
   switch (cell.width) {
     case 16:
       return robirank_cell<16>(cell, rule);
@@ -247,10 +248,7 @@ float dot(const float* a, const float* b, int64_t width) {
 
 }  // namespace
 
-#define ROBIRANK_NAME_(x) #x
-#define ROBIRANK_NAME(x) ROBIRANK_NAME_(x)
-extern const SgdKernels sgd_kernels;
-const SgdKernels sgd_kernels = {ROBIRANK_NAME(ROBIRANK_ISA), robirank, warp, draw, dot};
+const SgdKernels sgd_kernels = {robirank, warp, draw, dot};
 
 }  // namespace ROBIRANK_ISA
 }  // namespace robirank

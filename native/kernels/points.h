@@ -1,5 +1,5 @@
 // The inner sums of points that need not be items themselves: no derivatives, no self term.
-// A part of kernels.cpp, which includes it inside the namespace of an instruction set.
+// A part of list_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
 // The items of a row may come in any number of blocks. The points are known before, so the grid is

@@ -1,5 +1,4 @@
-// What the sampled updates take and return. Like kernels.cpp, sgd_kernel.cpp is compiled once for
-// each instruction set, so nothing here may carry inline code.
+// Arguments of the kernels that update factors from sampled items (see kernels.h). No inline code.
 #pragma once
 #include <cstdint>
 
@@ -27,7 +26,7 @@ struct Cell {
   uint64_t key;           // of the random numbers
 };
 
-struct Rule {
+struct RobirankRule {
   float rate_u, rate_v;
   float per_factor;        // 1 / d: Adagrad sums the mean square of a row's gradient
   float scale;             // (|Y| − 1) / (|cell| − 1): a cell's sum stands for that over all items
@@ -46,23 +45,5 @@ struct CellReport {
   int64_t not_finite;  // records whose step was left out, because it was not finite
   double loss;
 };
-
-struct SgdKernels {
-  const char* name;
-  CellReport (*robirank)(const Cell&, const Rule&);
-  CellReport (*warp)(const Cell&, const WarpRule&);
-  void (*draw)(uint64_t key, int64_t record, int from, int n, uint32_t bound, uint32_t* out);
-  float (*dot)(const float* a, const float* b, int64_t width);
-};
-
-namespace baseline {
-extern const SgdKernels sgd_kernels;
-}
-namespace avx2 {
-extern const SgdKernels sgd_kernels;
-}
-namespace avx512 {
-extern const SgdKernels sgd_kernels;
-}
 
 }  // namespace robirank

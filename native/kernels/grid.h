@@ -1,5 +1,5 @@
 // The grid sum: a list is a one-dimensional problem.
-// A part of kernels.cpp, which includes it inside the namespace of an instruction set.
+// A part of list_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
 // Items are counted into fine bins; each bin keeps the number of its items and the sum of their

@@ -1,6 +1,6 @@
 // The inner sums of a few users whose scores are computed here and, as a rule, never leave the
 // first cache.
-// A part of kernels.cpp, which includes it inside the namespace of an instruction set.
+// A part of list_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
 // Multiplying and counting want different parts of a core: registers and multipliers here, loads

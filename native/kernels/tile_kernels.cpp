@@ -1,7 +1,7 @@
 // The product U·Vᵀ in tiles that never leave the registers unless a score is worth keeping,
 // compiled once for each instruction set.
 
-#include "topk_kernel.h"
+#include "kernels.h"
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -91,8 +91,7 @@ void pack(const float* X, const int32_t* rows, const float* scale, int64_t n, in
 
 }  // namespace
 
-extern const TopkKernel topk;
-const TopkKernel topk = {kUsers, kItems, pack, find<kUsers>, find<1>};
+const TileKernels tile_kernels = {kUsers, kItems, pack, find<kUsers>, find<1>};
 
 }  // namespace ROBIRANK_ISA
 }  // namespace robirank

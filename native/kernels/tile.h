@@ -29,7 +29,7 @@ template <int kRows>
 struct Scores {
   Floats sum[kRows][kVectors] = {};
 
-  // Adds what factor k contributes; users and items are packed (see topk_kernel.h).
+  // Adds what factor k contributes; users and items are packed (see TileKernels::pack).
   inline __attribute__((always_inline)) void add(const float* users, const float* items,
                                                  int64_t k) {
     Floats v[kVectors];
