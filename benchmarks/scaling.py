@@ -40,7 +40,7 @@ from robirank.latent.solvers.stratified import local_engine
 
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
 PARTS = 8
-STEPS = {"learning_rate": 0.1, "user_rate": 0.2, "epochs": 100, "negatives": 32, "literal": False}
+STEPS = {"learning_rate": 0.1, "user_rate": 0.2, "epochs": 100, "negatives": 32}
 
 
 # ---------------------------------------------------------------------------------- threads

@@ -67,7 +67,6 @@ def our_solver(records: Records, negatives: int, workers: Workers) -> SgdSolver:
         user_rate=0.2,
         epochs=100,
         negatives=negatives,
-        literal=False,
     )
 
 

@@ -217,7 +217,7 @@ nb::tuple sgd_task(Factors U, Writable<float> acc_u, Vector<int64_t> indptr, Vec
                    Vector<float> slope, Vector<float> decay_u, Factors V, Writable<float> acc_v,
                    Vector<float> decay_v, Vector<int32_t> position, int64_t first,
                    Vector<float> popularity, int64_t cell_items, int factors, int negatives,
-                   float rate_u, float rate_v, bool literal, uint64_t key) {
+                   float rate_u, float rate_v, uint64_t key) {
   const PartRecords records = check_records(indptr, items);
   const TaskFactors rows =
       check_factors(U, acc_u, decay_u, V, acc_v, decay_v, records.n_users, factors);
@@ -242,8 +242,8 @@ nb::tuple sgd_task(Factors U, Writable<float> acc_u, Vector<int64_t> indptr, Vec
       cell.inverse = proposal.inverse.get();
       const float scale = static_cast<float>(static_cast<double>(block.n_items - 1) /
                                              static_cast<double>(cell.items - 1));
-      const RobirankRule rule = {
-          rate_u, rate_v, 1.0f / static_cast<float>(factors), scale, negatives, uniform, literal};
+      const RobirankRule rule = {rate_u, rate_v,    1.0f / static_cast<float>(factors),
+                                 scale,  negatives, uniform};
       add(total, kernels().sgd.robirank(cell, rule));
     }
   }
@@ -311,7 +311,7 @@ void bind_sgd(nb::module_& m) {
         nb::arg("V").noconvert(), nb::arg("acc_v").noconvert(), nb::arg("decay_v"),
         nb::arg("position"), nb::arg("first"), nb::arg("popularity"), nb::arg("cell_items"),
         nb::arg("factors"), nb::arg("negatives"), nb::arg("rate_u"), nb::arg("rate_v"),
-        nb::arg("literal"), nb::arg("key"));
+        nb::arg("key"));
   m.def("warp_task", &warp_task, nb::arg("U").noconvert(), nb::arg("acc_u").noconvert(),
         nb::arg("indptr"), nb::arg("items"), nb::arg("weight").none(), nb::arg("decay_u"),
         nb::arg("V").noconvert(), nb::arg("acc_v").noconvert(), nb::arg("decay_v"),

@@ -115,7 +115,6 @@ inline float weigh(float weight, float s, float norm, float rate, int n, Draws& 
 template <int D>
 CellReport robirank_cell(const Cell& cell, const RobirankRule& rule) {
   const Rows<D> rows(cell.width);
-  const float rate_negative = rule.literal ? 0.0f : rule.rate_v;
   Draws d;
   CellReport report = {0, 0, 0.0};
   for (int64_t i = 0; i < cell.records; ++i) {
@@ -131,7 +130,7 @@ CellReport robirank_cell(const Cell& cell, const RobirankRule& rule) {
     const float s = rows.dot(u, y_row);
     const float norm = rows.dot(u, u_row) * rule.per_factor;
     for (int k = 0; k < n; k += kLanes) rows.dots(u, cell.V, d.item + k, d.score + k);
-    const float total = weigh(cell.slope[i] * rule.scale, s, norm, rate_negative, n, d);
+    const float total = weigh(cell.slope[i] * rule.scale, s, norm, rule.rate_v, n, d);
     if (!finite(total + s + norm)) {
       ++report.not_finite;
       continue;
@@ -143,8 +142,7 @@ CellReport robirank_cell(const Cell& cell, const RobirankRule& rule) {
     rows.start(u, y_row, cell.decay_u[x], -total, g);
     for (int k = 0; k < n; ++k)
       rows.exchange(rows.at(cell.V, d.item[k]), d.pull[k], d.step[k], u, g);
-    if (!rule.literal)
-      for (int k = 0; k < n; ++k) cell.acc_v[d.item[k]] += d.acc[k];
+    for (int k = 0; k < n; ++k) cell.acc_v[d.item[k]] += d.acc[k];
     rows.descend(y_row, u, cell.decay_v[y], -total, rule.rate_v, rule.per_factor, cell.acc_v + y);
     rows.descend(u_row, g, 0.0f, 1.0f, rule.rate_u, rule.per_factor, cell.acc_u + x);
     report.draws += rule.negatives;

@@ -31,7 +31,6 @@ struct RobirankRule {
   float per_factor;        // 1 / d: Adagrad sums the mean square of a row's gradient
   float scale;             // (|Y| − 1) / (|cell| − 1): a cell's sum stands for that over all items
   int negatives, uniform;  // draws a record, and how many of them are uniform
-  bool literal;            // leave V_y' alone, as the paper's pseudocode does
 };
 
 struct WarpRule {

@@ -214,7 +214,6 @@ def sgd_task(
     negatives: int,
     rate_u: float,
     rate_v: float,
-    literal: bool,
     key: int,
 ) -> tuple[int, float, int]: ...
 def warp_task(

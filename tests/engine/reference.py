@@ -60,15 +60,33 @@ def robirank_task(part, block, position, steps, key, cell_items):
             gradient = part.decay[x] * u - pull.sum() * V[y]
             for k, j in enumerate(drawn):
                 gradient += pull[k] * V[j]
-                if not steps.literal:
-                    V[j] -= step[k] * u
-            if not steps.literal:
-                np.add.at(acc, drawn, gain)
+                V[j] -= step[k] * u
+            np.add.at(acc, drawn, gain)
             of_y = decay[y] * V[y] - pull.sum() * u
             descend(V[y], of_y, steps.rate_v, steps.factors, acc, y)
             descend(part.U[x], gradient, steps.rate_u, steps.factors, part.acc, x)
             draws += steps.negatives
     return draws, loss
+
+
+def triple_loss(rows):
+    """σ0 of one record (x, y) held against one item y', of the rows U_x, V_y and V_y'."""
+    u, v, other = rows
+    return np.logaddexp2(0, u @ other - u @ v)
+
+
+def triple_gradient(rows):
+    """Its gradient by the three rows."""
+    u, v, other = rows
+    h = 1 / (1 + np.exp2(u @ v - u @ other))
+    return np.stack([h * (other - v), -h * u, h * u])
+
+
+def literal_gradient(rows):
+    """What the paper's Algorithms 1 and 2 step along, read literally: V_y' stays as it is."""
+    gradient = triple_gradient(rows)
+    gradient[2] = 0
+    return gradient
 
 
 def warp_task(part, block, position, steps, key, cell_items):

@@ -238,7 +238,7 @@ def test_blocks_in_pieces_are_the_blocks_of_the_next_epoch(worker, tmp_path, nex
 def test_what_is_saved_is_restored(worker, tmp_path):
     folder = Folder(tmp_path)
     (block, *_) = worker.start(range(4))
-    steps = Steps(5, 4, 0.2, 0.1, False, 64)
+    steps = Steps(5, 4, 0.2, 0.1, 64)
     (report, receipt), after = worker.uv(0, 0, 0, 0, uv_task, steps, 1.0, [True], block)
     assert report.draws > 0
     assert receipt.bytes_in == receipt.bytes_moved == receipt.bytes_out == 4 * 6 * len(block[0])

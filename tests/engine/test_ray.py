@@ -43,9 +43,9 @@ def test_workers_change_no_bit(ray_cluster, partitions, undisturbed, tmp_path, w
     [
         {"weighting": "log"},
         {"weighting": "count", "rho": "identity", "regularization": 0.1},
-        {"factors": 32, "literal": True, "iterations": 2},
+        {"factors": 32, "iterations": 2},
     ],
-    ids=["log", "identity", "literal"],
+    ids=["log", "identity", "wide"],
 )
 def test_variants_have_the_same_bits(ray_cluster, partitions, tmp_path, options):
     settings = SETTINGS | options

@@ -38,7 +38,7 @@ def make(records, workers, kind=SgdSolver, factors=8, rows=None, **options):
     engine = local_engine(records, *(rows or start(records, factors)), workers=workers, **place)
     settings = {"learning_rate": 0.1, "user_rate": 0.2, "epochs": 12}
     if kind is SgdSolver:
-        settings |= {"rho": "log", "negatives": 8, "literal": False}
+        settings |= {"rho": "log", "negatives": 8}
     else:
         settings |= {"max_trials": 20}
     return kind(engine, **settings | options)
@@ -61,7 +61,6 @@ def unseen_of_own_group(factors, alike, has):
 KINDS = [
     pytest.param({"kind": SgdSolver}, id="robirank"),
     pytest.param({"kind": SgdSolver, "rho": "identity"}, id="identity"),
-    pytest.param({"kind": SgdSolver, "literal": True, "epochs": 30}, id="literal"),
     pytest.param({"kind": WarpSolver}, id="warp"),
 ]
 

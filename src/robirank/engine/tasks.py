@@ -87,7 +87,6 @@ class Steps:
     negatives: int
     rate_u: float
     rate_v: float
-    literal: bool
     cell_items: int
 
 
@@ -175,7 +174,6 @@ def uv_task(
             steps.negatives,
             steps.rate_u,
             steps.rate_v,
-            steps.literal,
             key,
         )
     )

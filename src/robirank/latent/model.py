@@ -76,9 +76,6 @@ class LatentRoBiRank(LatentModel):
         What w_xy is: one as in the paper, log2(1 + count), or the count.
     negatives : int, default=128
         Items that "sgd" samples for a record.
-    literal : bool, default=False
-        Follow the paper's pseudocode to the letter in "sgd" and leave V_y' alone; its gradient is
-        then wrong.
     parts : int, default=8
         Into how many parts "sgd" cuts users and items: as many threads can work side by side.
         Unlike the number of threads it changes the result. `Partitions` have their own number.
@@ -135,7 +132,6 @@ class LatentRoBiRank(LatentModel):
         learning_rate: float | None = None,
         weighting: Weighting = "binary",
         negatives: int = 128,
-        literal: bool = False,
         parts: int = 8,
         engine: Literal["local", "ray"] | RayEngine = "local",
         random_state: Any = None,
@@ -149,7 +145,6 @@ class LatentRoBiRank(LatentModel):
         self.learning_rate = learning_rate
         self.weighting = weighting
         self.negatives = negatives
-        self.literal = literal
         self.parts = parts
         self.engine = engine
         self.random_state = random_state
@@ -252,7 +247,6 @@ class LatentRoBiRank(LatentModel):
             user_rate=2.0 * step,
             epochs=epochs,
             negatives=self.negatives,
-            literal=self.literal,
         )
 
     def _advice(self) -> str:

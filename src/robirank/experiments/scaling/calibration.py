@@ -59,7 +59,7 @@ def calibrate(data: Interactions, factors: int, negatives: int, repeats: int = 1
     layouts = [
         Layout(records, U, V, *decay, parts=parts, seed=_SEED, part_seed=_SEED) for parts in _CUTS
     ]
-    steps = Steps(factors, negatives, 0.02, 0.01, literal=False, cell_items=cell_size(factors))
+    steps = Steps(factors, negatives, 0.02, 0.01, cell_items=cell_size(factors))
     return mean_rates([_measure(layouts, steps, epoch) for epoch in range(1, repeats + 1)])
 
 

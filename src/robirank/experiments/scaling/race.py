@@ -311,5 +311,4 @@ def _solver(method: str, engine: ClockedEngine, rate: float, epochs: int) -> Str
         user_rate=2 * rate,
         epochs=epochs,
         negatives=NEGATIVES,
-        literal=False,
     )

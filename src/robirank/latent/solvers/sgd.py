@@ -63,8 +63,6 @@ class SgdSolver(StratifiedSolver):
         The rate falls to zero over so many.
     negatives : int
         Items sampled for a record.
-    literal : bool
-        Leave V_y' alone, as the paper's pseudocode does.
     xi_every : int, optional
         In how many epochs the ξ-step goes round all users; default: `xi_turns`.
     """
@@ -78,11 +76,10 @@ class SgdSolver(StratifiedSolver):
         user_rate: float,
         epochs: int,
         negatives: int,
-        literal: bool,
         xi_every: int | None = None,
     ) -> None:
         super().__init__(engine, learning_rate=learning_rate, user_rate=user_rate, epochs=epochs)
-        self._rho, self._negatives, self._literal = rho, negatives, literal
+        self._rho, self._negatives = rho, negatives
         self._xi_every = xi_every or xi_turns(engine.sizes, engine.factors, negatives)
 
     def epoch(self, should_stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
@@ -106,7 +103,6 @@ class SgdSolver(StratifiedSolver):
             self._negatives,
             fade * self._user_rate,
             fade * self._rate,
-            self._literal,
             self._cell_items,
         )
 
