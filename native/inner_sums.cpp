@@ -4,11 +4,11 @@
 // the other meet the chunk, which stays in a cache. As a rule no score leaves the first cache.
 #include <algorithm>
 #include <memory>
-#include <stdexcept>
 #include <vector>
 
 #include "arrays.h"
 #include "bindings.h"
+#include "checks.h"
 #include "kernels/kernels.h"
 #include "scratch.h"
 
@@ -41,16 +41,14 @@ class InnerSums {
         waiting_(allocate<float>(chunk_ * d_)),
         scores_(allocate<float>(chunk_)),
         scratch_(0) {
-    check_offsets(offsets, points.shape(0));
-    if (offsets.shape(0) != U.shape(0) + 1)
-      throw std::invalid_argument("U must have one row for each row of points");
+    check_length("offsets", offsets.shape(0), U.shape(0) + 1);
+    check_offsets("offsets", offsets, points.shape(0));
     open_rows();
     tiles_.pack(U.data(), nullptr, nullptr, U.shape(0), d_, tiles_.users, users_.get());
   }
 
   void add(Matrix<float> V) {
-    if (static_cast<int64_t>(V.shape(1)) != d_)
-      throw std::invalid_argument("V must have as many columns as U");
+    check_columns("V", V.shape(1), d_);
     if (rows_.empty()) return;
     nb::gil_scoped_release released;
     const float* at = V.data();
@@ -132,9 +130,11 @@ class InnerSums {
 }  // namespace
 
 void bind_inner_sums(nb::module_& m) {
-  nb::class_<InnerSums>(m, "InnerSums")
+  nb::class_<InnerSums>(m, "InnerSums",
+                        "Sums over all items for the points offsets[b]:offsets[b + 1] of every "
+                        "user b, while the items pass by. For one thread at a time.")
       .def(nb::init<Matrix<float>, Vector<int64_t>, Vector<float>>(), nb::arg("U").noconvert(),
            nb::arg("offsets"), nb::arg("points").noconvert())
-      .def("add", &InnerSums::add, nb::arg("V").noconvert())
-      .def("sums", &InnerSums::sums);
+      .def("add", &InnerSums::add, nb::arg("V").noconvert(), "Add some items.")
+      .def("sums", &InnerSums::sums, "The sums over the items so far, one for each point.");
 }

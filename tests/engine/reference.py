@@ -47,7 +47,8 @@ def robirank_task(part, block, position, steps, key, cell_items):
         table, inverse = proposal(block.popularity[begin:end], uniform, steps.negatives - uniform)
         scale = (n_items - 1) / (n - 1)
         for i, (x, y, r) in enumerate(records_of(part, block, position, begin, end)):
-            drawn = _core.sgd_draws(key, c, i, steps.negatives, n).astype(int)
+            drawn = _core.sgd_draws(key=key, cell=c, record=i, n=steps.negatives, bound=n)
+            drawn = drawn.astype(int)
             drawn[uniform:] = table[drawn[uniform:]]
             u = part.U[x].copy()
             s, others = V[y] @ u, V[drawn] @ u
@@ -100,7 +101,7 @@ def warp_task(part, block, position, steps, key, cell_items):
             own = {place for user, place, _ in records if user == x}
             u = part.U[x].copy()
             trials = 0
-            for j in _core.sgd_draws(key, c, i, max_trials, end - begin):
+            for j in _core.sgd_draws(key=key, cell=c, record=i, n=max_trials, bound=end - begin):
                 if j in own:
                     continue
                 trials += 1

@@ -242,7 +242,8 @@ def test_drift_moves_the_slopes_of_all_others():
 
 
 def test_draws_are_uniform():
-    drawn = np.concatenate([_core.sgd_draws(5, 0, record, 40, 10) for record in range(1000)])
+    draws = [_core.sgd_draws(key=5, cell=0, record=r, n=40, bound=10) for r in range(1000)]
+    drawn = np.concatenate(draws)
     counts = np.bincount(drawn, minlength=10)
     assert len(counts) == 10
     assert np.abs(counts - 4000).max() < 5 * np.sqrt(40_000 * 0.1 * 0.9)
@@ -265,8 +266,8 @@ def test_what_is_not_finite_is_left_out_and_counted():
     [
         ({"negatives": 0}, "negatives must be between 1 and 1024"),
         ({"negatives": 1025}, "negatives must be between 1 and 1024"),
-        ({"cell_items": 1}, "cell must be between 2 and 65536"),
-        ({"factors": 17}, "factors must be between 1 and the width of the rows"),
+        ({"cell_items": 1}, "cell_items must be between 2 and 65536; got 1"),
+        ({"factors": 17}, "factors must be between 1 and 16; got 17"),
     ],
 )
 def test_bad_settings_are_named(change, message):

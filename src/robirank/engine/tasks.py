@@ -157,24 +157,16 @@ def uv_task(
     """Visit once every record of the part whose item lies in the block (RoBiRank)."""
     return Report(
         *_core.sgd_task(
-            part.U,
-            part.acc,
-            part.indptr,
-            part.items,
-            part.slope,
-            part.decay,
-            block.V,
-            block.acc,
-            block.decay,
-            position,
-            block.first,
-            block.popularity,
-            steps.cell_items,
-            steps.factors,
-            steps.negatives,
-            steps.rate_u,
-            steps.rate_v,
-            key,
+            users=_core.FactorRows(part.U, part.acc, part.decay),
+            items=_core.FactorRows(block.V, block.acc, block.decay),
+            records=_core.Records(
+                indptr=part.indptr, items=part.items, weight=part.slope, n_items=len(position)
+            ),
+            popularity=block.popularity,
+            position=position,
+            first=block.first,
+            steps=_core.SgdSteps(**vars(steps)),
+            key=key,
         )
     )
 
@@ -185,24 +177,15 @@ def warp_task(
     """Visit once every record of the part whose item lies in the block (WARP)."""
     return Report(
         *_core.warp_task(
-            part.U,
-            part.acc,
-            part.indptr,
-            part.items,
-            part.weight,
-            part.decay,
-            block.V,
-            block.acc,
-            block.decay,
-            position,
-            block.first,
-            steps.weight_after,
-            steps.cell_items,
-            steps.factors,
-            steps.margin,
-            steps.rate_u,
-            steps.rate_v,
-            key,
+            users=_core.FactorRows(part.U, part.acc, part.decay),
+            items=_core.FactorRows(block.V, block.acc, block.decay),
+            records=_core.Records(
+                indptr=part.indptr, items=part.items, weight=part.weight, n_items=len(position)
+            ),
+            position=position,
+            first=block.first,
+            steps=_core.WarpSteps(**vars(steps)),
+            key=key,
         )
     )
 
@@ -249,9 +232,15 @@ def xi_task(
     """
     indptr, records = _own(part, users)
     scores = np.empty(records.stop - records.start, dtype=np.float32)
+    own = _core.Records(indptr=indptr, items=part.items[records], n_items=len(position))
     for block in blocks:
         _core.record_scores(
-            part.U[users], indptr, part.items[records], block.V, position, block.first, scores
+            U=part.U[users],
+            V=block.V,
+            records=own,
+            position=position,
+            first=block.first,
+            out=scores,
         )
     t = _inner_sums(part.U[users], blocks, indptr, scores)
     slope, loss = RHOS[rho].prime(t), RHOS[rho].value(t)

@@ -21,6 +21,7 @@ from robirank._workers import Workers
 from robirank.latent.records import Records
 from robirank.latent.score_rows import score_rows
 from robirank.latent.solvers.products import Floats, Products, differentiate, users_that_fit
+from robirank.losses import RhoName
 
 __all__ = ["fold_in"]
 
@@ -37,7 +38,7 @@ def fold_in(
     V: Floats,
     records: Records,
     *,
-    rho: str,
+    rho: RhoName,
     decay: Doubles,
     n_threads: int | None = None,
 ) -> Floats:
@@ -74,7 +75,7 @@ class _Problem:
 
     products: Products
     records: Records
-    rho: str
+    rho: RhoName
     decay: Doubles
     users: NDArray[np.int64]
     n_threads: int

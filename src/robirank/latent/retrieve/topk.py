@@ -96,9 +96,15 @@ def top_rows(
     >>> rows.tolist(), scores.tolist()
     ([[1, 2]], [[1.0, 1.0]])
     """
-    starts, excluded = (None, None) if liked is None else liked
     return _core.topk(
-        queries, asked, factors, rows, scale, starts, excluded, n_best, thread_count(n_threads)
+        users=queries,
+        user_rows=asked,
+        items=factors,
+        item_rows=rows,
+        item_scale=scale,
+        excluded=liked,
+        wanted=n_best,
+        n_threads=thread_count(n_threads),
     )
 
 

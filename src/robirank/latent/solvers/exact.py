@@ -32,6 +32,7 @@ from robirank.latent.solvers.products import (
     differentiate,
     users_that_fit,
 )
+from robirank.losses import RhoName
 
 _STEPS = 60  # an epoch should have about this many
 _MOST_USERS = 512  # in a step
@@ -72,7 +73,7 @@ class ExactSolver:
         U: Floats,
         V: Floats,
         *,
-        rho: str,
+        rho: RhoName,
         reg: float,
         learning_rate: float,
         user_rate: float,
@@ -141,14 +142,14 @@ class ExactSolver:
         n = self._step_number
         _core.adam(
             self.V[items],
-            self._first[items],
-            self._second[items],
-            self.products.product(gradient[:, items].T, U),
-            self._item_decay[items] * np.float32(share),
-            self._rate * fade / (1.0 - _B1**n),
-            _B1,
-            _B2,
-            1.0 / (1.0 - _B2**n),
+            first=self._first[items],
+            second=self._second[items],
+            gradient=self.products.product(gradient[:, items].T, U),
+            decay=self._item_decay[items] * np.float32(share),
+            rate=self._rate * fade / (1.0 - _B1**n),
+            b1=_B1,
+            b2=_B2,
+            correction=1.0 / (1.0 - _B2**n),
         )
         return slope
 
