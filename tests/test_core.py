@@ -376,37 +376,40 @@ def test_unknown_instruction_set():
 numbers = st.integers(-3, 7)
 
 
+@given(st.lists(numbers, max_size=4), st.lists(numbers, max_size=4), st.integers(0, 7))
+def test_records_are_checked(indptr, items, n_items):
+    rises = indptr[:1] == [0] and sorted(indptr) == indptr and indptr[-1] == len(items)
+    arrays = {"indptr": np.array(indptr, I64), "items": np.array(items, I32)}
+    if rises and all(0 <= i < n_items for i in items):
+        _core.Records(**arrays, n_items=n_items)
+    else:
+        with pytest.raises(ValueError):
+            _core.Records(**arrays, n_items=n_items)
+
+
 @given(
-    indptr=st.lists(numbers, max_size=5),
-    items=st.lists(numbers, max_size=6),
-    position=st.lists(st.integers(-(2**31), 2**31 - 1), max_size=6),
+    rows=st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=4),
+    position=st.lists(st.integers(-(2**31), 2**31 - 1) | numbers, min_size=5, max_size=7),
     first=numbers,
-    n_items=numbers,
     n_rows=st.integers(0, 7),
 )
-def test_no_array_leads_a_task_astray(indptr, items, position, first, n_items, n_rows):
-    """Either an argument is refused, or rows are visited that exist; position may hold anything."""
-    try:
-        records = _core.Records(
-            indptr=np.array(indptr, I64), items=np.array(items, I32), n_items=n_items
-        )
-    except ValueError:
-        rises = indptr[:1] == [0] and sorted(indptr) == indptr and indptr[-1] == len(items)
-        assert not (rises and all(0 <= i < n_items for i in items))
-        return
+def test_a_task_stays_within_its_rows(rows, position, first, n_rows):
+    """Whatever the positions are: records whose item lies outside the block are not visited."""
+    items = np.array([item for row in rows for item in row], I32)
+    indptr = np.cumsum([0, *map(len, rows)])
     task = {
-        "users": factor_rows(len(indptr) - 1),
+        "users": factor_rows(len(rows)),
         "items": factor_rows(n_rows),
-        "records": records,
+        "records": _core.Records(indptr=indptr, items=items, n_items=6),
         "popularity": floats(n_rows),
         "position": np.array(position, I32),
         "first": first,
     }
-    fits = len(position) == n_items and n_rows <= n_items and 0 <= first <= n_items - n_rows
-    if fits:
+    if len(position) == 6 and n_rows <= 6 and 0 <= first <= 6 - n_rows:
+        places = np.array(position)[items] - first
         draws, loss, not_finite = call("sgd_task", **task)
-        assert draws <= 4 * len(items)
-        assert (np.isfinite(loss), not_finite) == (True, 0)
+        visited = ((places >= 0) & (places < n_rows)).sum() if n_rows > 1 else 0
+        assert (draws, np.isfinite(loss), not_finite) == (4 * visited, True, 0)
     else:
         with pytest.raises(ValueError):
             call("sgd_task", **task)
