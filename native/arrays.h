@@ -1,4 +1,4 @@
-// Arrays in from Python and out to it, and how many threads share the work.
+// Arrays from and to Python, and how many threads share the work.
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -12,8 +12,8 @@ namespace robirank {
 
 namespace nb = nanobind;
 
-// Contiguous arrays to read. Where the type is another one, Python hands over a converted copy,
-// unless the argument is declared with noconvert().
+// Contiguous arrays to read. An array of another type is converted, which makes a copy, unless the
+// argument is declared with noconvert().
 template <class T>
 using Vector = nb::ndarray<nb::numpy, const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
@@ -61,8 +61,8 @@ inline Lines allocate_lines(size_t n) {
 
 inline int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-// How many threads are worth waking: no more than there are tasks, and about a millisecond of work
-// for each (`work` counts elementary steps of about a nanosecond).
+// How many threads are worth starting: no more than there are tasks, and about a millisecond of
+// work for each (`work` counts elementary steps of about a nanosecond).
 inline int thread_count(int wanted, int64_t tasks, double work) {
   const int64_t worth = 1 + static_cast<int64_t>(std::min(work / 1e6, 1e6));
   return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({wanted, tasks, worth})));

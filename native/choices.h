@@ -36,7 +36,7 @@ struct Names<Hessian> {
   static constexpr auto type = nanobind::detail::const_name("typing.Literal['exact', 'majorant']");
 };
 
-// Any object is let in, so that the error can say what is wrong with it.
+// Accepts any object, so that the error can show it.
 template <class E>
 class Choice {
  public:

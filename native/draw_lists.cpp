@@ -1,4 +1,4 @@
-// Lists of distinct items drawn from mixtures of a few tables, one mixture a user.
+// Lists of distinct items drawn from mixtures of a few tables, one mixture per user.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -88,7 +88,7 @@ struct Mixture {
   }
 };
 
-// One thread's means to draw a list without repetition.
+// Draws lists without repetition; each thread has its own.
 class Lists {
  public:
   explicit Lists(const Mixture& mixture) : mixture_(mixture), holder_(mixture.n_items, -1) {}
@@ -96,7 +96,8 @@ class Lists {
   void draw(const float* share, int64_t user, uint64_t seed, int32_t* out, int64_t wanted) {
     Stream random(seed, user);
     int64_t n = 0;
-    // Repetitions are drawn again. Someone who wants most of what is likely would take forever.
+    // Repeated items are drawn again, a limited number of times: a user who takes most of the
+    // likely items would take forever.
     for (int64_t tries = 8 * wanted + 1000; n < wanted && tries > 0; --tries) {
       const int32_t item = mixture_.draw(share, random);
       if (holder_[item] == user) continue;

@@ -109,7 +109,7 @@ int64_t fill_rows(const Records<Time>& from, const int32_t* user, int64_t n, int
 }
 
 // Records into rows: (indptr, items, counts, times or None). The arrays may be longer than the
-// last offset says: what is behind it means nothing.
+// last offset; what follows it has no meaning.
 template <class Time>
 std::tuple<Result<int64_t>, Result<int32_t>, Result<float>, std::optional<Result<Time>>>
 group_records(Vector<int32_t> user, Vector<int32_t> item, std::optional<Vector<float>> count,

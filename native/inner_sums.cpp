@@ -1,7 +1,8 @@
 // The inner sums of a block of users for Python, while the items pass by.
 //
-// Items are taken a chunk at a time, packed once for all users of the block; then a few users after
-// the other meet the chunk, which stays in a cache. As a rule no score leaves the first cache.
+// Items are taken a chunk at a time, packed once for all users of the block; then a few users at a
+// time are multiplied with the chunk, which stays in a cache. As a rule no score leaves the
+// first-level cache.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -23,8 +24,8 @@ static_assert(kMinChunk / 2 > kFewItems, "a chunk is worth counting, whatever it
 static_assert(kMaxChunk <= kMaxCount, "a chunk is counted without a fold in between");
 
 // t[p] = Σ_y log2(1 + 2^(⟨U_b, V_y⟩ − points[p])) over all items y for the points
-// offsets[b]:offsets[b + 1] of every user b. The order of the items decides the bits, not how many
-// come at a time, unless the sums are asked for in between. For one thread at a time.
+// offsets[b]:offsets[b + 1] of every user b. The bits depend on the order of the items, but not on
+// how many come at a time, unless the sums are asked for in between. For one thread at a time.
 class InnerSums {
  public:
   InnerSums(Matrix<float> U, Vector<int64_t> offsets, Vector<float> points)
@@ -97,7 +98,7 @@ class InnerSums {
     moments_.assign(4 * cells, 0.0);
     double* next = moments_.data();
     for (PointRow& row : rows_) row.moments = next, next += 4 * row.cells;
-    stride_ = most * kFinePerCell + 8;  // a line more: no power of two
+    stride_ = most * kFinePerCell + 8;  // one cache line more, so that it is no power of two
     counts_.assign(tiles_.users * stride_, 0);
     std::fill_n(scratch_.view().counts, most * kFinePerCell, 0);
   }

@@ -2,8 +2,8 @@
 //
 // Python reads (and unpacks) the file and feeds blocks of whole lines; the lines of a block are
 // shared between threads, and what each thread has read is kept as a segment, in the order of the
-// file. At the end Python allocates the arrays and has them filled. So the number of threads and
-// the size of the blocks change nothing in the result.
+// file. At the end Python allocates the arrays and has them filled. So neither the number of
+// threads nor the size of the blocks changes the result.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -151,7 +151,7 @@ class Parser {
                        [](const auto& s) { return s.ascii_doc_ids; });
   }
 
-  // One character of a document id a place, as numpy's str arrays keep them; `out` comes zeroed.
+  // One character per number, as numpy's str arrays keep them; `out` must be zero before.
   void fill_doc_ids(MutableMatrix<std::uint32_t> out) {
     check_length("doc_ids", out.shape(0), n_rows_);
     check_columns("doc_ids", out.shape(1), longest_doc_id());
@@ -182,7 +182,7 @@ class Parser {
     return ids;
   }
 
-  // Moves the features into `out`, which comes zeroed; they can be had only once.
+  // Moves the features into `out`, which must be zero before; works only once.
   void fill_dense(MutableMatrix<T> out) {
     check_length("out", out.shape(0), n_rows_);
     check_columns("out", out.shape(1), width());
@@ -211,7 +211,7 @@ class Parser {
     });
   }
 
-  // Moves the features into the three arrays of a CSR matrix; they can be had only once.
+  // Moves the features into the three arrays of a CSR matrix; works only once.
   void fill_sparse(MutableVector<T> values, MutableVector<std::int32_t> columns,
                    MutableVector<std::int64_t> offsets) {
     check_length("values", values.shape(0), n_stored_);

@@ -1,4 +1,4 @@
-// The native core: nothing here but the list of what it offers.
+// The native core: the list of what it offers.
 #include "bindings.h"
 
 NB_MODULE(_core, m) {

@@ -1,5 +1,5 @@
-// The inner sums of given scores for Python: what inner_sums.cpp does without the product. Tests
-// and benchmarks compare with it.
+// The inner sums of given scores for Python: inner_sums.cpp without the product. Tests and
+// benchmarks compare with it.
 #include <algorithm>
 #include <stdexcept>
 #include <vector>

@@ -19,10 +19,10 @@ using namespace robirank;
 
 namespace {
 
-// Of two weak rankers that are this close, the first is taken: rounding must not choose.
+// Of two weak rankers that are this close, the first is taken, so that rounding does not decide.
 constexpr double kTie = 1e-12;
 
-// What a thread needs to go through a list.
+// The sums of one list; each thread has its own.
 struct Pairs {
   std::vector<double> lift;           // exp(s) of each document
   std::vector<double> better, worse;  // Σ exp(−s) of the grades above, Σ exp(s) of those below
@@ -135,7 +135,7 @@ std::tuple<int64_t, int64_t, double> rankboost_weak_ranker(Matrix<Code> codes, V
   const int64_t n_features = codes.shape(0), n_rows = codes.shape(1);
   check_length("cuts", cuts.shape(0), n_features);
   check_length("potential", potential.shape(0), n_rows);
-  // A table for every value of a small code type needs no look at the codes before they are used.
+  // With a table for every value of a small code type, the codes need not be checked before use.
   constexpr int64_t kAllCodes = sizeof(Code) == 1 ? 256 : 0;
   int64_t most = 0;
   for (int64_t f = 0; f < n_features; ++f) most = std::max(most, cuts.data()[f]);

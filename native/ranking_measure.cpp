@@ -16,7 +16,8 @@ using namespace robirank;
 
 namespace {
 
-constexpr int64_t kInsertionMost = 64;  // up to here, inserting into a sorted top beats a sort
+constexpr int64_t kInsertionMost =
+    64;  // up to here, inserting into a sorted list is faster than sorting
 
 // One list in rank order; each thread has its own.
 class Ranking {
@@ -101,7 +102,7 @@ class Ranking {
     }
   }
 
-  struct Entry {  // side by side: a sort through an index takes twice as long
+  struct Entry {  // score and place together: sorting through an index takes twice as long
     double score;
     int32_t place;
   };

@@ -1,4 +1,4 @@
-// RankSVM's pair sum in O(n log n) a list: scores are sorted, a window slides over them, and an
+// RankSVM's pair sum in O(n log n) per list: scores are sorted, a window slides over them, and an
 // order-statistic (Fenwick) tree over the labels' ranks keeps counts and sums of what is inside.
 #include <nanobind/stl/tuple.h>
 

@@ -20,7 +20,7 @@ using namespace robirank;
 
 namespace {
 
-// How the updates of RoBiRank move.
+// Settings of RoBiRank's updates.
 struct SgdSteps {
   SgdSteps(int factors, int negatives, float rate_u, float rate_v, int64_t cell_items)
       : factors(factors),
@@ -37,7 +37,7 @@ struct SgdSteps {
   int64_t cell_items;
 };
 
-// How those of WARP move; weight_after[n] is Φ(rank) where the n-th trial found a violator.
+// Settings of WARP's updates; weight_after[n] is Φ(rank) where the n-th trial found a violator.
 struct WarpSteps {
   WarpSteps(int factors, Vector<float> weight_after, float margin, float rate_u, float rate_v,
             int64_t cell_items)
@@ -57,7 +57,7 @@ struct WarpSteps {
   int64_t cell_items;
 };
 
-// Half of a record's draws are uniform, half are taken from a table in which an item stands in
+// Half of a record's draws are uniform, half are taken from a table in which an item occurs in
 // proportion to its popularity. The number of its entries is known, hence so is the expected
 // number of its draws, and dividing by it keeps the estimate unbiased.
 class Proposal {
@@ -92,7 +92,8 @@ class Proposal {
 // (sampled items, loss, records whose step was left out because it was not finite)
 using TaskReport = std::tuple<int64_t, double, int64_t>;
 
-// Adds up what update(cell, its place in the block) reports of every cell that has work to do.
+// Calls update(cell, its first item's place in the block) for every cell that has records and adds
+// up the reports.
 template <class Update>
 TaskReport for_each_cell(const FactorRows& users, const FactorRows& items, const Records& records,
                          const Block& block, uint64_t key, Update update) {
@@ -159,10 +160,13 @@ Result<uint32_t> sgd_draws(uint64_t key, int64_t cell, int64_t record, int n, ui
 }  // namespace
 
 void bind_sgd(nb::module_& m) {
-  nb::class_<SgdSteps>(m, "SgdSteps", "How the sampled updates of RoBiRank move.")
+  nb::class_<SgdSteps>(m, "SgdSteps", "Settings of the sampled updates of RoBiRank.")
       .def(nb::init<int, int, float, float, int64_t>(), nb::kw_only(), nb::arg("factors"),
            nb::arg("negatives"), nb::arg("rate_u"), nb::arg("rate_v"), nb::arg("cell_items"));
-  nb::class_<WarpSteps>(m, "WarpSteps", "How the sampled updates of WARP move.")
+  nb::class_<WarpSteps>(
+      m, "WarpSteps",
+      "Settings of the sampled updates of WARP; weight_after[n] is the weight of a violator that "
+      "the n-th trial found.")
       .def(nb::init<int, Vector<float>, float, float, float, int64_t>(), nb::kw_only(),
            nb::arg("factors"), nb::arg("weight_after"), nb::arg("margin"), nb::arg("rate_u"),
            nb::arg("rate_v"), nb::arg("cell_items"));

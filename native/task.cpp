@@ -8,6 +8,7 @@
 
 #include "bindings.h"
 #include "checks.h"
+#include "streams.h"
 
 namespace nb = nanobind;
 
@@ -93,11 +94,8 @@ Cell SortedRecords::cell(int64_t c, const Block& block, const FactorRows& users,
           cell_key(key, c)};
 }
 
-uint64_t cell_key(uint64_t key, int64_t cell) {  // SplitMix64
-  uint64_t x = key + static_cast<uint64_t>(cell) + 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
+uint64_t cell_key(uint64_t key, int64_t cell) {
+  return splitmix(key + static_cast<uint64_t>(cell) + kSplitMixStep);
 }
 
 void check_row_width(const char* name, int64_t width) {

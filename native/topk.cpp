@@ -1,9 +1,9 @@
 // The N best items of each user, exactly, without a matrix of scores.
 //
-// Users go in blocks, one a thread; items pass by, a few at a time, and meet each user of the block
-// while they are in the first cache. Each user keeps the best so far in a buffer of about 2N; when
-// it is full it is cut back to N, and the worst of those is the threshold that the following scores
-// are compared with.
+// Each thread takes a block of users; items are packed a few at a time and multiplied with each
+// user of the block while they are in the first-level cache. Each user keeps the best so far in a
+// buffer of about 2N; when it is full it is cut back to N, and the worst of those is the threshold
+// that the following scores are compared with.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
@@ -63,7 +63,7 @@ class Best {
   void add(int64_t user, Entry entry, const Excluded& excluded) {
     if (!(entry.score > threshold_[user]) || excluded.has(entry.item)) return;
     Entry* own = entries_.get() + user * room_;
-    if (count_[user] == room_) {  // only where there is more to come than room
+    if (count_[user] == room_) {  // only where there are more items than room
       std::nth_element(own, own + wanted_ - 1, own + room_, before);
       threshold_[user] = own[wanted_ - 1].score;
       count_[user] = wanted_;
@@ -106,10 +106,10 @@ struct Request {
   }
 };
 
-// A block's factors stay in the second cache while the items pass by; its buffers are bounded.
+// A block's factors stay in the second-level cache; its buffers are bounded.
 constexpr int64_t kUserBytes = 1 << 17, kBufferBytes = 1 << 24;
 
-// How the work is cut up; the answer does not depend on it.
+// How the work is cut up; the result does not depend on it.
 struct Plan {
   int64_t block_users, n_blocks, split_items, n_splits;
 
@@ -181,7 +181,7 @@ class Block {
   TileHits hits_;
 };
 
-// Joins the answers of several ranges of items for one user.
+// Merges the results of several ranges of items for one user.
 void merge(const int32_t* ids, const float* scores, int64_t splits, int64_t stride, int64_t wanted,
            int32_t* out_ids, float* out_scores) {
   std::vector<Entry> entries;
@@ -198,7 +198,7 @@ void merge(const int32_t* ids, const float* scores, int64_t splits, int64_t stri
 
 void search(const Request& request, int n_threads, int32_t* ids, float* scores) {
   const TileKernels& tiles = kernels().tiles;
-  // Items are packed once a block of users (of 512 where d = 64), then multiplied with each user.
+  // Items are packed once per block of users (of 512 where d = 64), then multiplied with each user.
   const double users = request.n_users, blocks = 1.0 + users / 512.0;
   const double work =
       request.n_items * (0.3 * blocks * request.d + 0.03 * users * (request.d + 8.0));

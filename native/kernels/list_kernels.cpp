@@ -23,6 +23,7 @@ namespace robirank {
 namespace ROBIRANK_ISA {
 namespace {
 
+// In this order: each builds on those before (empty comments keep clang-format from sorting them).
 #include "fast_math.h"
 //
 #include "direct.h"

@@ -18,7 +18,7 @@ struct List {
   int64_t n_relevant;
 };
 
-// Where the answer goes; a null pointer means "not wanted".
+// Where the results go; a null pointer means "not wanted".
 template <class T>
 struct Answer {
   T* gradient;  // of each item
@@ -29,7 +29,7 @@ struct Answer {
 // Memory for one thread, sized by the caller.
 struct Scratch {
   double* items;     // 3 · kShortList + kKept
-  double* relevant;  // 6 a relevant item of the list with the most
+  double* relevant;  // 6 per relevant item of the list with the most
   double* grid;      // kGridRows · kMaxCells
   uint64_t* counts;  // kMaxFine
   float* table;      // 2 · kMaxFine
@@ -43,13 +43,13 @@ constexpr double kMaxRange = 512.0;
 constexpr int kMaxCells = static_cast<int>(kMaxRange / kCell) + 2;
 constexpr int kMaxFine = kMaxCells * kFinePerCell;
 constexpr int kGridRows = 15;
-constexpr int64_t kFewItems = 512;      // so many are summed directly rather than counted
+constexpr int64_t kFewItems = 512;      // up to so many are summed directly rather than counted
 constexpr int64_t kMaxCount = 1 << 16;  // items between two folds: no counter overflows
 constexpr int kShortList = 4096;        // items whose working arrays stay in the cache
 constexpr int kKept = 8 * kShortList;   // values of h that a short list keeps
 
-// The settings of one step of Adam: decays of the two averages, the rate with the first average's
-// bias taken out, and the factor that takes out the second's.
+// One step of Adam: decays of the two averages, the rate divided by the first average's bias, and
+// one over the second average's bias.
 struct AdamStep {
   float b1, b2, rate, correction;
 };
