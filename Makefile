@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
+NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.* native/*/*)
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 # Targets share one environment, so they are made one after the other.
@@ -23,7 +23,7 @@ test: $(VENV)/.test  ## Set up and run the whole test suite
 lint: $(VENV)/.dev  ## Check style (ruff, clang-format)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run --Werror native/*.cpp native/*.h
+	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(NATIVE))
 
 types: $(VENV)/.dev  ## Check types (mypy, strict)
 	$(BIN)/mypy
@@ -36,13 +36,13 @@ check: lint types docs test  ## Everything that CI runs
 format: $(VENV)/.dev  ## Rewrite the sources in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i native/*.cpp native/*.h
+	$(BIN)/clang-format -i $(filter %.cpp %.h,$(NATIVE))
 
 bench: $(VENV)/.bench  ## Run every benchmark (long)
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:  ## Remove the environment and everything built
-	rm -rf $(VENV) build site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
+	rm -rf $(VENV) build site dist src/robirank/_core.pyi .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -27,7 +27,6 @@ from robirank import _core
 from robirank.latent.objective import inner_sums
 
 ITEMS, POINTS, FACTORS = 386_133, 44, 64
-DIRECT, GRID = 1, 2
 
 
 def in_turns(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
@@ -73,18 +72,20 @@ def given_scores(read: float) -> tuple[dict[str, float], dict[str, float]]:
         places = np.sort(rng.choice(ITEMS, POINTS, replace=False)).astype(np.int32)
         points = scores[0, places]
 
-        def sums(method: int, scores=scores, points=points) -> NDArray[np.float64]:
+        def sums(method: str, scores=scores, points=points) -> NDArray[np.float64]:
             t = np.zeros(POINTS)
-            _core.point_sums(scores, offsets, points, t, 1, method)
+            _core.point_sums(scores, offsets, points, t, method=method)
             return t
 
         def listwise(scores=scores, places=places) -> object:
-            return _core.listwise(scores[0], whole, offsets, places, weight, 0, DIRECT, 0, False, 1)
+            lists = _core.ListBatch(offsets=whole, starts=offsets, relevant=places, weight=weight)
+            how = {"rho": "log", "method": "direct", "hessian": None}
+            return _core.listwise(scores[0], lists, **how, gradient=False, n_threads=1)
 
-        calls = {"listwise": listwise, "bare": lambda: sums(DIRECT), "grid": lambda: sums(GRID)}
+        calls = {"listwise": listwise, "bare": lambda: sums("direct"), "grid": lambda: sums("grid")}
         best = in_turns(calls, 150)  # a second: longer than most disturbances
         exact = np.logaddexp2(0.0, scores.astype(np.float64) - points[:, None].astype(np.float64))
-        error = max(error, rel_error(sums(GRID), exact.sum(axis=1)))
+        error = max(error, rel_error(sums("grid"), exact.sum(axis=1)))
         print(f"\nscores with spread {spread}: {ITEMS:,} items, {POINTS} points")
         for name, label in (("listwise", "direct, listwise kernel"), ("bare", "direct, bare")):
             pair = 1e9 * best[name] / ITEMS / POINTS

@@ -1,17 +1,17 @@
 // The inner sums of a block of users for Python, while the items pass by.
 //
-// Items are taken a chunk at a time, packed once for all users of the block; then a few users after
-// the other meet the chunk, which stays in a cache. As a rule no score leaves the first cache.
+// Items are taken a chunk at a time, packed once for all users of the block; then a few users at a
+// time are multiplied with the chunk, which stays in a cache. As a rule no score leaves the
+// first-level cache.
 #include <algorithm>
 #include <memory>
-#include <stdexcept>
 #include <vector>
 
 #include "arrays.h"
 #include "bindings.h"
-#include "kernels.h"
+#include "checks.h"
+#include "kernels/kernels.h"
 #include "scratch.h"
-#include "topk_kernel.h"
 
 namespace nb = nanobind;
 using namespace robirank;
@@ -24,13 +24,13 @@ static_assert(kMinChunk / 2 > kFewItems, "a chunk is worth counting, whatever it
 static_assert(kMaxChunk <= kMaxCount, "a chunk is counted without a fold in between");
 
 // t[p] = Σ_y log2(1 + 2^(⟨U_b, V_y⟩ − points[p])) over all items y for the points
-// offsets[b]:offsets[b + 1] of every user b. The order of the items decides the bits, not how many
-// come at a time, unless the sums are asked for in between. For one thread at a time.
+// offsets[b]:offsets[b + 1] of every user b. The bits depend on the order of the items, but not on
+// how many come at a time, unless the sums are asked for in between. For one thread at a time.
 class InnerSums {
  public:
   InnerSums(Matrix<float> U, Vector<int64_t> offsets, Vector<float> points)
-      : kernels_(chosen_kernels()),
-        tiles_(chosen_topk()),
+      : lists_(kernels().lists),
+        tiles_(kernels().tiles),
         d_(U.shape(1)),
         padded_(round_up(U.shape(0), tiles_.users)),
         chunk_(chunk_items(d_, tiles_.items)),
@@ -42,16 +42,14 @@ class InnerSums {
         waiting_(allocate<float>(chunk_ * d_)),
         scores_(allocate<float>(chunk_)),
         scratch_(0) {
-    check_offsets(offsets, points.shape(0));
-    if (offsets.shape(0) != U.shape(0) + 1)
-      throw std::invalid_argument("U must have one row for each row of points");
+    check_length("offsets", offsets.shape(0), U.shape(0) + 1);
+    check_offsets("offsets", offsets, points.shape(0));
     open_rows();
     tiles_.pack(U.data(), nullptr, nullptr, U.shape(0), d_, tiles_.users, users_.get());
   }
 
   void add(Matrix<float> V) {
-    if (static_cast<int64_t>(V.shape(1)) != d_)
-      throw std::invalid_argument("V must have as many columns as U");
+    check_columns("V", V.shape(1), d_);
     if (rows_.empty()) return;
     nb::gil_scoped_release released;
     const float* at = V.data();
@@ -73,7 +71,7 @@ class InnerSums {
       nb::gil_scoped_release released;
       visit_waiting();
       for (size_t b = 0; b + 1 < offsets_.size(); ++b)
-        kernels_.close_row(rows_[b], t.get() + offsets_[b], scratch_.view());
+        lists_.close_row(rows_[b], t.get() + offsets_[b], scratch_.view());
     }
     return hand_over(std::move(t), t_.size());
   }
@@ -92,7 +90,7 @@ class InnerSums {
     int most = 0;
     for (int64_t b = 0; b < padded_; ++b) {
       const int64_t begin = offsets_[std::min(b, n)], end = offsets_[std::min(b + 1, n)];
-      rows_.push_back(kernels_.open_row(points_.data() + begin, end - begin));
+      rows_.push_back(lists_.open_row(points_.data() + begin, end - begin));
       rows_[b].t = t_.data() + begin;
       cells += rows_[b].cells;
       most = std::max(most, rows_[b].cells);
@@ -100,7 +98,7 @@ class InnerSums {
     moments_.assign(4 * cells, 0.0);
     double* next = moments_.data();
     for (PointRow& row : rows_) row.moments = next, next += 4 * row.cells;
-    stride_ = most * kFinePerCell + 8;  // a line more: no power of two
+    stride_ = most * kFinePerCell + 8;  // one cache line more, so that it is no power of two
     counts_.assign(tiles_.users * stride_, 0);
     std::fill_n(scratch_.view().counts, most * kFinePerCell, 0);
   }
@@ -108,8 +106,8 @@ class InnerSums {
   void visit(const float* items, int64_t n) {
     tiles_.pack(items, nullptr, nullptr, n, d_, tiles_.items, items_.get());
     for (int64_t b = 0; b < padded_; b += tiles_.users)
-      kernels_.add_product(users_.get() + b * d_, items_.get(), n, d_, rows_.data() + b,
-                           counts_.data(), stride_, scores_.get(), scratch_.view());
+      lists_.add_product(users_.get() + b * d_, items_.get(), n, d_, rows_.data() + b,
+                         counts_.data(), stride_, scores_.get(), scratch_.view());
   }
 
   void visit_waiting() {
@@ -117,8 +115,8 @@ class InnerSums {
     n_waiting_ = 0;
   }
 
-  const Kernels& kernels_;
-  const TopkKernel& tiles_;
+  const ListKernels& lists_;
+  const TileKernels& tiles_;
   int64_t d_, padded_, chunk_, stride_ = 0, n_waiting_ = 0;
   std::vector<int64_t> offsets_;
   std::vector<float> points_;
@@ -133,9 +131,11 @@ class InnerSums {
 }  // namespace
 
 void bind_inner_sums(nb::module_& m) {
-  nb::class_<InnerSums>(m, "InnerSums")
+  nb::class_<InnerSums>(m, "InnerSums",
+                        "Sums over all items for the points offsets[b]:offsets[b + 1] of every "
+                        "user b, while the items pass by. For one thread at a time.")
       .def(nb::init<Matrix<float>, Vector<int64_t>, Vector<float>>(), nb::arg("U").noconvert(),
            nb::arg("offsets"), nb::arg("points").noconvert())
-      .def("add", &InnerSums::add, nb::arg("V").noconvert())
-      .def("sums", &InnerSums::sums);
+      .def("add", &InnerSums::add, nb::arg("V").noconvert(), "Add some items.")
+      .def("sums", &InnerSums::sums, "The sums over the items so far, one for each point.");
 }

@@ -2,24 +2,31 @@
 //
 // Python reads (and unpacks) the file and feeds blocks of whole lines; the lines of a block are
 // shared between threads, and what each thread has read is kept as a segment, in the order of the
-// file. At the end Python allocates the arrays and has them filled. So the number of threads and
-// the size of the blocks change nothing in the result.
+// file. At the end Python allocates the arrays and has them filled. So neither the number of
+// threads nor the size of the blocks changes the result.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "arrays.h"
 #include "bindings.h"
+#include "checks.h"
 #include "letor_lines.h"
-#include "letor_number.h"
 #include "letor_slab.h"
 #include "letor_workers.h"
 
 namespace nb = nanobind;
+using namespace robirank;
 
 namespace {
 
@@ -27,10 +34,7 @@ using letor::BadLine;
 using letor::Options;
 using letor::Segment;
 
-template <typename T>
-using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <typename T>
-using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Texts = nb::typed<nb::list, nb::bytes>;
 
 // A view of any bytes-like object; the object cannot be resized while it lasts.
 class BytesView {
@@ -47,13 +51,6 @@ class BytesView {
  private:
   Py_buffer buffer_;
 };
-
-void require_length(std::int64_t length, std::int64_t expected, const char* name) {
-  if (length == expected) return;
-  throw nb::value_error((std::string(name) + " must have length " + std::to_string(expected) +
-                         "; got " + std::to_string(length))
-                            .c_str());
-}
 
 template <typename T>
 class Parser {
@@ -92,15 +89,16 @@ class Parser {
   std::int64_t n_skipped() const { return n_skipped_; }
   std::int64_t width() const { return options_.n_features < 0 ? width_ : options_.n_features; }
 
-  nb::object first_bad() const {
-    if (!first_bad_) return nb::none();
-    return nb::make_tuple(first_bad_->line, first_bad_->reason,
-                          nb::bytes(first_bad_->token.data(), first_bad_->token.size()),
-                          first_bad_->previous);
+  // (line, reason, token, index of the feature before or -1)
+  std::optional<std::tuple<std::int64_t, std::string, nb::bytes, std::int64_t>> first_bad() const {
+    if (!first_bad_) return std::nullopt;
+    const nb::bytes token(first_bad_->token.data(), first_bad_->token.size());
+    return std::tuple(first_bad_->line, std::string(first_bad_->reason), token,
+                      first_bad_->previous);
   }
 
-  void fill_labels(Vector<float> out) const {
-    require_length(static_cast<std::int64_t>(out.shape(0)), n_rows_, "labels");
+  void fill_labels(MutableVector<float> out) const {
+    check_length("labels", out.shape(0), n_rows_);
     float* next = out.data();
     for (const Segment<T>& s : segments_) {
       next = std::copy(s.labels.begin(), s.labels.end(), next);
@@ -109,16 +107,16 @@ class Parser {
 
   // Fills in the query ids if all are integers; otherwise a number for each distinct id, and
   // returns the ids that the numbers stand for.
-  nb::object fill_qids(Vector<std::int64_t> out) const {
-    require_length(static_cast<std::int64_t>(out.shape(0)), n_rows_, "qids");
+  std::optional<Texts> fill_qids(MutableVector<std::int64_t> out) const {
+    check_length("qids", out.shape(0), n_rows_);
     std::int64_t* next = out.data();
     const bool any_text = std::any_of(segments_.begin(), segments_.end(),
                                       [](const auto& s) { return !s.text_qids.empty(); });
     if (!any_text) {
       for (const Segment<T>& s : segments_) next = std::copy(s.qids.begin(), s.qids.end(), next);
-      return nb::none();
+      return std::nullopt;
     }
-    nb::list names;
+    Texts names;
     std::unordered_map<std::string, std::int64_t> numbers;
     for (const Segment<T>& s : segments_) {
       auto text = s.text_qids.begin();
@@ -153,11 +151,10 @@ class Parser {
                        [](const auto& s) { return s.ascii_doc_ids; });
   }
 
-  // One character of a document id a place, as numpy's str arrays keep them; `out` comes zeroed.
-  void fill_doc_ids(Matrix<std::uint32_t> out) {
-    require_length(static_cast<std::int64_t>(out.shape(0)), n_rows_, "doc_ids");
-    require_length(static_cast<std::int64_t>(out.shape(1)), longest_doc_id(),
-                   "doc_ids' second axis");
+  // One character per number, as numpy's str arrays keep them; `out` must be zero before.
+  void fill_doc_ids(MutableMatrix<std::uint32_t> out) {
+    check_length("doc_ids", out.shape(0), n_rows_);
+    check_columns("doc_ids", out.shape(1), longest_doc_id());
     std::uint32_t* const places = out.data();
     const std::size_t length = out.shape(1);
     const nb::gil_scoped_release release;
@@ -172,8 +169,8 @@ class Parser {
     });
   }
 
-  nb::list doc_ids() const {
-    nb::list ids;
+  Texts doc_ids() const {
+    Texts ids;
     for (const Segment<T>& s : segments_) {
       const char* text = s.doc_ids.data();
       for (std::size_t row = 0; row < s.labels.size(); ++row) {
@@ -185,10 +182,10 @@ class Parser {
     return ids;
   }
 
-  // Moves the features into `out`, which comes zeroed; they can be had only once.
-  void fill_dense(Matrix<T> out) {
-    require_length(static_cast<std::int64_t>(out.shape(0)), n_rows_, "out");
-    require_length(static_cast<std::int64_t>(out.shape(1)), width(), "out's second axis");
+  // Moves the features into `out`, which must be zero before; works only once.
+  void fill_dense(MutableMatrix<T> out) {
+    check_length("out", out.shape(0), n_rows_);
+    check_columns("out", out.shape(1), width());
     take_features();
     T* const cells = out.data();
     const std::size_t stride = out.shape(1);
@@ -214,11 +211,12 @@ class Parser {
     });
   }
 
-  // Moves the features into the three arrays of a CSR matrix; they can be had only once.
-  void fill_sparse(Vector<T> values, Vector<std::int32_t> columns, Vector<std::int64_t> offsets) {
-    require_length(static_cast<std::int64_t>(values.shape(0)), n_stored_, "values");
-    require_length(static_cast<std::int64_t>(columns.shape(0)), n_stored_, "columns");
-    require_length(static_cast<std::int64_t>(offsets.shape(0)), n_rows_ + 1, "offsets");
+  // Moves the features into the three arrays of a CSR matrix; works only once.
+  void fill_sparse(MutableVector<T> values, MutableVector<std::int32_t> columns,
+                   MutableVector<std::int64_t> offsets) {
+    check_length("values", values.shape(0), n_stored_);
+    check_length("columns", columns.shape(0), n_stored_);
+    check_length("offsets", offsets.shape(0), n_rows_ + 1);
     take_features();
     T* const all_values = values.data();
     std::int32_t* const all_columns = columns.data();
@@ -302,32 +300,6 @@ class Parser {
   std::optional<BadLine> first_bad_;
 };
 
-// The features of some rows as text, " 1:0.5 3:2" and a line end for each row.
-template <typename T>
-nb::bytes feature_text(Vector<const T> values, Vector<const std::int32_t> columns,
-                       Vector<const std::int64_t> offsets) {
-  const std::int64_t n_stored = static_cast<std::int64_t>(values.shape(0));
-  const std::int64_t n_rows = static_cast<std::int64_t>(offsets.shape(0)) - 1;
-  require_length(static_cast<std::int64_t>(columns.shape(0)), n_stored, "columns");
-  if (n_rows < 0 || offsets.data()[0] != 0) throw nb::value_error("offsets must begin with 0");
-  require_length(offsets.data()[n_rows], n_stored, "values");
-  std::string text;
-  {
-    const nb::gil_scoped_release release;
-    std::int64_t k = 0;
-    for (std::int64_t row = 0; row < n_rows; ++row) {
-      for (; k < std::min(n_stored, offsets.data()[row + 1]); ++k) {
-        text += ' ';
-        text += std::to_string(std::int64_t{columns.data()[k]} + 1);
-        text += ':';
-        letor::append_number(&text, values.data()[k]);
-      }
-      text += '\n';
-    }
-  }
-  return nb::bytes(text.data(), text.size());
-}
-
 template <typename T>
 void bind_parser(nb::module_& m, const char* name) {
   using P = Parser<T>;
@@ -335,7 +307,9 @@ void bind_parser(nb::module_& m, const char* name) {
       .def(nb::init<bool, std::int64_t, bool, bool, int, std::int64_t>(), nb::kw_only(),
            nb::arg("sparse"), nb::arg("n_features"), nb::arg("zero_based"), nb::arg("skip"),
            nb::arg("n_threads"), nb::arg("piece_bytes"))
-      .def("feed", &P::feed, nb::arg("block"))
+      .def("feed", &P::feed, nb::arg("block"),
+           nb::sig("def feed(self, block: bytes | bytearray | memoryview) -> bool"),
+           "Read a block of whole lines; False where a bad line ends the reading.")
       .def_prop_ro("n_rows", &P::n_rows)
       .def_prop_ro("n_stored", &P::n_stored)
       .def_prop_ro("n_lines", &P::n_lines)
@@ -359,8 +333,4 @@ void bind_parser(nb::module_& m, const char* name) {
 void bind_letor(nb::module_& m) {
   bind_parser<float>(m, "LetorParser");
   bind_parser<double>(m, "LetorParser64");
-  m.def("letor_features", &feature_text<float>, nb::arg("values").noconvert(),
-        nb::arg("columns").noconvert(), nb::arg("offsets").noconvert());
-  m.def("letor_features", &feature_text<double>, nb::arg("values").noconvert(),
-        nb::arg("columns").noconvert(), nb::arg("offsets").noconvert());
 }

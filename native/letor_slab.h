@@ -1,4 +1,4 @@
-// Zeroed memory that goes back to the system piece by piece.
+// Zeroed memory that is returned to the system piece by piece.
 //
 // What a file holds is kept in pieces until its size is known, then copied into the result. To keep
 // the peak near the size of the result, pieces must really be given back while the result fills up;
@@ -14,7 +14,7 @@
 
 namespace letor {
 
-// Some bytes of a slab; the slab goes when its last piece goes.
+// Some bytes of a slab; the slab is freed with its last piece.
 struct SlabPiece {
   void* data = nullptr;
   std::shared_ptr<void> slab;
@@ -40,7 +40,7 @@ class SlabPool {
     return piece;
   }
 
-  // No more pieces come from the current slab, so that it can go with its last piece.
+  // No more pieces come from the current slab, so that it can be freed with its last piece.
   void close() {
     slab_.reset();
     left_ = 0;

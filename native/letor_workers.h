@@ -68,7 +68,7 @@ class Workers {
         threads_.emplace_back([this, worker] { loop(worker); });
       }
     } catch (const std::system_error&) {
-      // The system gives no more threads: those that there are do the work.
+      // The system gives no more threads: those that have started do the work.
     }
   }
 

@@ -1,18 +1,25 @@
-// The native core: nothing here but the list of what it offers.
+// The native core: the list of what it offers.
 #include "bindings.h"
 
 NB_MODULE(_core, m) {
   m.doc() = "The native core of robirank.";
+  bind_instruction_sets(m);
+  bind_list_batch(m);
   bind_listwise(m);
+  bind_linear(m);
+  bind_exact(m);
+  bind_point_sums(m);
+  bind_inner_sums(m);
+  bind_topk(m);
+  bind_task(m);
+  bind_sgd(m);
+  bind_record_scores(m);
   bind_letor(m);
+  bind_letor_writer(m);
   bind_ranksvm(m);
   bind_rankboost(m);
   bind_ranking_measure(m);
-  bind_exact(m);
-  bind_topk(m);
-  bind_points(m);
-  bind_inner_sums(m);
-  bind_interactions(m);
-  bind_mixture(m);
-  bind_sgd(m);
+  bind_group_records(m);
+  bind_sample_rows(m);
+  bind_draw_lists(m);
 }

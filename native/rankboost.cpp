@@ -1,24 +1,28 @@
 // RankBoost's two sums over pairs of documents, in time that is linear in the documents: the weight
 // of a pair is exp(score of the worse − score of the better), which is a product.
+#include <nanobind/stl/tuple.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
+#include <tuple>
 #include <vector>
 
 #include "arrays.h"
 #include "bindings.h"
+#include "checks.h"
 
 namespace nb = nanobind;
 using namespace robirank;
 
 namespace {
 
-// Of two weak rankers that are this close, the first is taken: rounding must not choose.
+// Of two weak rankers that are this close, the first is taken, so that rounding does not decide.
 constexpr double kTie = 1e-12;
 
-// What a thread needs to go through a list.
+// The sums of one list; each thread has its own.
 struct Pairs {
   std::vector<double> lift;           // exp(s) of each document
   std::vector<double> better, worse;  // Σ exp(−s) of the grades above, Σ exp(s) of those below
@@ -57,19 +61,14 @@ struct Pairs {
 
 // Σ over lists of weight · Σ_{better i, worse j} exp(s_j − s_i), and the potential of each
 // document, which is the negative gradient. `grade` counts the labels of a list from 0.
-nb::tuple rankboost_potential(Vector<double> scores, Vector<int32_t> grade, Vector<int64_t> offsets,
-                              Vector<double> weight, int n_threads) {
+std::tuple<double, Result<double>> rankboost_potential(Vector<double> scores, Vector<int32_t> grade,
+                                                       Vector<int64_t> offsets,
+                                                       Vector<double> weight, int n_threads) {
   const int64_t n_rows = scores.shape(0), n_lists = static_cast<int64_t>(offsets.shape(0)) - 1;
-  if (grade.shape(0) != scores.shape(0) || n_lists < 0 ||
-      static_cast<int64_t>(weight.shape(0)) != n_lists || offsets.data()[0] != 0 ||
-      offsets.data()[n_lists] != n_rows)
-    throw std::invalid_argument("grade, offsets and weight must fit the scores");
-  for (int64_t q = 0; q < n_lists; ++q)
-    if (offsets.data()[q] > offsets.data()[q + 1])
-      throw std::invalid_argument("offsets must not fall");
-  for (int64_t i = 0; i < n_rows; ++i)
-    if (grade.data()[i] < 0 || grade.data()[i] >= n_rows)
-      throw std::invalid_argument("grade is out of range");
+  check_length("grade", grade.shape(0), n_rows);
+  check_indices("grade", grade, n_rows);
+  check_offsets("offsets", offsets, n_rows);
+  check_length("weight", weight.shape(0), n_lists);
   auto potential = allocate<double>(n_rows), losses = allocate<double>(n_lists);
   double loss = 0.0;
   {
@@ -91,7 +90,7 @@ nb::tuple rankboost_potential(Vector<double> scores, Vector<int32_t> grade, Vect
     }
     for (int64_t q = 0; q < n_lists; ++q) loss += losses[q];
   }
-  return nb::make_tuple(loss, hand_over(std::move(potential), n_rows));
+  return {loss, hand_over(std::move(potential), n_rows)};
 }
 
 struct Cut {
@@ -130,13 +129,13 @@ int64_t largest(const Matrix<Code>& codes) {
 // The weak ranker "code of a feature > cut" with the largest |r|, r = Σ potential over the
 // documents that it lifts: (feature, cut, r); feature −1 if there is none with r ≠ 0.
 template <class Code>
-nb::tuple rankboost_weak_ranker(Matrix<Code> codes, Vector<int64_t> cuts, Vector<double> potential,
-                                double loss, int n_threads) {
+std::tuple<int64_t, int64_t, double> rankboost_weak_ranker(Matrix<Code> codes, Vector<int64_t> cuts,
+                                                           Vector<double> potential, double loss,
+                                                           int n_threads) {
   const int64_t n_features = codes.shape(0), n_rows = codes.shape(1);
-  if (static_cast<int64_t>(cuts.shape(0)) != n_features ||
-      static_cast<int64_t>(potential.shape(0)) != n_rows)
-    throw std::invalid_argument("cuts and potential must fit the codes");
-  // A table for every value of a small code type needs no look at the codes before they are used.
+  check_length("cuts", cuts.shape(0), n_features);
+  check_length("potential", potential.shape(0), n_rows);
+  // With a table for every value of a small code type, the codes need not be checked before use.
   constexpr int64_t kAllCodes = sizeof(Code) == 1 ? 256 : 0;
   int64_t most = 0;
   for (int64_t f = 0; f < n_features; ++f) most = std::max(most, cuts.data()[f]);
@@ -165,17 +164,24 @@ nb::tuple rankboost_weak_ranker(Matrix<Code> codes, Vector<int64_t> cuts, Vector
         feature = f;
       }
   }
-  if (feature < 0) return nb::make_tuple(int64_t{-1}, int64_t{-1}, 0.0);
-  return nb::make_tuple(feature, found[feature].cut, found[feature].r);
+  if (feature < 0) return {-1, -1, 0.0};
+  return {feature, found[feature].cut, found[feature].r};
+}
+
+template <class Code>
+void bind_weak_ranker(nb::module_& m) {
+  m.def("rankboost_weak_ranker", &rankboost_weak_ranker<Code>, nb::arg("codes"), nb::arg("cuts"),
+        nb::arg("potential"), nb::arg("loss"), nb::arg("n_threads"),
+        "The best weak ranker 'code of a feature > cut': (feature, cut, r), feature -1 for none.");
 }
 
 }  // namespace
 
 void bind_rankboost(nb::module_& m) {
   m.def("rankboost_potential", &rankboost_potential, nb::arg("scores"), nb::arg("grade"),
-        nb::arg("offsets"), nb::arg("weight"), nb::arg("n_threads"));
-  m.def("rankboost_weak_ranker", &rankboost_weak_ranker<uint8_t>, nb::arg("codes"), nb::arg("cuts"),
-        nb::arg("potential"), nb::arg("loss"), nb::arg("n_threads"));
-  m.def("rankboost_weak_ranker", &rankboost_weak_ranker<uint32_t>, nb::arg("codes"),
-        nb::arg("cuts"), nb::arg("potential"), nb::arg("loss"), nb::arg("n_threads"));
+        nb::arg("offsets"), nb::arg("weight"), nb::arg("n_threads"),
+        "Sum over lists of weight times exp(worse - better) of all pairs, and the potential of "
+        "each document.");
+  bind_weak_ranker<uint8_t>(m);
+  bind_weak_ranker<uint32_t>(m);
 }

@@ -9,13 +9,15 @@
 
 #include "arrays.h"
 #include "bindings.h"
+#include "checks.h"
 
 namespace nb = nanobind;
 using namespace robirank;
 
 namespace {
 
-constexpr int64_t kInsertionMost = 64;  // up to here, inserting into a sorted top beats a sort
+constexpr int64_t kInsertionMost =
+    64;  // up to here, inserting into a sorted list is faster than sorting
 
 // One list in rank order; each thread has its own.
 class Ranking {
@@ -100,7 +102,7 @@ class Ranking {
     }
   }
 
-  struct Entry {  // side by side: a sort through an index takes twice as long
+  struct Entry {  // score and place together: sorting through an index takes twice as long
     double score;
     int32_t place;
   };
@@ -152,17 +154,15 @@ Result<double> measure_along(Vector<double> base, Vector<double> direction, Vect
                              Vector<double> discount, bool average, int n_threads) {
   const int64_t n_rows = base.shape(0), n_lists = static_cast<int64_t>(offsets.shape(0)) - 1;
   const int64_t n_steps = steps.shape(0), cut = discount.shape(0);
-  if (direction.shape(0) != base.shape(0) || value.shape(0) != base.shape(0) || n_lists < 0 ||
-      static_cast<int64_t>(scale.shape(0)) != n_lists || offsets.data()[0] != 0 ||
-      offsets.data()[n_lists] != n_rows)
-    throw std::invalid_argument("direction, value, offsets and scale must fit the scores");
+  check_length("direction", direction.shape(0), n_rows);
+  check_length("value", value.shape(0), n_rows);
+  check_offsets("offsets", offsets, n_rows);
+  check_length("scale", scale.shape(0), n_lists);
   int64_t longest = 0;
-  for (int64_t q = 0; q < n_lists; ++q) {
-    const int64_t size = offsets.data()[q + 1] - offsets.data()[q];
-    if (size < 0 || size > std::numeric_limits<int32_t>::max())
-      throw std::invalid_argument("offsets must rise, by less than 2^31");
-    longest = std::max(longest, size);
-  }
+  for (int64_t q = 0; q < n_lists; ++q)
+    longest = std::max(longest, offsets.data()[q + 1] - offsets.data()[q]);
+  if (longest > std::numeric_limits<int32_t>::max())
+    throw std::invalid_argument("offsets must rise by less than 2^31");
   auto found = allocate<double>(n_lists * n_steps);
   {
     nb::gil_scoped_release released;
@@ -192,6 +192,7 @@ Result<double> measure_along(Vector<double> base, Vector<double> direction, Vect
 
 void bind_ranking_measure(nb::module_& m) {
   m.def("measure_along", &measure_along, nb::arg("base"), nb::arg("direction"), nb::arg("steps"),
-        nb::arg("value"), nb::arg("offsets"), nb::arg("scale"), nb::arg("discount"),
-        nb::arg("average"), nb::arg("n_threads"));
+        nb::kw_only(), nb::arg("value"), nb::arg("offsets"), nb::arg("scale"), nb::arg("discount"),
+        nb::arg("average"), nb::arg("n_threads"),
+        "The measure of each list under base + step * direction, list by list.");
 }

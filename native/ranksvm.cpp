@@ -1,14 +1,18 @@
-// RankSVM's pair sum in O(n log n) a list: scores are sorted, a window slides over them, and an
+// RankSVM's pair sum in O(n log n) per list: scores are sorted, a window slides over them, and an
 // order-statistic (Fenwick) tree over the labels' ranks keeps counts and sums of what is inside.
+#include <nanobind/stl/tuple.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <numeric>
-#include <stdexcept>
+#include <tuple>
 #include <vector>
 
 #include "arrays.h"
 #include "bindings.h"
+#include "checks.h"
 
 namespace nb = nanobind;
 using namespace robirank;
@@ -97,21 +101,20 @@ double one_list(const double* s, const int32_t* rank, int64_t n, double* gradien
 }
 
 // Σ over lists of weight · Σ_{better i, worse j} max(0, 1 − s_i + s_j)², and its gradient by s.
-nb::tuple ranksvm(Vector<double> scores, Vector<int32_t> rank, Vector<int64_t> offsets,
-                  Vector<double> weight, int ranks, int n_threads) {
+std::tuple<double, Result<double>> ranksvm(Vector<double> scores, Vector<int32_t> rank,
+                                           Vector<int64_t> offsets, Vector<double> weight,
+                                           int ranks, int n_threads) {
   const int64_t n_rows = scores.shape(0), n_lists = static_cast<int64_t>(offsets.shape(0)) - 1;
-  if (rank.shape(0) != scores.shape(0) || n_lists < 0 ||
-      static_cast<int64_t>(weight.shape(0)) != n_lists || offsets.data()[0] != 0 ||
-      offsets.data()[n_lists] != n_rows)
-    throw std::invalid_argument("rank, offsets and weight must fit the scores");
-  for (int64_t i = 0; i < n_rows; ++i)
-    if (rank.data()[i] < 0 || rank.data()[i] >= ranks)
-      throw std::invalid_argument("rank is out of range");
+  check_between("ranks", ranks, 0, std::numeric_limits<int>::max() - 1);
+  check_length("rank", rank.shape(0), n_rows);
+  check_indices("rank", rank, ranks);
+  check_offsets("offsets", offsets, n_rows);
+  check_length("weight", weight.shape(0), n_lists);
   auto gradient = allocate<double>(n_rows), losses = allocate<double>(n_lists);
   double loss = 0.0;
   {
     nb::gil_scoped_release released;
-    const int threads = thread_count(n_threads, n_lists, 200.0 * n_rows);
+    [[maybe_unused]] const int threads = thread_count(n_threads, n_lists, 200.0 * n_rows);
 #pragma omp parallel num_threads(threads)
     {
       std::vector<int64_t> order;
@@ -142,12 +145,13 @@ nb::tuple ranksvm(Vector<double> scores, Vector<int32_t> rank, Vector<int64_t> o
     }
     for (int64_t q = 0; q < n_lists; ++q) loss += losses[q];
   }
-  return nb::make_tuple(loss, hand_over(std::move(gradient), n_rows));
+  return {loss, hand_over(std::move(gradient), n_rows)};
 }
 
 }  // namespace
 
 void bind_ranksvm(nb::module_& m) {
-  m.def("ranksvm", &ranksvm, nb::arg("scores"), nb::arg("rank"), nb::arg("offsets"),
-        nb::arg("weight"), nb::arg("ranks"), nb::arg("n_threads"));
+  m.def("ranksvm", &ranksvm, nb::arg("scores"), nb::kw_only(), nb::arg("rank"), nb::arg("offsets"),
+        nb::arg("weight"), nb::arg("ranks"), nb::arg("n_threads"),
+        "Sum over lists of weight times the squared hinge of all pairs, and its gradient.");
 }

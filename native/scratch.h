@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "arrays.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 namespace robirank {
 

@@ -1,10 +1,11 @@
 // The N best items of each user, exactly, without a matrix of scores.
 //
-// Users go in blocks, one a thread; items pass by, a few at a time, and meet each user of the block
-// while they are in the first cache. Each user keeps the best so far in a buffer of about 2N; when
-// it is full it is cut back to N, and the worst of those is the threshold that the following scores
-// are compared with.
+// Each thread takes a block of users; items are packed a few at a time and multiplied with each
+// user of the block while they are in the first-level cache. Each user keeps the best so far in a
+// buffer of about 2N; when it is full it is cut back to N, and the worst of those is the threshold
+// that the following scores are compared with.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 
 #include <algorithm>
 #include <cfloat>
@@ -13,28 +14,16 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arrays.h"
 #include "bindings.h"
-#include "kernels.h"
-#include "topk_kernel.h"
+#include "checks.h"
+#include "kernels/kernels.h"
 
 namespace nb = nanobind;
 using namespace robirank;
-
-namespace robirank {
-
-const TopkKernel& chosen_topk() {
-#ifdef ROBIRANK_X86
-  const std::string name = chosen_kernels().name;
-  if (name == "avx512") return avx512::topk;
-  if (name == "avx2") return avx2::topk;
-#endif
-  return baseline::topk;
-}
-
-}  // namespace robirank
 
 namespace {
 
@@ -74,7 +63,7 @@ class Best {
   void add(int64_t user, Entry entry, const Excluded& excluded) {
     if (!(entry.score > threshold_[user]) || excluded.has(entry.item)) return;
     Entry* own = entries_.get() + user * room_;
-    if (count_[user] == room_) {  // only where there is more to come than room
+    if (count_[user] == room_) {  // only where there are more items than room
       std::nth_element(own, own + wanted_ - 1, own + room_, before);
       threshold_[user] = own[wanted_ - 1].score;
       count_[user] = wanted_;
@@ -100,14 +89,14 @@ class Best {
   std::vector<float> threshold_;
 };
 
-struct Question {
+struct Request {
   const float* users;  // factors, and which rows of them are asked for
   const int32_t* user_rows;
   const float* items;
   const int32_t* item_rows;  // in rising order, or null for all
   const float* item_scale;   // or null
   int64_t n_users, n_items, d;
-  const int64_t* starts;  // excluded[starts[q]:starts[q + 1]] of question q, or null
+  const int64_t* starts;  // excluded[starts[q]:starts[q + 1]] of the q-th user asked for, or null
   const int32_t* excluded;
   int64_t wanted;
 
@@ -117,79 +106,82 @@ struct Question {
   }
 };
 
-// A block's factors stay in the second cache while the items pass by; its buffers are bounded.
+// A block's factors stay in the second-level cache; its buffers are bounded.
 constexpr int64_t kUserBytes = 1 << 17, kBufferBytes = 1 << 24;
 
-// How the work is cut up; the answer does not depend on it.
+// How the work is cut up; the result does not depend on it.
 struct Plan {
   int64_t block_users, n_blocks, split_items, n_splits;
 
-  Plan(const Question& ask, const TopkKernel& kernel, int threads) {
-    const int64_t row = std::max<int64_t>(ask.d, 1) * static_cast<int64_t>(sizeof(float));
-    const int64_t buffer = Best::capacity(ask.wanted, ask.n_items) * sizeof(Entry);
+  Plan(const Request& request, const TileKernels& tiles, int threads) {
+    const int64_t row = std::max<int64_t>(request.d, 1) * static_cast<int64_t>(sizeof(float));
+    const int64_t buffer = Best::capacity(request.wanted, request.n_items) * sizeof(Entry);
     const int64_t most = std::max<int64_t>(1, std::min(kUserBytes / row, kBufferBytes / buffer));
-    const int64_t rounds = (ask.n_users + most * threads - 1) / (most * threads);
+    const int64_t rounds = (request.n_users + most * threads - 1) / (most * threads);
     block_users = std::max<int64_t>(
-        1, (ask.n_users + rounds * threads - 1) / std::max<int64_t>(1, rounds * threads));
-    block_users = round_up(block_users, kernel.users);
-    n_blocks = (ask.n_users + block_users - 1) / block_users;
+        1, (request.n_users + rounds * threads - 1) / std::max<int64_t>(1, rounds * threads));
+    block_users = round_up(block_users, tiles.users);
+    n_blocks = (request.n_users + block_users - 1) / block_users;
     n_splits = n_blocks > 0 ? std::max<int64_t>(1, threads / n_blocks) : 1;
-    split_items = round_up((ask.n_items + n_splits - 1) / n_splits, kernel.items);
+    split_items = round_up((request.n_items + n_splits - 1) / n_splits, tiles.items);
   }
 };
 
 // The best of items begin:end for users first:first + n.
 class Block {
  public:
-  Block(const Question& ask, const TopkKernel& kernel, const Plan& plan)
-      : ask_(ask),
-        kernel_(kernel),
-        users_(allocate<float>(plan.block_users * ask.d)),
-        items_(allocate<float>(kernel.items * ask.d)) {}
+  Block(const Request& request, const TileKernels& tiles, const Plan& plan)
+      : request_(request),
+        tiles_(tiles),
+        users_(allocate<float>(plan.block_users * request.d)),
+        items_(allocate<float>(tiles.items * request.d)) {}
 
   void run(int64_t first, int64_t n, int64_t begin, int64_t end, int32_t* ids, float* scores) {
-    Best best(n, round_up(n, kernel_.users), ask_.wanted, end - begin);
-    kernel_.pack(ask_.users, ask_.user_rows + first, nullptr, n, ask_.d, kernel_.users,
-                 users_.get());
-    for (int64_t at = begin; at < end; at += kernel_.items) {
-      const int64_t count = std::min<int64_t>(kernel_.items, end - at);
+    Best best(n, round_up(n, tiles_.users), request_.wanted, end - begin);
+    tiles_.pack(request_.users, request_.user_rows + first, nullptr, n, request_.d, tiles_.users,
+                users_.get());
+    for (int64_t at = begin; at < end; at += tiles_.items) {
+      const int64_t count = std::min<int64_t>(tiles_.items, end - at);
       pack_items(at, count);
-      for (int64_t i = 0; i < n; i += kernel_.users) score(first, i, n, at, count, best);
+      for (int64_t i = 0; i < n; i += tiles_.users) score(first, i, n, at, count, best);
     }
-    for (int64_t i = 0; i < n; ++i) best.finish(i, ids + i * ask_.wanted, scores + i * ask_.wanted);
+    for (int64_t i = 0; i < n; ++i)
+      best.finish(i, ids + i * request_.wanted, scores + i * request_.wanted);
   }
 
  private:
   void pack_items(int64_t at, int64_t count) {
-    if (ask_.item_rows)
-      kernel_.pack(ask_.items, ask_.item_rows + at, ask_.item_scale, count, ask_.d, kernel_.items,
-                   items_.get());
+    if (request_.item_rows)
+      tiles_.pack(request_.items, request_.item_rows + at, request_.item_scale, count, request_.d,
+                  tiles_.items, items_.get());
     else
-      kernel_.pack(ask_.items + at * ask_.d, nullptr,
-                   ask_.item_scale ? ask_.item_scale + at : nullptr, count, ask_.d, kernel_.items,
-                   items_.get());
+      tiles_.pack(request_.items + at * request_.d, nullptr,
+                  request_.item_scale ? request_.item_scale + at : nullptr, count, request_.d,
+                  tiles_.items, items_.get());
   }
 
   void score(int64_t first, int64_t user, int64_t n, int64_t at, int64_t count, Best& best) {
-    const auto scores = n - user == 1 ? kernel_.row : kernel_.tile;
-    if (!scores(users_.get() + user * ask_.d, items_.get(), ask_.d, best.threshold(user), &hits_))
+    const auto scores = n - user == 1 ? tiles_.find_one : tiles_.find;
+    if (!scores(users_.get() + user * request_.d, items_.get(), request_.d, best.threshold(user),
+                &hits_))
       return;
     const uint64_t real = count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
-    for (int64_t i = user; i < std::min(n, user + kernel_.users); ++i)
+    for (int64_t i = user; i < std::min(n, user + tiles_.users); ++i)
       for (uint64_t left = hits_.mask[i - user] & real; left; left &= left - 1) {
         const int j = __builtin_ctzll(left);
-        const int32_t item = ask_.item_rows ? ask_.item_rows[at + j] : static_cast<int32_t>(at + j);
-        best.add(i, {hits_.scores[i - user][j], item}, ask_.exclusions(first + i));
+        const int32_t item =
+            request_.item_rows ? request_.item_rows[at + j] : static_cast<int32_t>(at + j);
+        best.add(i, {hits_.scores[i - user][j], item}, request_.exclusions(first + i));
       }
   }
 
-  const Question& ask_;
-  const TopkKernel& kernel_;
+  const Request& request_;
+  const TileKernels& tiles_;
   std::unique_ptr<float[]> users_, items_;
   TileHits hits_;
 };
 
-// Joins the answers of several ranges of items for one user.
+// Merges the results of several ranges of items for one user.
 void merge(const int32_t* ids, const float* scores, int64_t splits, int64_t stride, int64_t wanted,
            int32_t* out_ids, float* out_scores) {
   std::vector<Entry> entries;
@@ -204,107 +196,106 @@ void merge(const int32_t* ids, const float* scores, int64_t splits, int64_t stri
   }
 }
 
-void answer(const Question& ask, int n_threads, int32_t* ids, float* scores) {
-  const TopkKernel& kernel = chosen_topk();
-  // Items are packed once a block of users (of 512 where d = 64), then multiplied with each user.
-  const double users = ask.n_users, blocks = 1.0 + users / 512.0;
-  const double work = ask.n_items * (0.3 * blocks * ask.d + 0.03 * users * (ask.d + 8.0));
+void search(const Request& request, int n_threads, int32_t* ids, float* scores) {
+  const TileKernels& tiles = kernels().tiles;
+  // Items are packed once per block of users (of 512 where d = 64), then multiplied with each user.
+  const double users = request.n_users, blocks = 1.0 + users / 512.0;
+  const double work =
+      request.n_items * (0.3 * blocks * request.d + 0.03 * users * (request.d + 8.0));
   const int threads = thread_count(n_threads, std::numeric_limits<int32_t>::max(), work);
-  const Plan plan(ask, kernel, threads);
-  const int64_t splits = plan.n_splits, stride = ask.n_users * ask.wanted;
+  const Plan plan(request, tiles, threads);
+  const int64_t splits = plan.n_splits, stride = request.n_users * request.wanted;
   std::vector<int32_t> split_ids(splits > 1 ? splits * stride : 0);
   std::vector<float> split_scores(split_ids.size());
   int32_t* to_ids = splits > 1 ? split_ids.data() : ids;
   float* to_scores = splits > 1 ? split_scores.data() : scores;
 #pragma omp parallel num_threads(threads)
   {
-    Block block(ask, kernel, plan);
+    Block block(request, tiles, plan);
 #pragma omp for schedule(dynamic, 1) collapse(2)
     for (int64_t b = 0; b < plan.n_blocks; ++b)
       for (int64_t s = 0; s < splits; ++s) {
         const int64_t first = b * plan.block_users;
-        const int64_t n = std::min(plan.block_users, ask.n_users - first);
-        const int64_t begin = std::min(s * plan.split_items, ask.n_items);
-        const int64_t end = std::min(begin + plan.split_items, ask.n_items);
-        const int64_t at = s * stride + first * ask.wanted;
+        const int64_t n = std::min(plan.block_users, request.n_users - first);
+        const int64_t begin = std::min(s * plan.split_items, request.n_items);
+        const int64_t end = std::min(begin + plan.split_items, request.n_items);
+        const int64_t at = s * stride + first * request.wanted;
         block.run(first, n, begin, end, to_ids + at, to_scores + at);
       }
   }
-  for (int64_t q = 0; splits > 1 && q < ask.n_users; ++q) {
-    const int64_t at = q * ask.wanted;
-    merge(to_ids + at, to_scores + at, splits, stride, ask.wanted, ids + at, scores + at);
+  for (int64_t q = 0; splits > 1 && q < request.n_users; ++q) {
+    const int64_t at = q * request.wanted;
+    merge(to_ids + at, to_scores + at, splits, stride, request.wanted, ids + at, scores + at);
   }
 }
 
-void check_rows(const Vector<int32_t>& rows, int64_t limit, bool rising, const char* name) {
-  for (size_t i = 0; i < rows.shape(0); ++i)
-    if (rows.data()[i] < 0 || rows.data()[i] >= limit ||
-        (rising && i > 0 && rows.data()[i] <= rows.data()[i - 1]))
-      throw std::invalid_argument(std::string(name) + " must be rows" +
-                                  (rising ? " that rise" : ""));
+// The values begin:end are sorted; where asked, without equal ones.
+void check_sorted(const char* name, const Vector<int32_t>& values, int64_t begin, int64_t end,
+                  bool distinct) {
+  const int32_t* at = values.data();
+  for (int64_t i = begin + 1; i < end; ++i)
+    if (at[i] < at[i - 1] || (distinct && at[i] == at[i - 1]))
+      throw std::invalid_argument(std::string(name) + " must be " +
+                                  (distinct ? "distinct and " : "") + "sorted; " + name + "[" +
+                                  std::to_string(i) + "] is " + std::to_string(at[i]) + " after " +
+                                  std::to_string(at[i - 1]));
 }
 
-void check_exclusions(const Vector<int64_t>& starts, const Vector<int32_t>& excluded,
-                      int64_t n_users) {
-  const int64_t* at = starts.data();
-  if (static_cast<int64_t>(starts.shape(0)) != n_users + 1 || at[0] != 0 ||
-      at[n_users] != static_cast<int64_t>(excluded.shape(0)))
-    throw std::invalid_argument("starts must fit user_rows and excluded");
+// Where the excluded items of each user begin, and the items, sorted for each user.
+using Exclusions = std::pair<Vector<int64_t>, Vector<int32_t>>;
+
+void check_exclusions(const Exclusions& excluded, int64_t n_users) {
+  const auto& [starts, items] = excluded;
+  check_length("excluded[0]", starts.shape(0), n_users + 1);
+  check_offsets("excluded[0]", starts, items.shape(0));
   for (int64_t q = 0; q < n_users; ++q)
-    if (at[q] > at[q + 1]) throw std::invalid_argument("starts must not fall");
-  for (int64_t q = 0; q < n_users; ++q)
-    for (int64_t i = at[q] + 1; i < at[q + 1]; ++i)
-      if (excluded.data()[i] < excluded.data()[i - 1])
-        throw std::invalid_argument("excluded must be sorted for each user");
+    check_sorted("excluded[1]", items, starts.data()[q], starts.data()[q + 1], false);
 }
 
-template <class T>
-using Table = nb::ndarray<nb::numpy, T, nb::ndim<2>>;
-
-template <class T>
-Table<T> hand_over_table(std::unique_ptr<T[]> memory, size_t rows, size_t columns) {
-  T* data = memory.release();
-  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-  return Table<T>(data, {rows, columns}, owner);
-}
-
-nb::tuple topk(Matrix<float> users, Vector<int32_t> user_rows, Matrix<float> items,
-               std::optional<Vector<int32_t>> item_rows, std::optional<Vector<float>> item_scale,
-               std::optional<Vector<int64_t>> starts, std::optional<Vector<int32_t>> excluded,
-               int64_t wanted, int n_threads) {
+std::pair<Table<int32_t>, Table<float>> topk(Matrix<float> users, Vector<int32_t> user_rows,
+                                             Matrix<float> items, int64_t wanted,
+                                             std::optional<Vector<int32_t>> item_rows,
+                                             std::optional<Vector<float>> item_scale,
+                                             std::optional<Exclusions> excluded, int n_threads) {
   const int64_t n_users = user_rows.shape(0), n_rows = items.shape(0);
-  if (users.shape(1) != items.shape(1) || n_rows > std::numeric_limits<int32_t>::max() ||
-      wanted < 1 || starts.has_value() != excluded.has_value() ||
-      (item_scale && static_cast<int64_t>(item_scale->shape(0)) != n_rows))
-    throw std::invalid_argument("users, items, item_scale, starts and excluded must fit together");
-  check_rows(user_rows, users.shape(0), false, "user_rows");
-  if (item_rows) check_rows(*item_rows, n_rows, true, "item_rows");
-  if (starts) check_exclusions(*starts, *excluded, n_users);
-  const Question ask = {users.data(),
-                        user_rows.data(),
-                        items.data(),
-                        item_rows ? item_rows->data() : nullptr,
-                        item_scale ? item_scale->data() : nullptr,
-                        n_users,
-                        item_rows ? static_cast<int64_t>(item_rows->shape(0)) : n_rows,
-                        static_cast<int64_t>(items.shape(1)),
-                        starts ? starts->data() : nullptr,
-                        starts ? excluded->data() : nullptr,
-                        wanted};
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  check_between("the number of rows of items", n_rows, 0, kMost);
+  check_columns("items", items.shape(1), users.shape(1));
+  check_between("wanted", wanted, 1, kMost);
+  check_indices("user_rows", user_rows, users.shape(0));
+  if (item_rows) {
+    check_indices("item_rows", *item_rows, n_rows);
+    check_sorted("item_rows", *item_rows, 0, item_rows->shape(0), true);
+  }
+  if (item_scale) check_length("item_scale", item_scale->shape(0), n_rows);
+  if (excluded) check_exclusions(*excluded, n_users);
+  const Request request = {users.data(),
+                           user_rows.data(),
+                           items.data(),
+                           item_rows ? item_rows->data() : nullptr,
+                           item_scale ? item_scale->data() : nullptr,
+                           n_users,
+                           item_rows ? static_cast<int64_t>(item_rows->shape(0)) : n_rows,
+                           static_cast<int64_t>(items.shape(1)),
+                           excluded ? excluded->first.data() : nullptr,
+                           excluded ? excluded->second.data() : nullptr,
+                           wanted};
   auto ids = allocate<int32_t>(n_users * wanted);
   auto scores = allocate<float>(n_users * wanted);
   {
     nb::gil_scoped_release released;
-    answer(ask, n_threads, ids.get(), scores.get());
+    search(request, n_threads, ids.get(), scores.get());
   }
-  return nb::make_tuple(hand_over_table(std::move(ids), n_users, wanted),
-                        hand_over_table(std::move(scores), n_users, wanted));
+  return {hand_over(std::move(ids), n_users, wanted),
+          hand_over(std::move(scores), n_users, wanted)};
 }
 
 }  // namespace
 
 void bind_topk(nb::module_& m) {
-  m.def("topk", &topk, nb::arg("users"), nb::arg("user_rows"), nb::arg("items"),
-        nb::arg("item_rows").none(), nb::arg("item_scale").none(), nb::arg("starts").none(),
-        nb::arg("excluded").none(), nb::arg("wanted"), nb::arg("n_threads"));
+  m.def("topk", &topk, nb::kw_only(), nb::arg("users"), nb::arg("user_rows"), nb::arg("items"),
+        nb::arg("wanted"), nb::arg("item_rows") = nb::none(), nb::arg("item_scale") = nb::none(),
+        nb::arg("excluded") = nb::none(), nb::arg("n_threads"),
+        "The best items of each user and their scores, -1 where nothing is left. The user of row q "
+        "must not get excluded[1][excluded[0][q]:excluded[0][q + 1]].");
 }

@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robirank import _core
 from robirank.data import _frames as module
 from robirank.data._collector import as_times
 from robirank.data.ids import Ids
@@ -362,25 +361,6 @@ def test_more_than_two_to_the_31_interactions():
     indices = np.array([0], dtype=np.int32)
     chosen = sp.get_index_dtype((indices, starts), maxval=10, check_contents=True)
     assert chosen == np.int64
-
-
-def test_native_arguments():
-    codes = np.array([0, 1], dtype=np.int32)
-
-    def group(user=codes, item=codes, count=None, time=None, n_users=2):
-        return _core.group_records(user, item, count, time, n_users, 2, 1)
-
-    assert group()[0].tolist() == [0, 1, 2]
-    with pytest.raises(ValueError, match="user is out of range"):
-        group(n_users=1)
-    with pytest.raises(ValueError, match="item is out of range"):
-        group(item=-codes)
-    with pytest.raises(ValueError, match="the same length"):
-        group(count=np.ones(3, dtype=np.float32))
-    with pytest.raises(ValueError, match="must not fall"):
-        _core.sample_rows(np.array([0, 2, 1]), np.array([1, 1]), 0, 1)
-    with pytest.raises(ValueError, match="one number for each row"):
-        _core.sample_rows(np.array([0, 2, 3]), np.array([1]), 0, 1)
 
 
 def test_threads_change_nothing(monkeypatch):

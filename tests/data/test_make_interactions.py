@@ -144,8 +144,8 @@ def draw(indptr, share, tables, seed=0):
         np.asarray(indptr, dtype=np.int64),
         np.asarray(share, dtype=np.float32),
         np.asarray(tables, dtype=np.float32),
-        seed,
-        1,
+        seed=seed,
+        n_threads=1,
     )
 
 
@@ -176,15 +176,6 @@ def test_the_rest_is_drawn_by_weight_too():
     items = draw(np.arange(0, 3 * n + 1, 3), np.ones((n, 1)), weights).reshape(n, 3)
     assert (items[:, :2] == (0, 1)).all()
     assert (items[:, 2] == 2).mean() == pytest.approx(0.75, abs=0.015)
-
-
-def test_native_arguments():
-    with pytest.raises(ValueError, match="0 to n_items items"):
-        draw([0, 3], [[1]], [[1, 1]])
-    with pytest.raises(ValueError, match="finite sum above 0"):
-        draw([0, 1], [[1]], [[0, 0]])
-    with pytest.raises(ValueError, match="a row for each user"):
-        draw([0, 1], [[1, 1]], [[1, 1]])
 
 
 @pytest.mark.parametrize(

@@ -125,17 +125,3 @@ def test_nothing_to_do():
     assert sums(*none, np.zeros(0, np.float32)).size == 0
     U, offsets, points = np.ones((2, 4), np.float32), np.array([0, 1, 2]), np.zeros(2, np.float32)
     assert sums(U, np.zeros((0, 4), np.float32), offsets, points).tolist() == [0.0, 0.0]
-
-
-def test_wrong_arguments_are_named():
-    U, offsets, points = np.ones((2, 4), np.float32), np.array([0, 1, 2]), np.zeros(2, np.float32)
-    with pytest.raises(ValueError, match="offsets must rise from 0 to the number of points"):
-        _core.InnerSums(U, np.array([0, 2, 1]), points)
-    with pytest.raises(ValueError, match="offsets must rise from 0 to the number of points"):
-        _core.InnerSums(U, np.zeros(0, np.int64), points)
-    with pytest.raises(ValueError, match="U must have one row for each row of points"):
-        _core.InnerSums(U[:1], offsets, points)
-    with pytest.raises(ValueError, match="V must have as many columns as U"):
-        _core.InnerSums(U, offsets, points).add(np.ones((3, 5), np.float32))
-    with pytest.raises(TypeError):
-        _core.InnerSums(U.astype(np.float64), offsets, points)

@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from robirank import _core
 from robirank._queries import group_queries
 from robirank.ltr._measure import Columns, ListMeasure
 from robirank.metrics import Convention, average_precision, ndcg
@@ -111,14 +110,3 @@ def test_columns_of_dense_and_sparse_features():
         assert_array_equal(columns[2], X[rows, 2])
         assert columns[2].dtype == np.float64
         assert_allclose(columns.scores(weights), X[rows] @ weights)
-
-
-@pytest.mark.parametrize(
-    ("offsets", "message"), [([0, 2], "must fit the scores"), ([0, 5, 3], "offsets must rise")]
-)
-def test_native_code_refuses_lists_that_do_not_fit(offsets, message):
-    scores, scale = np.zeros(3), np.ones(len(offsets) - 1)
-    with pytest.raises(ValueError, match=message):
-        _core.measure_along(
-            scores, scores, scores, scores, np.array(offsets), scale, scores, True, 1
-        )

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from robirank import _core, make_ranking
+from robirank import make_ranking
 from robirank._queries import group_queries
 from robirank.ltr.rankboost import ExponentialPairs, RankBoost
 from robirank.metrics import ndcg
@@ -263,21 +263,3 @@ def test_threads_do_not_change_a_bit_of_a_large_fit():
 def test_bad_parameters_are_named(data, params, message):
     with pytest.raises(ValueError, match=message):
         RankBoost(**params).fit(data.X, data.y, qid=data.qid)
-
-
-def test_native_code_refuses_what_would_make_it_read_or_write_astray():
-    ones, potential = np.ones(2), np.zeros(3)
-    codes = np.array([[0, 2, 1]], dtype=np.uint32)
-    with pytest.raises(ValueError, match="codes must not exceed the number of cuts"):
-        _core.rankboost_weak_ranker(codes, np.array([1]), potential, 1.0, 1)
-    with pytest.raises(ValueError, match="codes must not exceed the number of cuts"):
-        _core.rankboost_weak_ranker(codes.astype(np.uint8), np.array([256]), potential, 1.0, 1)
-    with pytest.raises(ValueError, match="cuts and potential must fit"):
-        _core.rankboost_weak_ranker(codes, np.array([2]), np.zeros(2), 1.0, 1)
-    grade = np.zeros(3, dtype=np.int32)
-    with pytest.raises(ValueError, match="must fit the scores"):
-        _core.rankboost_potential(potential, grade, np.array([0, 1, 2]), ones, 1)
-    with pytest.raises(ValueError, match="offsets must not fall"):
-        _core.rankboost_potential(potential, grade, np.array([0, 5, 3]), ones, 1)
-    with pytest.raises(ValueError, match="grade is out of range"):
-        _core.rankboost_potential(potential, grade - 1, np.array([0, 1, 3]), ones, 1)

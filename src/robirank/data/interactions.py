@@ -386,15 +386,14 @@ def offsets(lengths: NDArray[Any]) -> NDArray[np.int64]:
 
 def from_records(records: CodedColumns) -> Interactions:
     """Sort records into rows and merge those with the same user and item."""
-    n_users, n_items = len(records.users), len(records.items)
     indptr, indices, counts, times = _core.group_records(
         records.user,
         records.item,
-        records.count,
-        records.time,
-        n_users,
-        n_items,
-        thread_count(None),
+        count=records.count,
+        time=records.time,
+        n_users=len(records.users),
+        n_items=len(records.items),
+        n_threads=thread_count(None),
     )
     n = int(indptr[-1])
     if n < len(indices):  # merged records left room at the end

@@ -106,11 +106,11 @@ class Spool:
             indptr, items, counts, _ = _core.group_records(
                 place[records["user"]],
                 np.ascontiguousarray(records["item"]),
-                np.ascontiguousarray(records["count"]),
-                None,
-                len(users),
-                len(self.items),
-                1,
+                count=np.ascontiguousarray(records["count"]),
+                time=None,
+                n_users=len(users),
+                n_items=len(self.items),
+                n_threads=1,
             )
             n = int(indptr[-1])
             yield PartRecords(users, indptr, items[:n], counts[:n] if counted else None)

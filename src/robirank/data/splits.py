@@ -195,7 +195,9 @@ def _cut(data: Interactions, test: Mask) -> tuple[Interactions, Interactions]:
 
 
 def _sample(data: Interactions, wanted: NDArray[np.int64], rng: np.random.Generator) -> Mask:
-    chosen = _core.sample_rows(data.indptr, wanted, native_seed(rng), thread_count(None))
+    chosen = _core.sample_rows(
+        data.indptr, wanted, seed=native_seed(rng), n_threads=thread_count(None)
+    )
     return chosen.view(np.bool_)
 
 

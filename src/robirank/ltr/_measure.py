@@ -101,12 +101,12 @@ class ListMeasure:
             base,
             direction,
             steps,
-            self._value,
-            self._offsets,
-            self._scale,
-            self._discount,
-            self._average,
-            self._threads,
+            value=self._value,
+            offsets=self._offsets,
+            scale=self._scale,
+            discount=self._discount,
+            average=self._average,
+            n_threads=self._threads,
         )
         return values.reshape(-1, len(steps))
 

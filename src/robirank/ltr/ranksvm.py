@@ -141,11 +141,11 @@ class PairSum:
             return 0.0, np.zeros(len(scores))
         loss, slope = _core.ranksvm(
             np.ascontiguousarray(self._queries.sort(scores), dtype=np.float64),
-            self._rank,
-            self._queries.offsets,
-            np.full(len(self._queries), 1.0 / self.count),
-            self._grades,
-            self._threads,
+            rank=self._rank,
+            offsets=self._queries.offsets,
+            weight=np.full(len(self._queries), 1.0 / self.count),
+            ranks=self._grades,
+            n_threads=self._threads,
         )
         return loss, np.asarray(self._queries.unsort(slope))
 

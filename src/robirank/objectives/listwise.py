@@ -26,9 +26,6 @@ HessianName = Literal["exact", "majorant"]
 Gain = Literal["exp", "linear"] | Callable[[NDArray[np.float64]], ArrayLike]
 QueryWeight = Mapping[Any, float] | ArrayLike
 
-RHO_CODES: dict[str, int] = {"log": 0, "identity": 1, "type2": 2}
-_METHOD_CODES: dict[str, int] = {"auto": 0, "direct": 1, "grid": 2}
-_HESSIAN_CODES: dict[str | None, int] = {None: 0, "exact": 1, "majorant": 2}
 _METRICS = ("ndcg", "dcg")
 
 
@@ -120,20 +117,14 @@ class Lists:
         n_threads: int | None = None,
     ) -> ListwiseLoss:
         """Loss of every list for the given scores (one a row), with what else is wanted."""
-        check_choice("rho", rho, RHO_CODES)
-        check_choice("method", method, _METHOD_CODES)
-        check_choice("hessian", hessian, _HESSIAN_CODES)
         by_query, slope, bend, t = _core.listwise(
             np.ascontiguousarray(self.queries.sort(scores)),
-            self.queries.offsets,
-            self.starts,
-            self.relevant,
-            self.weight,
-            RHO_CODES[rho],
-            _METHOD_CODES[method],
-            _HESSIAN_CODES[hessian],
-            gradient,
-            thread_count(n_threads),
+            self._batch(),
+            rho=rho,
+            method=method,
+            hessian=hessian,
+            gradient=gradient,
+            n_threads=thread_count(n_threads),
         )
         if np.isnan(by_query).any():
             raise ValueError("scores must be finite; they contain NaN or infinity")
@@ -155,19 +146,22 @@ class Lists:
         n_threads: int | None = None,
     ) -> tuple[float, NDArray[np.float64]]:
         """Loss of the linear model s = X w and its gradient by w, in one pass over a dense X."""
-        check_choice("rho", rho, RHO_CODES)
-        check_choice("method", method, _METHOD_CODES)
         return _core.linear(
             X,
-            self.queries.order,
-            self.queries.offsets,
-            self.starts,
-            self.relevant,
-            self.weight,
             w,
-            RHO_CODES[rho],
-            _METHOD_CODES[method],
-            thread_count(n_threads),
+            self._batch(),
+            rows=self.queries.order,
+            rho=rho,
+            method=method,
+            n_threads=thread_count(n_threads),
+        )
+
+    def _batch(self) -> _core.ListBatch:
+        return _core.ListBatch(
+            offsets=self.queries.offsets,
+            starts=self.starts,
+            relevant=self.relevant,
+            weight=self.weight,
         )
 
 

@@ -149,45 +149,6 @@ def test_nan_is_never_the_best():
     assert ids.tolist() == [[0, 2, -1]]
 
 
-def ints(*values):
-    return np.array(values, dtype=np.int32)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"users": np.ones((4, 3), np.float32)}, "must fit together"),
-        ({"wanted": 0}, "must fit together"),
-        ({"excluded": None}, "must fit together"),
-        ({"item_scale": np.ones(3, np.float32)}, "must fit together"),
-        ({"user_rows": ints(0, 4)}, "user_rows must be rows"),
-        ({"user_rows": ints(-1, 0)}, "user_rows must be rows"),
-        ({"item_rows": ints(1, 1)}, "item_rows must be rows that rise"),
-        ({"item_rows": ints(4)}, "item_rows must be rows that rise"),
-        ({"starts": np.array([0, 2])}, "starts must fit"),
-        ({"starts": np.array([1, 1, 2])}, "starts must fit"),
-        ({"starts": np.array([0, 3, 2])}, "starts must not fall"),
-        ({"starts": np.array([0, 2, 2]), "excluded": ints(2, 1)}, "excluded must be sorted"),
-    ],
-)
-def test_the_core_checks_what_it_is_given(change, message):
-    factors = np.ones((4, 2), np.float32)
-    good = {
-        "users": factors,
-        "user_rows": ints(0, 0),
-        "items": factors,
-        "item_rows": None,
-        "item_scale": None,
-        "starts": np.array([0, 1, 2]),
-        "excluded": ints(1, 2),
-        "wanted": 2,
-        "n_threads": 1,
-    }
-    assert _core.topk(**good)[0].tolist() == [[0, 2], [0, 1]]
-    with pytest.raises(ValueError, match=message):
-        _core.topk(**good | change)
-
-
 def test_liked_of_unsorted_rows_and_wide_indices():
     matrix = csr_matrix((np.zeros(3), np.array([2, 0, 1]), np.array([0, 2, 3])), shape=(2, 3))
     matrix.indices = matrix.indices.astype(np.int64)

@@ -47,7 +47,8 @@ def robirank_task(part, block, position, steps, key, cell_items):
         table, inverse = proposal(block.popularity[begin:end], uniform, steps.negatives - uniform)
         scale = (n_items - 1) / (n - 1)
         for i, (x, y, r) in enumerate(records_of(part, block, position, begin, end)):
-            drawn = _core.sgd_draws(key, c, i, steps.negatives, n).astype(int)
+            drawn = _core.sgd_draws(key=key, cell=c, record=i, n=steps.negatives, bound=n)
+            drawn = drawn.astype(int)
             drawn[uniform:] = table[drawn[uniform:]]
             u = part.U[x].copy()
             s, others = V[y] @ u, V[drawn] @ u
@@ -69,6 +70,26 @@ def robirank_task(part, block, position, steps, key, cell_items):
     return draws, loss
 
 
+def triple_loss(rows):
+    """σ0 of one record (x, y) held against one item y', of the rows U_x, V_y and V_y'."""
+    u, v, other = rows
+    return np.logaddexp2(0, u @ other - u @ v)
+
+
+def triple_gradient(rows):
+    """Its gradient by the three rows."""
+    u, v, other = rows
+    h = 1 / (1 + np.exp2(u @ v - u @ other))
+    return np.stack([h * (other - v), -h * u, h * u])
+
+
+def literal_gradient(rows):
+    """What the paper's Algorithms 1 and 2 step along, read literally: V_y' stays as it is."""
+    gradient = triple_gradient(rows)
+    gradient[2] = 0
+    return gradient
+
+
 def warp_task(part, block, position, steps, key, cell_items):
     """What `warp_task` does, on float64 arrays of the part and the block."""
     loss, draws = 0.0, 0
@@ -80,7 +101,7 @@ def warp_task(part, block, position, steps, key, cell_items):
             own = {place for user, place, _ in records if user == x}
             u = part.U[x].copy()
             trials = 0
-            for j in _core.sgd_draws(key, c, i, max_trials, end - begin):
+            for j in _core.sgd_draws(key=key, cell=c, record=i, n=max_trials, bound=end - begin):
                 if j in own:
                     continue
                 trials += 1

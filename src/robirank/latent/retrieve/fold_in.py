@@ -26,6 +26,7 @@ from robirank.latent.solvers.products import (
     score_rows,
     users_that_fit,
 )
+from robirank.losses import RhoName
 
 __all__ = ["fold_in"]
 
@@ -42,7 +43,7 @@ def fold_in(
     V: Floats,
     records: Records,
     *,
-    rho: str,
+    rho: RhoName,
     decay: Doubles,
     num_threads: int = 0,
 ) -> Floats:
@@ -80,7 +81,7 @@ class _Problem:
 
     products: Products
     records: Records
-    rho: str
+    rho: RhoName
     decay: Doubles
     users: NDArray[np.int64]
     num_threads: int

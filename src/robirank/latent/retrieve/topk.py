@@ -115,9 +115,16 @@ def top_rows(
     if n_best == 0:
         empty = (len(asked), 0)
         return np.empty(empty, np.int32), np.empty(empty, np.float32)
-    starts, excluded = (None, None) if liked is None else liked
-    threads = thread_count(num_threads or None)
-    return _core.topk(queries, asked, factors, rows, scale, starts, excluded, n_best, threads)
+    return _core.topk(
+        users=queries,
+        user_rows=asked,
+        items=factors,
+        item_rows=rows,
+        item_scale=scale,
+        excluded=liked,
+        wanted=n_best,
+        n_threads=thread_count(num_threads or None),
+    )
 
 
 def merge_best(

@@ -131,14 +131,14 @@ class ExactSolver:
         n = self._step_number
         _core.adam(
             self.V[items],
-            self._first[items],
-            self._second[items],
-            self.products.product(gradient[:, items].T, U),
-            self._item_decay[items] * np.float32(share),
-            self._rate * fade / (1.0 - _B1**n),
-            _B1,
-            _B2,
-            1.0 / (1.0 - _B2**n),
+            first=self._first[items],
+            second=self._second[items],
+            gradient=self.products.product(gradient[:, items].T, U),
+            decay=self._item_decay[items] * np.float32(share),
+            rate=self._rate * fade / (1.0 - _B1**n),
+            b1=_B1,
+            b2=_B2,
+            correction=1.0 / (1.0 - _B2**n),
         )
         return slope
 

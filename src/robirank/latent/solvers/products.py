@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from robirank import _core
 from robirank._workers import Workers
 from robirank.data.records import Records
-from robirank.objectives.listwise import RHO_CODES
+from robirank.losses import RhoName
 
 Floats = NDArray[np.float32]
 
@@ -78,20 +78,17 @@ class Products:
 
 
 def differentiate(
-    records: Records, users: NDArray[np.int64], scores: Floats, rho: str, num_threads: int
+    records: Records, users: NDArray[np.int64], scores: Floats, rho: RhoName, num_threads: int
 ) -> NDArray[np.float64]:
     """Turn the scores of some users into the gradient by them, in place; returns their losses."""
     where, starts = records.of_users(users)
-    losses, t = np.empty(len(users)), np.empty(len(where))
-    _core.listwise_block(
+    losses, _ = _core.listwise_block(
         scores,
-        starts,
-        records.items[where],
-        records.weights_of(where),
-        RHO_CODES[rho],
-        losses,
-        t,
-        num_threads,
+        starts=starts,
+        relevant=records.items[where],
+        weight=records.weights_of(where),
+        rho=rho,
+        n_threads=num_threads,
     )
     return losses
 

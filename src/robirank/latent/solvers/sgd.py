@@ -14,7 +14,13 @@ from robirank.engine.interface import Engine, Figures, Sizes, never
 from robirank.engine.parts import Block, Floats, Part
 from robirank.engine.strata import share, waves
 from robirank.latent.problem import Problem, Request
-from robirank.latent.solvers.strata import NO_FIGURES, adagrad_schedule, cell_size, keep_sums
+from robirank.latent.solvers.strata import (
+    NO_FIGURES,
+    adagrad_schedule,
+    cell_size,
+    keep_sums,
+    task_rows,
+)
 from robirank.losses import RHOS, RhoName
 
 __all__ = ["SgdSolver", "SgdSteps", "XiSettings", "sgd_task", "xi_task", "xi_turns"]
@@ -150,25 +156,16 @@ def sgd_task(
     """Visit once every record of the part whose item lies in the block."""
     keep_sums(part, block, steps.keep)
     draws, loss, not_finite = _core.sgd_task(
-        part.U,
-        part.sums,
-        part.indptr,
-        part.items,
-        part.slope,
-        part.decay,
-        block.V,
-        block.sums,
-        block.decay,
-        position,
-        block.first,
-        block.popularity,
-        steps.cell_items,
-        steps.factors,
-        steps.negatives,
-        steps.rate_u,
-        steps.rate_v,
-        False,
-        key,
+        **task_rows(part, block, position, part.slope),
+        popularity=block.popularity,
+        steps=_core.SgdSteps(
+            factors=steps.factors,
+            negatives=steps.negatives,
+            rate_u=steps.rate_u,
+            rate_v=steps.rate_v,
+            cell_items=steps.cell_items,
+        ),
+        key=key,
     )
     return {"done": draws, "loss": loss, "not_finite": not_finite}
 
@@ -217,9 +214,15 @@ def xi_task(
     users = own[settings.wave]
     indptr, records = part.records_of(users)
     scores = np.empty(records.stop - records.start, dtype=np.float32)
+    own_records = _core.Records(indptr=indptr, items=part.items[records], n_items=len(position))
     for block in blocks:
         _core.record_scores(
-            part.U[users], indptr, part.items[records], block.V, position, block.first, scores
+            U=part.U[users],
+            V=block.V,
+            records=own_records,
+            position=position,
+            first=block.first,
+            out=scores,
         )
     t = _inner_sums(part.U[users], blocks, indptr, scores)
     rho = RHOS[settings.rho]

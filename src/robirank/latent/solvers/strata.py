@@ -7,12 +7,16 @@ the bits do not depend on the number of threads (see `robirank.engine.strata`).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
+from robirank import _core
 from robirank.engine.interface import Figures
-from robirank.engine.parts import Block, Part, padded
+from robirank.engine.parts import Block, Floats, Part, padded
 
-__all__ = ["NO_FIGURES", "adagrad_schedule", "cell_size", "keep_sums"]
+__all__ = ["NO_FIGURES", "adagrad_schedule", "cell_size", "keep_sums", "task_rows"]
 
 KEPT = 0.5  # of Adagrad's sums from one epoch to the next, because the first gradients are large
 CELL_BYTES = 1 << 19  # rows of a cell: half of a usual second-level cache
@@ -42,6 +46,21 @@ def keep_sums(part: Part, block: Block, share: float) -> None:
     if share != 1.0:
         part.sums *= np.float32(share)
         block.sums *= np.float32(share)
+
+
+def task_rows(
+    part: Part, block: Block, position: NDArray[np.int32], weight: Floats | None
+) -> dict[str, Any]:
+    """What the native tasks of all losses take: rows of both sides, and the part's records."""
+    return {
+        "users": _core.FactorRows(part.U, part.sums, part.decay),
+        "items": _core.FactorRows(block.V, block.sums, block.decay),
+        "records": _core.Records(
+            indptr=part.indptr, items=part.items, weight=weight, n_items=len(position)
+        ),
+        "position": position,
+        "first": block.first,
+    }
 
 
 def cell_size(factors: int) -> int:

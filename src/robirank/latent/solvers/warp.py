@@ -13,7 +13,13 @@ from robirank import _core
 from robirank.engine.interface import Engine, Figures, never
 from robirank.engine.parts import Block, Floats, Part
 from robirank.latent.problem import Problem, Request
-from robirank.latent.solvers.strata import NO_FIGURES, adagrad_schedule, cell_size, keep_sums
+from robirank.latent.solvers.strata import (
+    NO_FIGURES,
+    adagrad_schedule,
+    cell_size,
+    keep_sums,
+    task_rows,
+)
 
 __all__ = ["WarpSolver", "WarpSteps", "warp_task", "weights_after"]
 
@@ -109,23 +115,15 @@ def warp_task(
     """Visit once every record of the part whose item lies in the block."""
     keep_sums(part, block, steps.keep)
     draws, loss, not_finite = _core.warp_task(
-        part.U,
-        part.sums,
-        part.indptr,
-        part.items,
-        part.weight,
-        part.decay,
-        block.V,
-        block.sums,
-        block.decay,
-        position,
-        block.first,
-        steps.weight_after,
-        steps.cell_items,
-        steps.factors,
-        steps.margin,
-        steps.rate_u,
-        steps.rate_v,
-        key,
+        **task_rows(part, block, position, part.weight),
+        steps=_core.WarpSteps(
+            factors=steps.factors,
+            weight_after=steps.weight_after,
+            margin=steps.margin,
+            rate_u=steps.rate_u,
+            rate_v=steps.rate_v,
+            cell_items=steps.cell_items,
+        ),
+        key=key,
     )
     return {"done": draws, "loss": loss, "not_finite": not_finite}

@@ -1,5 +1,5 @@
 // The direct sum: every pair of a relevant item and another item.
-// A part of kernels.cpp, which includes it inside the namespace of an instruction set.
+// A part of list_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
 // Scores this close together have 2^(s_j − s_y) = 2^(s_j − c) · 2^(c − s_y) without overflow.
@@ -12,7 +12,7 @@ struct PairSums {
 
 // Pairs of two relevant items with up to kProduct items, p_j = e_j r. Two at a time, because one
 // alone leaves the processor waiting for its own sums. The product of the mantissas of 1 + p_j is
-// below 2^512, so one logarithm serves them all. Writes h_j where it is to be kept.
+// below 2^512, so one logarithm is enough. Writes h_j where it is to be kept.
 constexpr int kProduct = 512;
 constexpr uint64_t kMantissa = 0x000fffffffffffffull, kOne = 0x3ff0000000000000ull;
 
@@ -86,13 +86,13 @@ void open_sums(const List<T>& list, double centre, const Relevant& y) {
   }
 }
 
-// Adds the pairs of k relevant items with n items to their sums; keeps h, one row of `stride` a
-// relevant item, where asked.
+// Adds the pairs of k relevant items with n items to their sums; keeps h, one row of
+// `stride` per relevant item, where asked.
 template <bool kStore>
 void add_pairs(const double* e, int64_t n, const Relevant& y, int64_t k, double* h,
                int64_t stride) {
   for (int64_t i = 0; i < k; i += 2) {
-    const bool two = i + 1 < k;  // an odd one out is summed with itself, and that is dropped
+    const bool two = i + 1 < k;  // a last single one is paired with itself, and the copy dropped
     const double r[2] = {y.r[i], y.r[two ? i + 1 : i]};
     PairSums sums[2];
     double *h0 = kStore ? h + i * stride : nullptr, *h1 = kStore ? h0 + stride : nullptr;

@@ -1,5 +1,4 @@
-// What the sampled updates take and return. Like kernels.cpp, sgd_kernel.cpp is compiled once for
-// each instruction set, so nothing here may carry inline code.
+// Arguments of the kernels that update factors from sampled items (see kernels.h). No inline code.
 #pragma once
 #include <cstdint>
 
@@ -11,28 +10,27 @@ constexpr int kMaxWidth = 4096;
 constexpr int kMaxNegatives = 1024;
 constexpr int kMaxCell = 65536;  // items of a cell: their places are 16 bits wide
 
-// A cell: some users' records among a few items whose rows stay in the cache.
+// A cell: the records of some users with a few items, whose rows stay in the cache.
 struct Cell {
   float *U, *acc_u;                // rows of the users of the part, and Adagrad's sums
   float *V, *acc_v;                // rows of the items of the cell
   const float *decay_u, *decay_v;  // of each row: the penalty that one of its records pays
-  int64_t width;                   // floats a row
+  int64_t width;                   // floats per row
   int32_t items;
   const int32_t* user;   // of each record, never decreasing
   const uint16_t* item;  // of each record: its place in the cell
   const float* slope;    // of each record: weight · ρ'(t)
   int64_t records;
-  const uint16_t* table;  // items entries: an item stands in it in proportion to its popularity
+  const uint16_t* table;  // `items` entries; an item occurs in proportion to its popularity
   const float* inverse;   // of each item: 1 / expected number of its draws
   uint64_t key;           // of the random numbers
 };
 
-struct Rule {
+struct RobirankRule {
   float rate_u, rate_v;
   float per_factor;        // 1 / d: Adagrad sums the mean square of a row's gradient
-  float scale;             // (|Y| − 1) / (|cell| − 1): a cell's sum stands for that over all items
-  int negatives, uniform;  // draws a record, and how many of them are uniform
-  bool literal;            // leave V_y' alone, as the paper's pseudocode does
+  float scale;             // (|Y| − 1) / (|cell| − 1): from a cell's sum to that over all items
+  int negatives, uniform;  // draws per record, and how many of them are uniform
 };
 
 struct WarpRule {
@@ -46,23 +44,5 @@ struct CellReport {
   int64_t not_finite;  // records whose step was left out, because it was not finite
   double loss;
 };
-
-struct SgdKernels {
-  const char* name;
-  CellReport (*robirank)(const Cell&, const Rule&);
-  CellReport (*warp)(const Cell&, const WarpRule&);
-  void (*draw)(uint64_t key, int64_t record, int from, int n, uint32_t bound, uint32_t* out);
-  float (*dot)(const float* a, const float* b, int64_t width);
-};
-
-namespace baseline {
-extern const SgdKernels sgd_kernels;
-}
-namespace avx2 {
-extern const SgdKernels sgd_kernels;
-}
-namespace avx512 {
-extern const SgdKernels sgd_kernels;
-}
 
 }  // namespace robirank

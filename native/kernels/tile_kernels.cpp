@@ -1,7 +1,7 @@
 // The product U·Vᵀ in tiles that never leave the registers unless a score is worth keeping,
 // compiled once for each instruction set.
 
-#include "topk_kernel.h"
+#include "kernels.h"
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -63,8 +63,8 @@ inline void pack_square(const float* const* x, const float* factor, int64_t k, i
     *reinterpret_cast<Quad*>(out + c * width) = Quad{row[0][c], row[1][c], row[2][c], row[3][c]};
 }
 
-// With few users, reading the items is all there is to do. Asking for them this many floats ahead,
-// into the second cache only, takes less time than leaving it to the machine (measured).
+// With few users, reading the items dominates. Prefetching them this many floats ahead, into the
+// second-level cache only, was measured to be faster than the hardware's own prefetching.
 constexpr int64_t kAhead = 6144;
 
 // Every width is a multiple of four.
@@ -91,8 +91,7 @@ void pack(const float* X, const int32_t* rows, const float* scale, int64_t n, in
 
 }  // namespace
 
-extern const TopkKernel topk;
-const TopkKernel topk = {kUsers, kItems, pack, find<kUsers>, find<1>};
+const TileKernels tile_kernels = {kUsers, kItems, pack, find<kUsers>, find<1>};
 
 }  // namespace ROBIRANK_ISA
 }  // namespace robirank

@@ -14,25 +14,28 @@
 // fixed everything is a smooth function of one number. Nothing here may emit a symbol that other
 // files share (see kernels.h), so there are no standard containers.
 
-#include "kernels.h"
-
 #include <math.h>
 #include <string.h>
+
+#include "kernels.h"
 
 namespace robirank {
 namespace ROBIRANK_ISA {
 namespace {
 
-#include "kernel_math.h"
+// In this order: each builds on those before (empty comments keep clang-format from sorting them).
+#include "fast_math.h"
 //
-#include "kernel_direct.h"
-#include "kernel_grid.h"
-#include "kernel_points.h"
+#include "direct.h"
+//
+#include "grid.h"
+//
+#include "points.h"
 #include "tile.h"
 //
-#include "kernel_product.h"
-#include "kernel_rows.h"
-#include "kernel_steps.h"
+#include "adam.h"
+#include "matrix_rows.h"
+#include "point_product.h"
 
 template <class T>
 Range<T> relevant_range(const List<T>& list) {
@@ -91,21 +94,13 @@ double list_loss(const List<T>& list, Rho rho, Method method, Hessian want, cons
 
 }  // namespace
 
-#define ROBIRANK_NAME_(x) #x
-#define ROBIRANK_NAME(x) ROBIRANK_NAME_(x)
-extern const Kernels kernels;
-const Kernels kernels = {ROBIRANK_NAME(ROBIRANK_ISA),
-                         list_loss<float>,
-                         list_loss<double>,
-                         dot<float>,
-                         dot<double>,
-                         add<float>,
-                         add<double>,
-                         adam,
-                         open_row,
-                         add_to_row,
-                         close_row,
-                         add_product};
+const ListKernels list_kernels = {{list_loss<float>, dot<float>, add<float>},
+                                  {list_loss<double>, dot<double>, add<double>},
+                                  adam,
+                                  open_row,
+                                  add_to_row,
+                                  close_row,
+                                  add_product};
 
 }  // namespace ROBIRANK_ISA
 }  // namespace robirank

@@ -1,5 +1,5 @@
 // The two passes over X of a linear model.
-// A part of kernels.cpp, which includes it inside the namespace of an instruction set.
+// A part of list_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
 template <class T>

@@ -1,5 +1,5 @@
 // The inner sums of points that need not be items themselves: no derivatives, no self term.
-// A part of kernels.cpp, which includes it inside the namespace of an instruction set.
+// A part of list_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
 // The items of a row may come in any number of blocks. The points are known before, so the grid is
@@ -20,7 +20,7 @@ typedef double Lanes __attribute__((vector_size(kDoubles * sizeof(double))));
 typedef uint64_t LaneBits __attribute__((vector_size(kDoubles * sizeof(uint64_t))));
 
 // Σ_j log2(1 + e_j r) of `kTogether` points: the logarithm of a product. A product of `run` factors
-// cannot overflow; then its exponent is put aside. e is padded with zeros to whole Lanes.
+// cannot overflow; then its exponent is added up apart. e is padded with zeros to whole Lanes.
 constexpr int kTogether = 4;
 
 inline void product_sums(const double* e, int64_t lanes, int64_t run, const double* r, double* t) {
@@ -107,7 +107,7 @@ inline bool any_outside(const PointRow& row, const uint64_t* counts) {
   return counts[0] || counts[row.cells * kFinePerCell - 1];
 }
 
-// Some scores are outside the grid: counts anew without them, and adds their closed forms.
+// Some scores are outside the grid: counts again without them, and adds their closed forms.
 inline void recount(const float* s, int64_t n, PointRow* row, uint64_t* counts) {
   memset(counts, 0, row->cells * kFinePerCell * sizeof(uint64_t));
   const Grid<float> grid = grid_of(*row);

@@ -1,5 +1,5 @@
 // Vectors as wide as the instruction set, in the compiler's own notation.
-// A part of sgd_kernel.cpp, which includes it inside the namespace of an instruction set.
+// A part of sgd_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
 #if defined(__AVX512F__)

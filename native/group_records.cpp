@@ -1,36 +1,23 @@
-// Tables of interactions: records grouped by user, and random choices within each user's records.
+// Records grouped by user, equal ones merged.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
-#include <stdexcept>
+#include <tuple>
 #include <vector>
 
 #include "arrays.h"
 #include "bindings.h"
-#include "streams.h"
+#include "checks.h"
 
 namespace nb = nanobind;
 using namespace robirank;
 
 namespace {
-
-void check_codes(const Vector<int32_t>& codes, int64_t n, const char* message) {
-  for (size_t i = 0; i < codes.shape(0); ++i)
-    if (codes.data()[i] < 0 || codes.data()[i] >= n) throw std::invalid_argument(message);
-}
-
-void check_offsets(const Vector<int64_t>& offsets, int64_t n) {
-  const int64_t rows = static_cast<int64_t>(offsets.shape(0)) - 1;
-  if (rows < 0 || offsets.data()[0] != 0 || (n >= 0 && offsets.data()[rows] != n))
-    throw std::invalid_argument("indptr must go from 0 to the number of records");
-  for (int64_t u = 0; u < rows; ++u)
-    if (offsets.data()[u] > offsets.data()[u + 1])
-      throw std::invalid_argument("indptr must not fall");
-}
 
 // Where each user's records begin, when there are none with the same user and item.
 std::unique_ptr<int64_t[]> row_offsets(const int32_t* user, int64_t n, int64_t n_users) {
@@ -122,18 +109,20 @@ int64_t fill_rows(const Records<Time>& from, const int32_t* user, int64_t n, int
 }
 
 // Records into rows: (indptr, items, counts, times or None). The arrays may be longer than the
-// last offset says: what is behind it means nothing.
+// last offset; what follows it has no meaning.
 template <class Time>
-nb::tuple group_records(Vector<int32_t> user, Vector<int32_t> item,
-                        std::optional<Vector<float>> count, std::optional<Vector<Time>> time,
-                        int64_t n_users, int64_t n_items, int n_threads) {
-  const size_t size = user.shape(0);
-  if (item.shape(0) != size || (count && count->shape(0) != size) ||
-      (time && time->shape(0) != size))
-    throw std::invalid_argument("user, item, count and time must have the same length");
-  check_codes(user, n_users, "user is out of range");
-  check_codes(item, n_items, "item is out of range");
-  const int64_t n = static_cast<int64_t>(size);
+std::tuple<Result<int64_t>, Result<int32_t>, Result<float>, std::optional<Result<Time>>>
+group_records(Vector<int32_t> user, Vector<int32_t> item, std::optional<Vector<float>> count,
+              std::optional<Vector<Time>> time, int64_t n_users, int64_t n_items, int n_threads) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const int64_t n = user.shape(0);
+  check_length("item", item.shape(0), n);
+  if (count) check_length("count", count->shape(0), n);
+  if (time) check_length("time", time->shape(0), n);
+  check_between("n_users", n_users, 0, kMost);
+  check_between("n_items", n_items, 0, kMost);
+  check_indices("user", user, n_users);
+  check_indices("item", item, n_items);
   std::unique_ptr<int64_t[]> offsets;
   auto items = allocate<int32_t>(n);
   auto counts = allocate<float>(n);
@@ -149,46 +138,25 @@ nb::tuple group_records(Vector<int32_t> user, Vector<int32_t> item,
     else
       fill_rows<int64_t>(from, user.data(), n, n_users, offsets.get(), rows, n_threads);
   }
-  nb::object no_times = nb::none();
-  return nb::make_tuple(hand_over(std::move(offsets), n_users + 1), hand_over(std::move(items), n),
-                        hand_over(std::move(counts), n),
-                        time ? nb::cast(hand_over(std::move(times), n)) : no_times);
+  std::optional<Result<Time>> merged_times;
+  if (time) merged_times = hand_over(std::move(times), n);
+  return {hand_over(std::move(offsets), n_users + 1), hand_over(std::move(items), n),
+          hand_over(std::move(counts), n), merged_times};
 }
 
-// For each row, mark `take` of its records, every set of that size being as likely as any other
-// (selection sampling: Knuth, The Art of Computer Programming 2, algorithm 3.4.2S).
-Result<uint8_t> sample_rows(Vector<int64_t> indptr, Vector<int64_t> take, uint64_t seed,
-                            int n_threads) {
-  check_offsets(indptr, -1);
-  const int64_t rows = static_cast<int64_t>(indptr.shape(0)) - 1, n = indptr.data()[rows];
-  if (static_cast<int64_t>(take.shape(0)) != rows)
-    throw std::invalid_argument("take must have one number for each row");
-  auto chosen = allocate<uint8_t>(n);
-  {
-    nb::gil_scoped_release released;
-    [[maybe_unused]] const int threads = thread_count(n_threads, rows, 5.0 * n);
-#pragma omp parallel for schedule(dynamic, 1024) num_threads(threads)
-    for (int64_t u = 0; u < rows; ++u) {
-      Stream random(seed, u);
-      int64_t left = indptr.data()[u + 1] - indptr.data()[u], wanted = take.data()[u];
-      for (int64_t i = indptr.data()[u]; i < indptr.data()[u + 1]; ++i, --left) {
-        chosen[i] = random.below(left) < wanted;
-        wanted -= chosen[i];
-      }
-    }
-  }
-  return hand_over(std::move(chosen), n);
+template <class Time>
+void bind(nb::module_& m) {
+  m.def(
+      "group_records", &group_records<Time>, nb::arg("user"), nb::arg("item"), nb::kw_only(),
+      nb::arg("count").none(), nb::arg("time").none(), nb::arg("n_users"), nb::arg("n_items"),
+      nb::arg("n_threads"),
+      "Records by user, equal ones merged: (indptr, items, counts, times or None). The arrays may "
+      "be longer than indptr says.");
 }
 
 }  // namespace
 
-void bind_interactions(nb::module_& m) {
-  m.def("group_records", &group_records<int64_t>, nb::arg("user"), nb::arg("item"),
-        nb::arg("count").none(), nb::arg("time").none(), nb::arg("n_users"), nb::arg("n_items"),
-        nb::arg("n_threads"));
-  m.def("group_records", &group_records<double>, nb::arg("user"), nb::arg("item"),
-        nb::arg("count").none(), nb::arg("time").none(), nb::arg("n_users"), nb::arg("n_items"),
-        nb::arg("n_threads"));
-  m.def("sample_rows", &sample_rows, nb::arg("indptr"), nb::arg("take"), nb::arg("seed"),
-        nb::arg("n_threads"));
+void bind_group_records(nb::module_& m) {
+  bind<int64_t>(m);
+  bind<double>(m);
 }

@@ -1,8 +1,8 @@
-// What is done with rows of factors; u and g are rows held in registers.
-// A part of sgd_kernel.cpp, which includes it inside the namespace of an instruction set.
+// Operations on rows of factors; u and g are rows held in registers.
+// A part of sgd_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
-// D floats a row, known to the compiler; D = 0: known only when it runs.
+// Rows of D floats, known at compile time; D = 0: known only at run time.
 template <int D>
 struct Rows {
   static constexpr int kVectors = D > 0 ? D / kLanes : kMaxWidth / kLanes;

@@ -1,11 +1,11 @@
 // The inner sums of a few users whose scores are computed here and, as a rule, never leave the
-// first cache.
-// A part of kernels.cpp, which includes it inside the namespace of an instruction set.
+// first-level cache.
+// A part of list_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
-// Multiplying and counting want different parts of a core: registers and multipliers here, loads
-// and stores there. So they take turns at the finest grain: while a tile is multiplied, the scores
-// of the tile before are counted, a few after every factor.
+// Multiplying and counting use different units of a core: registers and multipliers the one, loads
+// and stores the other. So they are interleaved: while a tile is multiplied, the scores of the tile
+// before are counted, a few after every factor.
 
 constexpr int kCountsAFactor = tile::kItems / 8;
 static_assert(tile::kItems % kCountsAFactor == 0, "a user's places are counted in whole groups");
@@ -24,7 +24,7 @@ inline __attribute__((always_inline)) void count_place(uint32_t place, uint64_t*
   counts[place >> kFractionBits] += kOneItem + place;
 }
 
-// Counts the first n places of every user, `stride` counters a user.
+// Counts the first n places of every user, `stride` counters per user.
 inline void count_places(const Places& places, int n, uint64_t* counts, int64_t stride) {
   for (int i = 0; i < tile::kUsers; ++i)
     for (int j = 0; j < n; ++j) count_place(places.of[i][j], counts + i * stride);

@@ -1,4 +1,4 @@
-// A few users times a few items in registers: the heart of the products U·Vᵀ that need no scores in
+// A few users times a few items in registers: the core of products U·Vᵀ that keep no scores in
 // memory.
 // Included inside the namespace of an instruction set (see kernels.h).
 #pragma once
@@ -24,12 +24,12 @@ inline Floats load(const float* from) { return *reinterpret_cast<const Unaligned
 inline void store(float* to, Floats value) { *reinterpret_cast<Unaligned*>(to) = value; }
 
 // The scores of the first kRows users of a tile. A score is the sum over the factors in order,
-// whatever tile it falls into: its bits do not depend on who else is asked for.
+// whatever tile it falls into: its bits do not depend on the other users of a call.
 template <int kRows>
 struct Scores {
   Floats sum[kRows][kVectors] = {};
 
-  // Adds what factor k contributes; users and items are packed (see topk_kernel.h).
+  // Adds what factor k contributes; users and items are packed (see TileKernels::pack).
   inline __attribute__((always_inline)) void add(const float* users, const float* items,
                                                  int64_t k) {
     Floats v[kVectors];

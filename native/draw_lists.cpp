@@ -1,4 +1,4 @@
-// Lists of distinct items drawn from mixtures of a few tables, one mixture a user.
+// Lists of distinct items drawn from mixtures of a few tables, one mixture per user.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 #include "arrays.h"
 #include "bindings.h"
+#include "checks.h"
 #include "streams.h"
 
 namespace nb = nanobind;
@@ -87,7 +88,7 @@ struct Mixture {
   }
 };
 
-// One thread's means to draw a list without repetition.
+// Draws lists without repetition; each thread has its own.
 class Lists {
  public:
   explicit Lists(const Mixture& mixture) : mixture_(mixture), holder_(mixture.n_items, -1) {}
@@ -95,7 +96,8 @@ class Lists {
   void draw(const float* share, int64_t user, uint64_t seed, int32_t* out, int64_t wanted) {
     Stream random(seed, user);
     int64_t n = 0;
-    // Repetitions are drawn again. Someone who wants most of what is likely would take forever.
+    // Repeated items are drawn again, a limited number of times: a user who takes most of the
+    // likely items would take forever.
     for (int64_t tries = 8 * wanted + 1000; n < wanted && tries > 0; --tries) {
       const int32_t item = mixture_.draw(share, random);
       if (holder_[item] == user) continue;
@@ -129,14 +131,13 @@ Result<int32_t> draw_lists(Vector<int64_t> indptr, Matrix<float> share, Matrix<f
                            uint64_t seed, int n_threads) {
   const int64_t n_users = static_cast<int64_t>(indptr.shape(0)) - 1;
   const int64_t n_items = tables.shape(1);
-  if (n_users < 0 || static_cast<int64_t>(share.shape(0)) != n_users ||
-      share.shape(1) != tables.shape(0) || indptr.data()[0] != 0)
-    throw std::invalid_argument("share must have a row for each user and a column for each table");
-  for (int64_t u = 0; u < n_users; ++u) {
-    const int64_t wanted = indptr.data()[u + 1] - indptr.data()[u];
-    if (wanted < 0 || wanted > n_items)
-      throw std::invalid_argument("a user can have 0 to n_items items");
-  }
+  check_offsets("indptr", indptr);
+  check_length("share", share.shape(0), n_users);
+  check_columns("share", share.shape(1), tables.shape(0));
+  if (tables.shape(0) == 0) throw std::invalid_argument("tables must have at least one row");
+  for (int64_t u = 0; u < n_users; ++u)
+    check_between("the number of a user's items", indptr.data()[u + 1] - indptr.data()[u], 0,
+                  n_items);
   const int64_t n = indptr.data()[n_users];
   auto items = allocate<int32_t>(n);
   {
@@ -157,7 +158,8 @@ Result<int32_t> draw_lists(Vector<int64_t> indptr, Matrix<float> share, Matrix<f
 
 }  // namespace
 
-void bind_mixture(nb::module_& m) {
+void bind_draw_lists(nb::module_& m) {
   m.def("draw_lists", &draw_lists, nb::arg("indptr"), nb::arg("share"), nb::arg("tables"),
-        nb::arg("seed"), nb::arg("n_threads"));
+        nb::kw_only(), nb::arg("seed"), nb::arg("n_threads"),
+        "Distinct items of each user, as many as indptr says, from a mixture of the tables.");
 }

@@ -1,5 +1,5 @@
 // Fast elementary functions and ρ.
-// A part of kernels.cpp, which includes it inside the namespace of an instruction set.
+// A part of list_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
 constexpr double kLn2 = 0.69314718055994530942;
@@ -80,7 +80,7 @@ RhoAt rho_at(Rho rho, double t) {
   return {above_one / log, kInvLn2 * inv / log, -kInvLn2 * inv * inv * (1.0 + 2.0 * kInvLn2 / log)};
 }
 
-// What the loss of a list needs to know of each relevant item, once t_y is known.
+// The outer term of a relevant item and its derivatives by t_y.
 struct Outer {
   double loss = 0.0;
   double first = 0.0;   // w_y ρ'(t_y)

@@ -1,12 +1,12 @@
 // The grid sum: a list is a one-dimensional problem.
-// A part of kernels.cpp, which includes it inside the namespace of an instruction set.
+// A part of list_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
 // Items are counted into fine bins; each bin keeps the number of its items and the sum of their
 // places (fixed-point numbers, so the sum is exact in any order). The bins of a cell are folded
 // into the moments Σ x^n / n! about the cell's centre, n ≤ 3, and t_y becomes a Taylor sum over
 // cells: O(items + relevant · cells). The way back is the same in reverse: Σ_y w_y h(s − s_y) and
-// its derivatives at the cells' centres, a straight line in every fine bin, one look-up an item.
+// its derivatives at the cells' centres, a straight line in every fine bin, one look-up per item.
 // Items too far below or above all relevant ones have closed forms and stay outside the grid.
 
 constexpr int kFractionBits = 14;
@@ -15,9 +15,8 @@ constexpr double kFine = kCell / kFinePerCell;
 constexpr double kQuantum = kFine / (1 << kFractionBits);
 constexpr int kPlaceBits = 46;  // of a bin's counter; the bits above count items
 constexpr uint64_t kOneItem = uint64_t{1} << kPlaceBits;
-constexpr int kPlaceBlock =
-    256;  // places worked out together: more would get in the way of the counts
-constexpr double kFar = 32.0;  // 2^−32 is nothing beside 1
+constexpr int kPlaceBlock = 256;  // places computed together; more would evict the counts
+constexpr double kFar = 32.0;     // 2^−32 is negligible beside 1
 
 template <class T>
 struct Grid {
@@ -104,8 +103,7 @@ void count_items(const T* s, int64_t n, const Grid<T>& grid, bool clip,
 inline double fine_centre(int f) { return (f + 0.5 - kFinePerCell / 2) * kFine; }
 
 // Moments of `count` items in one fine bin whose offsets from the bin's centre add up to `sum`.
-// What the sum does not tell, half the sum of their squares, is taken as if they were spread
-// evenly.
+// Half the sum of their squares is not known and is taken as if they were spread evenly.
 struct Moments {
   double m0, m1, m2, m3;
   Moments(double centre, double count, double sum)
@@ -207,7 +205,7 @@ PairSums grid_sums(const Cells& g, int cells, double r) {
   return {t, slope, bend * kInvLn2};
 }
 
-// The relevant item itself, just as the grid sees it, so that taking it out leaves nothing behind.
+// The relevant item's own term as the grid computes it, so that subtracting it is exact.
 template <class T>
 PairSums self_sums(const Grid<T>& grid, const Cells& g, T s, double r) {
   const int32_t place = place_of(s, grid.begin, last_place(grid));
@@ -263,7 +261,7 @@ inline Cubic hessian_cubic(const Cells& g, int c) {
   return {g.a1[c] + g.b0[c], g.a2[c] + g.b1[c], g.a3[c] + g.b2[c], g.a4[c] + g.b3[c]};
 }
 
-// A straight line in every fine bin: value where the bin begins, and rise a quantum.
+// A straight line in every fine bin: value where the bin begins, and rise per quantum.
 void tabulate(Cubic (*cubic)(const Cells&, int), const Cells& g, int cells, float* table) {
   for (int c = 0; c < cells; ++c) {
     const Cubic curve = cubic(g, c);

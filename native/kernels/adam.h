@@ -1,5 +1,5 @@
 // Steps of the exact solver's optimiser.
-// A part of kernels.cpp, which includes it inside the namespace of an instruction set.
+// A part of list_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
 // One step of Adam on n rows of d numbers: the gradient gets decay[i] · row, then
