@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from robirank.engine.tasks import empty_rows
+from robirank.engine.parts import empty_rows
 
 from robirank import _core
 
