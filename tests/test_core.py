@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from robirank.engine.parts import empty_rows
 
 from robirank import _core
+from robirank.engine.parts import empty_rows
 
 I32, I64, F32 = np.int32, np.int64, np.float32
 
