@@ -19,6 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from robirank._types import Floats64
 from robirank.losses import (
     LN2,
     sigma0,
@@ -32,11 +33,10 @@ from robirank.storage.estimators import SaveMixin
 
 __all__ = ["RobustClassifier"]
 
-Floats = NDArray[np.float64]
 LossName = Literal["logistic", "type1", "type2"]
 InitName = Literal["zeros", "random", "logistic"]
 
-_LOSSES: dict[str, tuple[Callable[[ArrayLike], Floats], Callable[[ArrayLike], Floats]]] = {
+_LOSSES: dict[str, tuple[Callable[[ArrayLike], Floats64], Callable[[ArrayLike], Floats64]]] = {
     "logistic": (sigma0, sigma0_prime),
     "type1": (sigma1, sigma1_prime),
     "type2": (sigma2, sigma2_prime),
@@ -144,8 +144,8 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     1.0
     """
 
-    coef_: Floats
-    intercept_: Floats
+    coef_: Floats64
+    intercept_: Floats64
     classes_: NDArray[Any]
     n_iter_: int
     loss_curve_: list[float]
@@ -206,7 +206,7 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         self.intercept_ = theta[X.shape[1] :] if self.fit_intercept else np.zeros(1)
         return self
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Any) -> Floats64:
         """Return f(x) of every point; ``classes_[1]`` is predicted where it is ≥ 0."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
@@ -218,7 +218,7 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         return self.classes_[positive.astype(np.intp)]
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Floats64:
         r"""Return the probability of each class, :math:`1 / (1 + 2^{-f(x)})` for the second.
 
         Only for ``loss="logistic"``: the minimum of that loss is the log-odds to base 2. The
@@ -246,7 +246,7 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
                 f"got {self.init!r}"
             )
 
-    def _start(self, X: Any, classes: NDArray[Any], sign: Floats, weight: Floats) -> Floats:
+    def _start(self, X: Any, classes: NDArray[Any], sign: Floats64, weight: Floats64) -> Floats64:
         d = X.shape[1]
         if self.warm_start and hasattr(self, "coef_"):
             return self._earlier(d, classes)
@@ -260,7 +260,7 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
             return self._minimise(X, sign, weight, "logistic", zeros)
         return zeros
 
-    def _earlier(self, d: int, classes: NDArray[Any]) -> Floats:
+    def _earlier(self, d: int, classes: NDArray[Any]) -> Floats64:
         if self.coef_.shape[1] != d or not np.array_equal(self.classes_, classes):
             raise ValueError(
                 f"warm_start=True goes on from a model of {self.coef_.shape[1]} features and the "
@@ -270,8 +270,8 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         return _given_start(self, d, self.fit_intercept)
 
     def _minimise(
-        self, X: Any, sign: Floats, weight: Floats, loss: LossName, start: Floats
-    ) -> Floats:
+        self, X: Any, sign: Floats64, weight: Floats64, loss: LossName, start: Floats64
+    ) -> Floats64:
         objective = _objective(X, sign, weight, loss, float(self.alpha))
         self.loss_curve_ = [objective(start)[0]]
 
@@ -313,7 +313,7 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         )
 
 
-def _signs(y: NDArray[Any]) -> tuple[NDArray[Any], Floats]:
+def _signs(y: NDArray[Any]) -> tuple[NDArray[Any], Floats64]:
     """Return the two classes, and −1 or +1 for every label."""
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
@@ -327,9 +327,9 @@ def _signs(y: NDArray[Any]) -> tuple[NDArray[Any], Floats]:
     return classes, np.where(codes == 1, 1.0, -1.0)
 
 
-def _shares(sample_weight: ArrayLike | None, X: Any) -> Floats:
+def _shares(sample_weight: ArrayLike | None, X: Any) -> Floats64:
     """Return every point's share of the mean: weights that sum to 1."""
-    weight = cast(Floats, _check_sample_weight(sample_weight, X, dtype=np.float64))
+    weight = cast(Floats64, _check_sample_weight(sample_weight, X, dtype=np.float64))
     if (weight < 0).any():
         raise ValueError(f"sample_weight must be ≥ 0; its smallest value is {weight.min()}")
     if not (weight > 0).any():
@@ -337,7 +337,7 @@ def _shares(sample_weight: ArrayLike | None, X: Any) -> Floats:
     return weight / weight.sum()
 
 
-def _given_start(init: Any, d: int, fit_intercept: bool) -> Floats:
+def _given_start(init: Any, d: int, fit_intercept: bool) -> Floats64:
     """Return ω (and b) from an array or from a fitted linear model."""
     if hasattr(init, "fit"):
         if not hasattr(init, "coef_"):
@@ -364,8 +364,8 @@ def _dense(X: Any) -> Any:
 
 
 def _objective(
-    X: Any, sign: Floats, weight: Floats, loss: LossName, alpha: float
-) -> Callable[[Floats], tuple[float, Floats]]:
+    X: Any, sign: Floats64, weight: Floats64, loss: LossName, alpha: float
+) -> Callable[[Floats64], tuple[float, Floats64]]:
     r"""Return θ = (ω, b) ↦ the objective and its gradient; θ may come without b.
 
     With margins :math:`m_i = y_i f(x_i)` and :math:`r_i = w_i y_i \sigma'(m_i)`, the gradient by
@@ -374,7 +374,7 @@ def _objective(
     value, slope = _LOSSES[loss]
     d = X.shape[1]
 
-    def objective(theta: Floats) -> tuple[float, Floats]:
+    def objective(theta: Floats64) -> tuple[float, Floats64]:
         omega, intercept = theta[:d], theta[d:]
         margin = sign * (_times(X, omega) + intercept.sum())
         residual = weight * sign * slope(margin)
@@ -386,14 +386,14 @@ def _objective(
     return objective
 
 
-def _times(X: Any, omega: Floats) -> Floats:
+def _times(X: Any, omega: Floats64) -> Floats64:
     """X ω in double precision, without a double copy of a float32 X."""
     if sp.issparse(X) or X.dtype == np.float64:
         return np.asarray(X @ omega)
     return np.concatenate([block.astype(np.float64) @ omega for block in _blocks(X)])
 
 
-def _transposed_times(X: Any, residual: Floats) -> Floats:
+def _transposed_times(X: Any, residual: Floats64) -> Floats64:
     """Xᵀ r in double precision, without a double copy of a float32 X."""
     if sp.issparse(X) or X.dtype == np.float64:
         return np.asarray(X.T @ residual)

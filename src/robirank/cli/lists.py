@@ -11,10 +11,9 @@ from robirank.cli.console import print_json, print_text
 from robirank.storage.files import write_whole
 
 if TYPE_CHECKING:
-    import numpy as np
     import polars as pl
-    from numpy.typing import NDArray
 
+    from robirank._types import Floats32, Ints32
     from robirank.data.ids import Ids
 
 FORMATS = (".tsv", ".csv", ".jsonl", ".parquet")
@@ -28,8 +27,8 @@ def check_format(path: Path | None) -> None:
 
 def as_frame(
     asked: tuple[str, pl.Series],
-    found: NDArray[np.int32],
-    scores: NDArray[np.float32],
+    found: Ints32,
+    scores: Floats32,
     ids: Ids,
     names: pl.Series | None,
     column: str = "item",

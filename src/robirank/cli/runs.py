@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank._types import Floats64
 from robirank.storage.files import write_text
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _doc_ids(data: RankingData) -> list[str]:
     return ["_".join(str(doc).split()) or f"d{row}" for row, doc in enumerate(ids, start=1)]
 
 
-def read_scores(path: Path, n_rows: int) -> NDArray[np.float64]:
+def read_scores(path: Path, n_rows: int) -> Floats64:
     """Read one score a line, as many as there are documents."""
     lines = path.read_text("utf-8").split()
     if len(lines) != n_rows:

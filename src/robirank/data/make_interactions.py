@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from robirank import _core
 from robirank._threads import thread_count
+from robirank._types import Floats32, Floats64, Ints64
 from robirank.data._seeds import RandomState, generator, native_seed
 from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions, offsets
 
 __all__ = ["make_interactions"]
 
-Floats = NDArray[np.float64]
-Factors = NDArray[np.float32]
+Factors = Floats32
 
 TASTES_OF_A_USER = 1.0
 TASTES_OF_AN_ITEM = 0.5
@@ -153,7 +153,7 @@ def make_interactions(
 
 def list_lengths(
     n_users: int, n_items: int, n_interactions: int, activity: float, rng: np.random.Generator
-) -> NDArray[np.int64]:
+) -> Ints64:
     """How many items each user has: a power law that adds up to `n_interactions`."""
     least = int(n_interactions >= n_users)
     weight = _power_law(n_users, n_users / 1000, activity)[rng.permutation(n_users)]
@@ -164,7 +164,7 @@ def list_lengths(
     return least + np.diff(np.minimum(ends, ends[-1]), prepend=0).astype(np.int64)
 
 
-def _shared_out(weight: Floats, total: int, most: int) -> Floats:
+def _shared_out(weight: Floats64, total: int, most: int) -> Floats64:
     """Numbers in proportion to the weights, none above `most`, that add up to `total`."""
     order = np.argsort(-weight)
     heavy = weight[order]
@@ -181,12 +181,12 @@ def _shared_out(weight: Floats, total: int, most: int) -> Floats:
     return back
 
 
-def _power_law(n: int, shift: float, exponent: float) -> Floats:
+def _power_law(n: int, shift: float, exponent: float) -> Floats64:
     weight = (np.arange(1, n + 1) + shift) ** -exponent
     return np.asarray(weight / weight.sum())
 
 
-def _taste_tables(popular: Floats, factors: int, rng: np.random.Generator) -> Factors:
+def _taste_tables(popular: Floats64, factors: int, rng: np.random.Generator) -> Factors:
     """φ, one row a taste, and popularity in the last row."""
     tables = np.empty((factors + 1, len(popular)), dtype=np.float32)
     _fill_dirichlet(tables[:-1].T, TASTES_OF_AN_ITEM, rng)

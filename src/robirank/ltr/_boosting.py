@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from robirank._checks import check_count, check_positive
 from robirank._progress import FitProgress
 from robirank._queries import Queries
+from robirank._types import Floats64
 from robirank.ltr._forest import ForestRanker
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr._lightgbm import import_lightgbm, read_forest, settled_order, tree_params
@@ -144,7 +145,7 @@ def check_tree_size(max_leaf_nodes: Any, min_samples_leaf: Any, max_bins: Any) -
 
 
 def _held_out_ndcg(booster: Any, held_out: HeldOut) -> float:
-    def measure(scores: NDArray[np.float64], _: Any) -> tuple[str, float, bool]:
+    def measure(scores: Floats64, _: Any) -> tuple[str, float, bool]:
         return "ndcg", held_out.ndcg(scores), True
 
     ((_, _, value, _),) = booster.eval_valid(measure)

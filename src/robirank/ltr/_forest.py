@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from robirank._types import Floats64, Ints32
 from robirank.ltr.base import Ranker
 
 _CELLS = 1 << 16  # rows × trees of one block; its few arrays stay in cache
@@ -37,11 +37,11 @@ class Forest:
         What a leaf adds to the score; 0 in inner nodes.
     """
 
-    tree_offsets: NDArray[np.int32]
-    split_feature: NDArray[np.int32]
-    threshold: NDArray[np.float64]
-    left_child: NDArray[np.int32]
-    leaf_value: NDArray[np.float64]
+    tree_offsets: Ints32
+    split_feature: Ints32
+    threshold: Floats64
+    left_child: Ints32
+    leaf_value: Floats64
 
     @property
     def n_trees(self) -> int:
@@ -58,7 +58,7 @@ class Forest:
             level = np.concatenate([self.left_child[inner], self.left_child[inner] + 1])
             depth += 1
 
-    def sum(self, X: Any) -> NDArray[np.float64]:
+    def sum(self, X: Any) -> Floats64:
         """Add up what the trees say about each row of a dense or CSR matrix.
 
         All trees are walked at once, one level a step; the result for a row does not depend on
@@ -81,7 +81,7 @@ class Forest:
         return scores
 
 
-def dense_blocks(X: Any, n_rows: int) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+def dense_blocks(X: Any, n_rows: int) -> Iterator[tuple[slice, Floats64]]:
     """Give a dense or CSR matrix as dense float64 blocks of rows, with the rows they hold."""
     for start in range(0, X.shape[0], n_rows):
         rows = slice(start, min(start + n_rows, X.shape[0]))
@@ -140,13 +140,13 @@ def check_forest(forest: Forest, n_features: int) -> None:
 class ForestRanker(Ranker):
     """A ranker whose score comes from a forest, which it keeps as arrays."""
 
-    tree_offsets_: NDArray[np.int32]
-    split_feature_: NDArray[np.int32]
-    threshold_: NDArray[np.float64]
-    left_child_: NDArray[np.int32]
-    leaf_value_: NDArray[np.float64]
+    tree_offsets_: Ints32
+    split_feature_: Ints32
+    threshold_: Floats64
+    left_child_: Ints32
+    leaf_value_: Floats64
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: Any) -> Floats64:
         """Score documents by the forest; within a query, a higher score means a better place.
 
         Neither the training data nor LightGBM is needed.
@@ -170,7 +170,7 @@ class ForestRanker(Ranker):
         check_forest(forest, self.n_features_in_)  # the arrays may come from a file
         return self._combine(forest.sum(X), forest.n_trees)
 
-    def _combine(self, total: NDArray[np.float64], n_trees: int) -> NDArray[np.float64]:  # noqa: ARG002
+    def _combine(self, total: Floats64, n_trees: int) -> Floats64:  # noqa: ARG002
         """Make a score of the sum over trees."""
         return total
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from robirank._queries import Queries
 from robirank._threads import thread_count
+from robirank._types import Ints64
 from robirank.ltr._forest import Forest, dense_blocks, join_forests
 
 _BLOCK_ROWS = 4096
@@ -50,7 +51,7 @@ def tree_params(
     }
 
 
-def settled_order(X: Any, y: NDArray[Any], queries: Queries) -> NDArray[np.int64]:
+def settled_order(X: Any, y: NDArray[Any], queries: Queries) -> Ints64:
     """Order rows query by query, and within a query by a hash of their features.
 
     LightGBM breaks ties by the order of rows: all scores tie in the first round of LambdaMART, and

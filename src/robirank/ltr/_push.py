@@ -7,16 +7,14 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from robirank._progress import FitProgress
+from robirank._types import Floats64, Ints64
 from robirank.ltr._bundle import Bundle, Stopping
 from robirank.ltr._regularized import RegularizedRanker, TrainingLists
 
 __all__ = ["Groups", "PushLists", "PushRanker"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -24,21 +22,21 @@ class Groups:
     """Rows of one kind, list after list: which list each belongs to, and where lists start."""
 
     X: Any
-    codes: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    codes: Ints64
+    starts: Ints64
+    sizes: Ints64
 
     @classmethod
-    def build(cls, X: Any, codes: NDArray[np.int64]) -> Groups:
+    def build(cls, X: Any, codes: Ints64) -> Groups:
         """Collect rows that stand in the order of their lists, of which none is empty."""
         sizes = np.bincount(codes)
         return cls(X, codes, np.cumsum(sizes) - sizes, sizes)
 
-    def sum(self, values: Floats) -> Floats:
+    def sum(self, values: Floats64) -> Floats64:
         """The sum of one value a row over each list."""
         return np.asarray(np.add.reduceat(values, self.starts))
 
-    def maximum(self, scores: Floats, p: float) -> tuple[Floats, Floats]:
+    def maximum(self, scores: Floats64, p: float) -> tuple[Floats64, Floats64]:
         r"""The soft maximum of each list's scores, and its derivatives by them.
 
         .. math:: \tfrac1p \log \tfrac1n \sum_j e^{p f_j} \;\in\; [\max_j f_j - \tfrac{\log n}{p},
@@ -80,7 +78,7 @@ class PushRanker(RegularizedRanker):
 
     p: float
 
-    def _loss(self, f: Floats, g: Floats, lists: PushLists) -> tuple[float, Floats, Floats]:
+    def _loss(self, f: Floats64, g: Floats64, lists: PushLists) -> tuple[float, Floats64, Floats64]:
         """The mean loss of lists and its derivatives by the scores f (relevant), g (irrelevant)."""
         raise NotImplementedError
 
@@ -92,7 +90,7 @@ class PushRanker(RegularizedRanker):
         if not isinstance(self.p, Real) or not self.p >= 1:
             raise ValueError(f"p must be a number >= 1 or numpy.inf; got {self.p!r}")
 
-    def _risk(self, w: Floats, lists: PushLists) -> tuple[float, Floats]:
+    def _risk(self, w: Floats64, lists: PushLists) -> tuple[float, Floats64]:
         up, down = lists.relevant.X, lists.irrelevant.X
         loss, by_f, by_g = self._loss(up @ w, down @ w, lists)
         return loss, np.asarray(up.T @ by_f + down.T @ by_g)
@@ -109,7 +107,7 @@ class PushRanker(RegularizedRanker):
             converged = descend(parts, progress)
         self._warn_of_outcome(converged, "a finite p, such as 64, looks past the very best one")
 
-    def _record(self, w: Floats, objective: float, progress: FitProgress) -> None:
+    def _record(self, w: Floats64, objective: float, progress: FitProgress) -> None:
         self.coef_ = np.array(w)
         self.loss_curve_.append(float(objective))
         self.n_iter_ += 1
@@ -131,7 +129,7 @@ class PushRanker(RegularizedRanker):
         at_zero, slope = self._risk(self.coef_, lists)
         stopping = Stopping(at_zero, slope, alpha, float(self.tol))
 
-        def objective(w: Floats) -> tuple[float, Floats]:
+        def objective(w: Floats64) -> tuple[float, Floats64]:
             nonlocal slope
             risk, slope = self._risk(w, lists)
             slope += alpha * w

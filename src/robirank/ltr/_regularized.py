@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
+from robirank._types import Floats64, Ints64
 from robirank.ltr.base import LinearRanker, check_labels
 
 __all__ = ["RegularizedRanker", "TrainingLists"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -36,15 +35,15 @@ class TrainingLists:
     """
 
     X: Any
-    y: Floats
-    codes: NDArray[np.int64]
-    starts: NDArray[np.int64]
+    y: Floats64
+    codes: Ints64
+    starts: Ints64
 
     def __len__(self) -> int:
         return len(self.starts)
 
     @classmethod
-    def build(cls, X: Any, y: Floats, queries: Queries) -> TrainingLists:
+    def build(cls, X: Any, y: Floats64, queries: Queries) -> TrainingLists:
         """Keep the queries in which labels differ."""
         grouped = np.asarray(queries.sort(y))
         most = np.maximum.reduceat(grouped, queries.offsets[:-1])

@@ -8,17 +8,17 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from robirank._checks import check_count
 from robirank._progress import FitProgress
+from robirank._types import Floats64, Ints32
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr._measure import Columns, ListMeasure, MeasureName
 from robirank.ltr.base import LinearRanker, check_labels
 
 __all__ = ["AdaRank"]
 
-Floats = NDArray[np.float64]
 
 #: A measure this close to 1 is perfect.
 _EDGE = 1e-10
@@ -112,8 +112,8 @@ class AdaRank(LinearRanker):
     True
     """
 
-    features_: NDArray[np.int32]
-    weights_: Floats
+    features_: Ints32
+    weights_: Floats64
 
     def __init__(
         self,
@@ -230,14 +230,14 @@ class WeakRankers:
         self._signs = (1.0, -1.0) if signed else (1.0,)
         nothing = np.zeros(len(measure.rows))
         # One line for each feature and sign: feature 0 up, feature 0 down, feature 1 up, …
-        self._measures: Floats = np.vstack(
+        self._measures: Floats64 = np.vstack(
             [measure.along(nothing, columns[f], self._signs).T for f in range(columns.n_features)]
         )
         self.n_queries = self._measures.shape[1]
         self._most = most
         self._last, self._times = -1, 0
 
-    def best(self, weight_of_query: Floats) -> tuple[int, float, float]:
+    def best(self, weight_of_query: Floats64) -> tuple[int, float, float]:
         """Feature, sign and weighted mean measure; 0 if there is nothing to choose from."""
         quality = self._measures @ weight_of_query
         if self._times >= self._most:

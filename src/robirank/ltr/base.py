@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from robirank._progress import FitProgress
 from robirank._queries import Queries, group_queries
+from robirank._types import Floats64
 from robirank.storage.estimators import SaveMixin
 
-Objective: TypeAlias = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
+Objective: TypeAlias = Callable[[Floats64], tuple[float, Floats64]]
 
 
 class Ranker(SaveMixin, BaseEstimator):
@@ -59,7 +60,7 @@ class Ranker(SaveMixin, BaseEstimator):
 
     def _check_fit(
         self, X: Any, y: Any, qid: ArrayLike | None, *, accept_sparse: bool = True
-    ) -> tuple[Any, NDArray[np.float64], Queries]:
+    ) -> tuple[Any, Floats64, Queries]:
         """Validate training data; X stays float32 or float64 and is not copied if it fits."""
         X, y = validate_data(
             self,
@@ -96,7 +97,7 @@ class Ranker(SaveMixin, BaseEstimator):
 class LinearRanker(Ranker):
     """A ranker whose score is an inner product with ``coef_``."""
 
-    coef_: NDArray[np.float64]
+    coef_: Floats64
     n_iter_: int
     loss_curve_: list[float]
     max_iter: int
@@ -117,7 +118,7 @@ class LinearRanker(Ranker):
         X = self._check_predict(X)
         return np.asarray(X @ self.coef_)
 
-    def _descend(self, objective: Objective, start: NDArray[np.float64]) -> None:
+    def _descend(self, objective: Objective, start: Floats64) -> None:
         """Minimise by L-BFGS from ``start``, with the estimator's ``max_iter`` and ``tol``.
 
         Sets ``coef_``, ``n_iter_`` and ``loss_curve_``. An interrupted run leaves its last iterate

@@ -7,18 +7,18 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from robirank._checks import check_count
 from robirank._progress import FitProgress
+from robirank._types import Floats64
 from robirank.ltr._held_out import HeldOut
 from robirank.ltr._measure import Columns, ListMeasure, MeasureName
 from robirank.ltr.base import LinearRanker, check_labels
 
 __all__ = ["CoordinateAscent"]
 
-Floats = NDArray[np.float64]
 
 #: A difference that rounding can make is no improvement.
 _ROUNDING = 1e-10
@@ -180,13 +180,13 @@ class CoordinateAscent(LinearRanker):
             if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
                 raise ValueError(f"{name} must be a finite number >= 0; got {value!r}")
 
-    def _starts(self, n_features: int, rng: Any) -> list[Floats]:
+    def _starts(self, n_features: int, rng: Any) -> list[Floats64]:
         draws = rng.standard_normal((self.n_restarts - 1, n_features))
         return [_normalise(w) for w in (np.ones(n_features), *draws)]
 
     def _climb(
         self,
-        start: Floats,
+        start: Floats64,
         columns: Columns,
         measure: ListMeasure,
         held_out: HeldOut | None,
@@ -225,7 +225,7 @@ class Climb:
     """The passes from one start: weights, objective (also of the start) and held-out NDCG."""
 
     objectives: list[float]
-    weights: list[Floats] = field(default_factory=list)
+    weights: list[Floats64] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
 
 
@@ -233,7 +233,7 @@ class _Search:
     """Where a climb stands: weights, their scores, their objective."""
 
     def __init__(
-        self, start: Floats, columns: Columns, measure: ListMeasure, n_steps: int, slack: float
+        self, start: Floats64, columns: Columns, measure: ListMeasure, n_steps: int, slack: float
     ) -> None:
         self._start = start
         self._columns = columns
@@ -261,21 +261,21 @@ class _Search:
         self._scores = (self._scores + steps[best] * column) / size
         self.objective = float(objectives[best])
 
-    def _steps(self, weight: float) -> Floats:
+    def _steps(self, weight: float) -> Floats64:
         """Steps up and down, and the one to 0, the shortest first."""
         small = weight != 0.0 and 0.5 * abs(weight) < _FIRST_STEP
         lengths = (_SHARE * abs(weight) if small else _FIRST_STEP) * self._lengths
         steps = np.concatenate((lengths, -lengths, [-weight]))
         return steps[np.argsort(np.abs(steps), kind="stable")]
 
-    def _distances(self, feature: int, steps: Floats) -> Floats:
+    def _distances(self, feature: int, steps: Floats64) -> Floats64:
         """How far from the start the weights would be after each step."""
         moved = np.repeat(self.weights[None], len(steps), axis=0)
         moved[:, feature] += steps
         moved /= np.maximum(np.abs(moved).sum(axis=1, keepdims=True), 1e-300)
-        distances: Floats = np.linalg.norm(moved - self._start, axis=1)
+        distances: Floats64 = np.linalg.norm(moved - self._start, axis=1)
         return distances
 
 
-def _normalise(weights: Floats) -> Floats:
+def _normalise(weights: Floats64) -> Floats64:
     return weights / np.abs(weights).sum()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from robirank._types import Floats64
 from robirank.ltr._push import PushLists, PushRanker
 
 __all__ = ["InfNormPush"]
-
-Floats = NDArray[np.float64]
 
 
 class InfNormPush(PushRanker):
@@ -97,7 +95,7 @@ class InfNormPush(PushRanker):
         self.tol = tol
         self.verbose = verbose
 
-    def _loss(self, f: Floats, g: Floats, lists: PushLists) -> tuple[float, Floats, Floats]:
+    def _loss(self, f: Floats64, g: Floats64, lists: PushLists) -> tuple[float, Floats64, Floats64]:
         bottom, by_f = lists.relevant.maximum(-f, 1.0)
         top, by_g = lists.irrelevant.maximum(g, float(self.p))
         return float(np.mean(bottom + top)), -by_f / len(lists), by_g / len(lists)

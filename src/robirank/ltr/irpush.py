@@ -6,28 +6,27 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from robirank._types import Floats64
 from robirank.ltr._push import PushLists, PushRanker
 from robirank.objectives.listwise import check_choice
 
 __all__ = ["IRPush"]
 
-Floats = NDArray[np.float64]
 LossName = Literal["hinge", "logistic"]
 
 
-def _hinge(margin: Floats) -> tuple[Floats, Floats]:
+def _hinge(margin: Floats64) -> tuple[Floats64, Floats64]:
     return np.maximum(0.0, 1.0 - margin), np.where(margin < 1.0, -1.0, 0.0)
 
 
-def _logistic(margin: Floats) -> tuple[Floats, Floats]:
+def _logistic(margin: Floats64) -> tuple[Floats64, Floats64]:
     return np.logaddexp(0.0, -margin), -expit(-margin)
 
 
 #: A loss of margins, with its derivative.
-_LOSSES: dict[str, Callable[[Floats], tuple[Floats, Floats]]] = {
+_LOSSES: dict[str, Callable[[Floats64], tuple[Floats64, Floats64]]] = {
     "hinge": _hinge,
     "logistic": _logistic,
 }
@@ -125,7 +124,7 @@ class IRPush(PushRanker):
     def _is_smooth(self) -> bool:
         return super()._is_smooth() and self.loss == "logistic"
 
-    def _loss(self, f: Floats, g: Floats, lists: PushLists) -> tuple[float, Floats, Floats]:
+    def _loss(self, f: Floats64, g: Floats64, lists: PushLists) -> tuple[float, Floats64, Floats64]:
         up, down = lists.relevant, lists.irrelevant
         top, share = down.maximum(g, float(self.p))
         losses, slopes = _LOSSES[self.loss](f - top[up.codes])

@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
+from robirank._types import Floats64
 from robirank.ltr.base import LinearRanker, check_labels
 
 __all__ = ["ListNet"]
@@ -107,7 +108,7 @@ class ListNet(LinearRanker):
         loss_of = TopOneEntropy(y, queries)
         alpha = float(self.alpha)
 
-        def objective(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        def objective(w: Floats64) -> tuple[float, Floats64]:
             loss, slope = loss_of(np.asarray(X @ w, dtype=np.float64))
             gradient = np.asarray(X.T @ slope, dtype=np.float64)
             return loss + 0.5 * alpha * float(w @ w), gradient + alpha * w
@@ -134,18 +135,18 @@ class TopOneEntropy:
     (1.0, [-0.25, 0.25])
     """
 
-    def __init__(self, y: NDArray[np.float64], queries: Queries) -> None:
+    def __init__(self, y: Floats64, queries: Queries) -> None:
         self._queries = queries
         self._p = np.exp(self._log_softmax(queries.sort(y)))
 
-    def __call__(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def __call__(self, scores: Floats64) -> tuple[float, Floats64]:
         """Return the loss and its gradient by the scores, one a row."""
         log_q = self._log_softmax(self._queries.sort(scores))
         slope = (np.exp(log_q) - self._p) / len(self._queries)
         loss = -float(np.sum(self._p * log_q)) / len(self._queries)
         return loss, np.asarray(self._queries.unsort(slope))
 
-    def _log_softmax(self, values: NDArray[Any]) -> NDArray[np.float64]:
+    def _log_softmax(self, values: NDArray[Any]) -> Floats64:
         """Take the log of the softmax of each list, values being in the grouped order."""
         starts, sizes = self._queries.offsets[:-1], self._queries.sizes
         values = values - np.repeat(np.maximum.reduceat(values, starts), sizes)

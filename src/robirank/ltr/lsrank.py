@@ -8,19 +8,17 @@ from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from robirank._checks import check_count
 from robirank._progress import FitProgress
+from robirank._types import Floats64, Ints64
 from robirank.ltr._bundle import Bundle
 from robirank.ltr._regularized import RegularizedRanker, TrainingLists
 from robirank.objectives.listwise import check_choice, relevance_weights
 
 __all__ = ["LSRank"]
 
-Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
 Decay = Literal["log"] | float
 Ties = Literal["best", "average"]
 
@@ -146,7 +144,7 @@ class LSRank(RegularizedRanker):
     def _rounds(self, bundle: Bundle, rankings: Rankings, progress: FitProgress) -> bool:
         """Choose ideal rankings and solve the convex problem, in turn."""
 
-        def record(w: Floats, objective: float) -> None:
+        def record(w: Floats64, objective: float) -> None:
             self.coef_ = w
             self.loss_curve_.append(objective)
             self.n_iter_ += 1
@@ -192,12 +190,12 @@ class Rankings:
     """
 
     X: Any
-    codes: Places
-    starts: Places
-    gain: Floats
-    kin: Places
-    discount: Floats
-    c: Floats
+    codes: Ints64
+    starts: Ints64
+    gain: Floats64
+    kin: Ints64
+    discount: Floats64
+    c: Floats64
 
     @classmethod
     def build(cls, lists: TrainingLists, k: int | None, decay: Decay) -> Rankings:
@@ -213,7 +211,7 @@ class Rankings:
         kin = np.cumsum((np.diff(lists.codes, prepend=0) != 0) | (np.diff(y, prepend=y[0]) != 0))
         return cls(lists.X[best], lists.codes, lists.starts, gain, kin, discount, c)
 
-    def worst(self, w: Floats) -> tuple[float, Floats]:
+    def worst(self, w: Floats64) -> tuple[float, Floats64]:
         """The mean of max over π of Δ(π) + Σ c_i f_π(i), and a subgradient."""
         f = np.asarray(self.X @ w)
         if self.c is self.discount:
@@ -223,18 +221,18 @@ class Rankings:
         total = float(self.c @ f[row] - self.discount @ self.gain[row])
         return 1.0 + total / len(self.starts), self._mean_score(row, f)
 
-    def _assignments(self, f: Floats) -> Iterator[Places]:
+    def _assignments(self, f: Floats64) -> Iterator[Ints64]:
         """The row that the worst ranking has at each place, list by list."""
         for start, end in zip(self.starts, np.append(self.starts[1:], len(f)), strict=True):
             part = slice(start, end)
             yield start + _assign(f[part], self.gain[part], self.discount[part], self.c[part])
 
-    def ideal(self, w: Floats) -> Floats:
+    def ideal(self, w: Floats64) -> Floats64:
         """The mean of Σ c_i x_π*(i) for the ideal rankings that score highest with weights w."""
         f = np.asarray(self.X @ w)
         return self._mean_score(np.lexsort((-f, self.kin)), f)
 
-    def _mean_score(self, row: Places, f: Floats) -> Floats:
+    def _mean_score(self, row: Ints64, f: Floats64) -> Floats64:
         """The mean of Σ c_i x_π(i), where ``row`` has π and rows that could change places do."""
         weight = np.empty_like(f)
         weight[row] = self.c
@@ -242,7 +240,7 @@ class Rankings:
         return np.asarray(self.X.T @ weight) / len(self.starts)
 
 
-def _assign(f: Floats, gain: Floats, discount: Floats, c: Floats) -> Places:
+def _assign(f: Floats64, gain: Floats64, discount: Floats64, c: Floats64) -> Ints64:
     """The ranking that maximises Σ_i c_i f_π(i) − discount_i gain_π(i) over one list.
 
     Among documents of equal gain, those with the highest f stand first; so as many of each gain as
@@ -260,7 +258,7 @@ def _assign(f: Floats, gain: Floats, discount: Floats, c: Floats) -> Places:
     return np.concatenate([chosen, rest])
 
 
-def _share(weight: Floats, kin: Places, f: Floats) -> Floats:
+def _share(weight: Floats64, kin: Ints64, f: Floats64) -> Floats64:
     """Give kin with equal scores the mean of their weights.
 
     They could change places in a ranking, so the mean is as good a choice as any, and the only one

@@ -6,12 +6,13 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from robirank._checks import check_count
 from robirank._progress import FitProgress
 from robirank._queries import Queries
+from robirank._types import Floats64
 from robirank.ltr._boosting import check_tree_size
 from robirank.ltr._forest import Forest, ForestRanker, join_forests
 from robirank.ltr._lightgbm import import_lightgbm, read_forest, settled_order, tree_params
@@ -133,7 +134,7 @@ class RandomForests(ForestRanker):
         self._keep(join_forests(trees))
         return self
 
-    def _combine(self, total: NDArray[np.float64], n_trees: int) -> NDArray[np.float64]:
+    def _combine(self, total: Floats64, n_trees: int) -> Floats64:
         """Take the mean over trees."""
         return total / n_trees
 
@@ -160,7 +161,7 @@ class RandomForests(ForestRanker):
         }
 
 
-def draw_bag(queries: Queries, share: float, rng: np.random.RandomState) -> NDArray[np.float64]:
+def draw_bag(queries: Queries, share: float, rng: np.random.RandomState) -> Floats64:
     """Draw queries with replacement; return how often the document at each place is in the bag."""
     alone = len(queries) == 1
     n = queries.n_rows if alone else len(queries)

@@ -14,13 +14,13 @@ from robirank._checks import check_count
 from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank._threads import thread_count
+from robirank._types import Floats64, Ints32, Ints64
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr.base import Ranker, check_labels
 from robirank.objectives.listwise import check_choice
 
 __all__ = ["RankBoost"]
 
-Floats = NDArray[np.float64]
 
 #: |r| closer to 0 than this is no correlation, closer to 1 a perfect weak ranker.
 _EDGE = 1e-10
@@ -109,9 +109,9 @@ class RankBoost(Ranker):
     True
     """
 
-    features_: NDArray[np.int32]
-    thresholds_: Floats
-    weights_: Floats
+    features_: Ints32
+    thresholds_: Floats64
+    weights_: Floats64
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class RankBoost(Ranker):
         self._boost(_rounds(pairs, codes, thresholds, threads), held_out)
         return self
 
-    def _thresholds(self, column: NDArray[Any]) -> Floats:
+    def _thresholds(self, column: NDArray[Any]) -> Floats64:
         """Candidates for one feature, rising; none if it is constant."""
         if self.n_thresholds is None:
             return np.unique(column)[:-1].astype(np.float64)
@@ -200,7 +200,7 @@ class RankBoost(Ranker):
         self.thresholds_ = np.array([r.threshold for r in rankers], dtype=np.float64)
         self.weights_ = np.array([r.weight for r in rankers], dtype=np.float64)
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: Any) -> Floats64:
         """Score documents by the sum of the weights of the weak rankers that lift them.
 
         Parameters
@@ -234,7 +234,7 @@ class WeakRanker(NamedTuple):
     threshold: float
     weight: float
 
-    def score(self, X: NDArray[Any]) -> Floats:
+    def score(self, X: NDArray[Any]) -> Floats64:
         """Score rows.
 
         The threshold stays a double: a Python float would be rounded to the features' float32, and
@@ -244,7 +244,7 @@ class WeakRanker(NamedTuple):
 
 
 def _rounds(
-    pairs: ExponentialPairs, codes: NDArray[Any], thresholds: list[Floats], threads: int
+    pairs: ExponentialPairs, codes: NDArray[Any], thresholds: list[Floats64], threads: int
 ) -> Iterator[tuple[WeakRanker, float]]:
     """Give the weak ranker of each round and the loss after it, while there is one of use."""
     cuts = np.array([len(t) for t in thresholds], dtype=np.int64)
@@ -297,21 +297,21 @@ class ExponentialPairs:
         if balance == "queries":
             self._weight /= np.maximum(_pair_counts(self._grade, queries), 1)
 
-    def __call__(self, scores: Floats) -> tuple[float, Floats]:
+    def __call__(self, scores: Floats64) -> tuple[float, Floats64]:
         """Return the sum and the potentials."""
         return _core.rankboost_potential(
             scores, self._grade, self._offsets, self._weight, self._threads
         )
 
 
-def _pair_counts(grade: NDArray[np.int32], queries: Queries) -> NDArray[np.int64]:
+def _pair_counts(grade: Ints32, queries: Queries) -> Ints64:
     """How many pairs of documents of different grades each query has."""
     sizes = np.bincount(queries.offsets[queries.codes()] + grade, minlength=len(grade))
     same = np.add.reduceat(sizes**2, queries.offsets[:-1])
     return (queries.sizes**2 - same) // 2
 
 
-def _grades(y: NDArray[Any], codes: NDArray[np.int64]) -> NDArray[np.int32]:
+def _grades(y: NDArray[Any], codes: Ints64) -> Ints32:
     """Count the different labels of each query from 0, the smallest."""
     order = np.lexsort((y, codes))
     steps = np.cumsum(np.diff(y[order], prepend=0.0) != 0)
@@ -326,7 +326,7 @@ def _dense(X: Any) -> NDArray[Any]:
     return X if isinstance(X, np.ndarray) else np.asarray(X.toarray())
 
 
-def encode(X: Any, rows: NDArray[np.int64], thresholds: list[Floats]) -> NDArray[Any]:
+def encode(X: Any, rows: Ints64, thresholds: list[Floats64]) -> NDArray[Any]:
     """For each feature (a line) and row, how many thresholds the value is above."""
     most = max((len(t) for t in thresholds), default=0)
     codes = np.empty((X.shape[1], len(rows)), dtype=np.uint8 if most < 256 else np.uint32)

@@ -15,12 +15,12 @@ from threadpoolctl import threadpool_limits
 from robirank._checks import check_count, check_positive
 from robirank._progress import FitProgress
 from robirank._queries import Queries
+from robirank._types import Floats64, Ints64
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr.base import Ranker, check_labels
 
 __all__ = ["RankNet"]
 
-Floats = NDArray[np.float64]
 
 _CELLS = 1 << 20  # pairs looked at in one go: a long list is cut so that memory stays small
 
@@ -160,7 +160,7 @@ class RankNet(Ranker):
             self._train(self._standardise(X), lists, held_out)
         return self
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: Any) -> Floats64:
         """Score documents by the network; within a query, a higher score means a better place.
 
         Parameters
@@ -185,10 +185,10 @@ class RankNet(Ranker):
         if self.k is not None:
             check_count("k", self.k)
 
-    def _standardise(self, X: NDArray[Any]) -> Floats:
+    def _standardise(self, X: NDArray[Any]) -> Floats64:
         return np.asarray((X - self.mean_) / self.scale_, dtype=np.float64)
 
-    def _train(self, Z: Floats, lists: list[PairList], held_out: HeldOut | None) -> None:
+    def _train(self, Z: Floats64, lists: list[PairList], held_out: HeldOut | None) -> None:
         """Run epochs until they are enough or held-out queries gain no more; keep the best."""
         rng = check_random_state(self.random_state)
         network = Network.draw(Z.shape[1], self.hidden_units, rng)
@@ -211,7 +211,7 @@ class RankNet(Ranker):
                     break
         self.validation_scores_ = best.scores
 
-    def _step(self, network: Network, adam: Adam, Z: Floats, documents: PairList) -> float:
+    def _step(self, network: Network, adam: Adam, Z: Floats64, documents: PairList) -> float:
         """Take one step by one query; return its loss before the step."""
         loss, gradient = network.evaluate(Z[documents.rows], documents)
         adam.step(gradient + float(self.alpha) * network.penalised())
@@ -244,8 +244,8 @@ class PairList:
         Where each grade ends; its documents are better than all that follow.
     """
 
-    rows: NDArray[np.int64]
-    ends: NDArray[np.int64]
+    rows: Ints64
+    ends: Ints64
 
     @property
     def n_pairs(self) -> int:
@@ -253,7 +253,7 @@ class PairList:
         sizes = np.diff(self.ends, prepend=0)
         return int(sizes @ (len(self.rows) - self.ends))
 
-    def loss(self, s: Floats) -> tuple[float, Floats]:
+    def loss(self, s: Floats64) -> tuple[float, Floats64]:
         """Return the mean of log(1 + exp(−(s_i − s_j))) over pairs, and its gradient by s."""
         total, slope = 0.0, np.zeros(len(s))
         for start, end in zip(np.append(0, self.ends[:-1]), self.ends[:-1], strict=False):
@@ -269,7 +269,7 @@ class PairList:
         return total / self.n_pairs, slope / self.n_pairs
 
 
-def _lists_with_pairs(y: Floats, queries: Queries) -> Iterator[PairList]:
+def _lists_with_pairs(y: Floats64, queries: Queries) -> Iterator[PairList]:
     rows = queries.rows()
     for start, stop in zip(queries.offsets[:-1], queries.offsets[1:], strict=True):
         mine = rows[start:stop]
@@ -282,7 +282,7 @@ def _lists_with_pairs(y: Floats, queries: Queries) -> Iterator[PairList]:
 class Network:
     """The weights A, b and v as views of one vector, and what they say about documents."""
 
-    def __init__(self, theta: Floats, n_features: int, n_hidden: int) -> None:
+    def __init__(self, theta: Floats64, n_features: int, n_hidden: int) -> None:
         self.theta = theta
         self.A = theta[: n_features * n_hidden].reshape(n_features, n_hidden)
         self.b = theta[n_features * n_hidden : -n_hidden]
@@ -296,11 +296,11 @@ class Network:
         network.v[:] = rng.standard_normal(n_hidden) / np.sqrt(n_hidden)
         return network
 
-    def hidden(self, Z: Floats) -> Floats:
+    def hidden(self, Z: Floats64) -> Floats64:
         """Return the activations of the hidden layer."""
         return np.asarray(np.tanh(Z @ self.A + self.b))
 
-    def evaluate(self, Z: Floats, documents: PairList) -> tuple[float, Floats]:
+    def evaluate(self, Z: Floats64, documents: PairList) -> tuple[float, Floats64]:
         """Return the loss of a query's documents and its gradient by theta."""
         hidden = self.hidden(Z)
         loss, slope = documents.loss(hidden @ self.v)
@@ -311,7 +311,7 @@ class Network:
         gradient.v[:] = slope @ hidden
         return loss, gradient.theta
 
-    def penalised(self) -> Floats:
+    def penalised(self) -> Floats64:
         """Return theta with 0 for b, which is free."""
         masked = Network(self.theta.copy(), *self.A.shape)
         masked.b[:] = 0.0
@@ -321,12 +321,12 @@ class Network:
 class Adam:
     """Kingma and Ba's step rule with its usual constants; moves theta in place."""
 
-    def __init__(self, theta: Floats, rate: float) -> None:
+    def __init__(self, theta: Floats64, rate: float) -> None:
         self.theta, self.rate = theta, rate
         self._mean, self._square = np.zeros_like(theta), np.zeros_like(theta)
         self._steps = 0
 
-    def step(self, gradient: Floats) -> None:
+    def step(self, gradient: Floats64) -> None:
         """Take one step down."""
         self._steps += 1
         self._mean += 0.1 * (gradient - self._mean)

@@ -11,6 +11,7 @@ from robirank import _core
 from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
 from robirank._threads import thread_count
+from robirank._types import Floats64, Ints32
 from robirank.ltr.base import LinearRanker, check_labels
 
 __all__ = ["RankSVM"]
@@ -105,7 +106,7 @@ class RankSVM(LinearRanker):
         # The mean over pairs: the gradient, and so tol, then has a scale that C does not change.
         alpha = 1.0 / (float(self.C) * max(pairs.count, 1))
 
-        def objective(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        def objective(w: Floats64) -> tuple[float, Floats64]:
             loss, slope = pairs(np.asarray(X @ w))
             gradient = np.asarray(X.T @ slope, dtype=np.float64)
             return loss + 0.5 * alpha * float(w @ w), gradient + alpha * w
@@ -135,7 +136,7 @@ class PairSum:
         self._grades = len(grades)
         self.count = _count_pairs(self._rank, self._grades, queries)
 
-    def __call__(self, scores: NDArray[Any]) -> tuple[float, NDArray[np.float64]]:
+    def __call__(self, scores: NDArray[Any]) -> tuple[float, Floats64]:
         """Return the mean over pairs and its gradient by the scores."""
         if not self.count:
             return 0.0, np.zeros(len(scores))
@@ -150,7 +151,7 @@ class PairSum:
         return loss, np.asarray(self._queries.unsort(slope))
 
 
-def _count_pairs(rank: NDArray[np.int32], grades: int, queries: Queries) -> int:
+def _count_pairs(rank: Ints32, grades: int, queries: Queries) -> int:
     """How many pairs of documents of one query have different labels."""
     cells = queries.codes() * grades + rank
     sizes = np.bincount(cells, minlength=len(queries) * grades).reshape(-1, grades)

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
+from robirank._types import Floats64
 from robirank.losses import RHOS, RhoName
 from robirank.ltr.base import LinearRanker
 from robirank.objectives.listwise import Gain, Lists, Metric, QueryWeight, check_choice
@@ -174,7 +175,7 @@ class RoBiRank(LinearRanker):
         check_count("max_iter", self.max_iter)
         check_positive("tol", self.tol)
 
-    def _start(self, n_features: int) -> NDArray[np.float64]:
+    def _start(self, n_features: int) -> Floats64:
         """The weights to start from."""
         if self.warm_start and hasattr(self, "coef_"):
             start, source = self.coef_, "the previous fit (warm_start=True)"
@@ -199,7 +200,7 @@ class RoBiRank(LinearRanker):
             raise ValueError(f"{source} must be finite; it contains NaN or infinity")
         return np.array(start, dtype=np.float64)
 
-    def _objective(self, w: NDArray[np.float64], X: Any, lists: Lists) -> tuple[float, Any]:
+    def _objective(self, w: Floats64, X: Any, lists: Lists) -> tuple[float, Any]:
         """The regularised loss and its gradient."""
         if isinstance(X, np.ndarray):
             loss, gradient = lists.evaluate_linear(X, w, rho=self.rho, n_threads=self.n_threads)

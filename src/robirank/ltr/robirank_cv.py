@@ -11,6 +11,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 
 from robirank._queries import Queries
+from robirank._types import Floats64, Ints64
 from robirank.losses import RhoName
 from robirank.ltr._held_out import HeldOut
 from robirank.ltr.base import LinearRanker
@@ -140,7 +141,7 @@ class RoBiRankCV(LinearRanker):
         self.n_iter_, self.loss_curve_ = models[best].n_iter_, models[best].loss_curve_
         return self
 
-    def _check_alphas(self) -> NDArray[np.float64]:
+    def _check_alphas(self) -> Floats64:
         alphas = np.array(DEFAULT_ALPHAS if self.alphas is None else self.alphas, dtype=np.float64)
         if alphas.ndim != 1 or len(alphas) == 0 or not (np.isfinite(alphas) & (alphas >= 0)).all():
             raise ValueError(
@@ -212,7 +213,7 @@ class RoBiRankCV(LinearRanker):
             (self._whole(queries, groups, a), self._whole(queries, groups, b)) for a, b in splits
         ]
 
-    def _whole(self, queries: Queries, groups: Any, rows: Any) -> NDArray[np.int64]:
+    def _whole(self, queries: Queries, groups: Any, rows: Any) -> Ints64:
         """The queries that the rows make up."""
         numbers = np.unique(groups[rows])
         if queries.sizes[numbers].sum() != len(rows):
@@ -220,6 +221,6 @@ class RoBiRankCV(LinearRanker):
         return numbers
 
 
-def _one_query(queries: Queries, places: NDArray[np.int64]) -> Queries:
+def _one_query(queries: Queries, places: Ints64) -> Queries:
     offsets = np.array([0, len(places)], dtype=np.int64)
     return Queries(queries.ids, offsets, queries.rows()[places])

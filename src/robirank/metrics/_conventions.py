@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray: TypeAlias = NDArray[np.float64]
+from robirank._types import Floats64
+
 GainName: TypeAlias = Literal["exp", "linear"]
-Gain: TypeAlias = GainName | Callable[[FloatArray], FloatArray]
+Gain: TypeAlias = GainName | Callable[[Floats64], Floats64]
 Discount: TypeAlias = Literal["log2", "letor"]
 Ties: TypeAlias = Literal["first", "last", "best", "worst", "average"]
 Empty: TypeAlias = Literal["zero", "one", "skip"]
@@ -97,7 +97,7 @@ def resolve_convention(
     return replace(base, **{k: v for k, v in changes.items() if v is not None})  # type: ignore[arg-type]
 
 
-def gains(y: FloatArray, gain: Gain) -> FloatArray:
+def gains(y: Floats64, gain: Gain) -> Floats64:
     """Turn the labels into gains."""
     if gain == "linear":
         return y
@@ -109,7 +109,7 @@ def gains(y: FloatArray, gain: Gain) -> FloatArray:
                 " (clip the labels at 0, or pass a gain of your own)"
             )
         with np.errstate(over="ignore"):
-            values: FloatArray = np.exp2(y) - 1
+            values: Floats64 = np.exp2(y) - 1
         source = "gain='exp'"
     else:
         assert callable(gain)
@@ -126,7 +126,7 @@ def gains(y: FloatArray, gain: Gain) -> FloatArray:
     return values
 
 
-def discounts(n: int, discount: Discount) -> FloatArray:
+def discounts(n: int, discount: Discount) -> Floats64:
     """Weights of the ranks 1 to n."""
     ranks = np.arange(1, n + 1, dtype=np.float64)
     return 1 / np.log2(ranks + 1 if discount == "log2" else np.maximum(ranks, 2))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from robirank.metrics._arguments import Cutoffs, IntArray
+from robirank._types import Floats64, Ints64
+from robirank.metrics._arguments import Cutoffs
 from robirank.metrics._conventions import (
     Convention,
     Discount,
     Empty,
-    FloatArray,
     Gain,
     Ties,
     discounts,
@@ -185,7 +185,7 @@ def dcg_measure(lists: RankedLists, rule: Convention) -> Measure:
     """DCG of a block."""
     padded = pad(gains(lists.y, rule.gain))
 
-    def measure(block: Block, cutoffs: IntArray) -> FloatArray:
+    def measure(block: Block, cutoffs: Ints64) -> Floats64:
         return block.at(_dcg(block, padded, rule, block.width(cutoffs)), cutoffs)
 
     return measure
@@ -195,7 +195,7 @@ def ndcg_measure(lists: RankedLists, rule: Convention) -> Measure:
     """NDCG of a block."""
     padded = pad(_gains_not_negative(lists, rule))
 
-    def measure(block: Block, cutoffs: IntArray) -> FloatArray:
+    def measure(block: Block, cutoffs: Ints64) -> Floats64:
         width = block.width(cutoffs)
         ratios = _ratio(_dcg(block, padded, rule, width), _ideal(block, padded, rule, width))
         return block.at(ratios, cutoffs)
@@ -207,7 +207,7 @@ def mean_ndcg_measure(lists: RankedLists, rule: Convention) -> Measure:
     """MeanNDCG of a block; the one cut-off is the full list."""
     padded = pad(_gains_not_negative(lists, rule))
 
-    def measure(block: Block, cutoffs: IntArray) -> FloatArray:
+    def measure(block: Block, cutoffs: Ints64) -> Floats64:
         width = block.width(cutoffs)
         ratios = _ratio(_dcg(block, padded, rule, width), _ideal(block, padded, rule, width))
         return block.at(np.cumsum(ratios, axis=1), cutoffs) / block.sizes[:, None]
@@ -215,7 +215,7 @@ def mean_ndcg_measure(lists: RankedLists, rule: Convention) -> Measure:
     return measure
 
 
-def _gains_not_negative(lists: RankedLists, rule: Convention) -> FloatArray:
+def _gains_not_negative(lists: RankedLists, rule: Convention) -> Floats64:
     values = gains(lists.y, rule.gain)
     if values.min() < 0:
         bad = int(np.argmin(values))
@@ -226,18 +226,18 @@ def _gains_not_negative(lists: RankedLists, rule: Convention) -> FloatArray:
     return values
 
 
-def _dcg(block: Block, padded: FloatArray, rule: Convention, width: int) -> FloatArray:
+def _dcg(block: Block, padded: Floats64, rule: Convention, width: int) -> Floats64:
     """DCG at the cut-offs 1 to ``width``."""
     return np.cumsum(block.expected(padded, width) * discounts(width, rule.discount), axis=1)
 
 
-def _ideal(block: Block, padded: FloatArray, rule: Convention, width: int) -> FloatArray:
+def _ideal(block: Block, padded: Floats64, rule: Convention, width: int) -> Floats64:
     """DCG of the best order at the cut-offs 1 to ``width``."""
     descending = -np.sort(-padded[block.rows], axis=1)[:, :width]
     return np.cumsum(descending * discounts(width, rule.discount), axis=1)
 
 
-def _ratio(actual: FloatArray, ideal: FloatArray) -> FloatArray:
+def _ratio(actual: Floats64, ideal: Floats64) -> Floats64:
     """``actual / ideal``, NaN where the ideal is 0, never above 1 by rounding."""
     with np.errstate(invalid="ignore"):
         return np.minimum(actual / ideal, 1.0)

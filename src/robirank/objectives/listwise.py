@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from robirank import _core
 from robirank._queries import Queries, group_queries
 from robirank._threads import thread_count
+from robirank._types import Floats64, Ints32, Ints64
 from robirank.losses import RhoName
 
 __all__ = ["Gain", "Lists", "ListwiseLoss", "Method", "Metric", "listwise_loss"]
@@ -23,7 +24,7 @@ __all__ = ["Gain", "Lists", "ListwiseLoss", "Method", "Metric", "listwise_loss"]
 Metric = Literal["ndcg", "dcg"]
 Method = Literal["auto", "direct", "grid"]
 HessianName = Literal["exact", "majorant"]
-Gain = Literal["exp", "linear"] | Callable[[NDArray[np.float64]], ArrayLike]
+Gain = Literal["exp", "linear"] | Callable[[Floats64], ArrayLike]
 QueryWeight = Mapping[Any, float] | ArrayLike
 
 RHO_CODES: dict[str, int] = {"log": 0, "identity": 1, "type2": 2}
@@ -38,7 +39,7 @@ def check_choice(name: str, value: Any, allowed: Any) -> None:
         raise ValueError(f"{name} must be one of {list(allowed)}; got {value!r}")
 
 
-def relevance_weights(y: NDArray[Any], gain: Gain) -> NDArray[np.float64]:
+def relevance_weights(y: NDArray[Any], gain: Gain) -> Floats64:
     """v(W) of every label: ``exp`` is 2^W − 1, ``linear`` is W, or any function of the labels."""
     labels = np.asarray(y, dtype=np.float64)
     if callable(gain):
@@ -68,9 +69,9 @@ class Lists:
     """
 
     queries: Queries
-    starts: NDArray[np.int64]
-    relevant: NDArray[np.int32]
-    weight: NDArray[np.float64]
+    starts: Ints64
+    relevant: Ints32
+    weight: Floats64
 
     @classmethod
     def build(
@@ -148,12 +149,12 @@ class Lists:
     def evaluate_linear(
         self,
         X: NDArray[Any],
-        w: NDArray[np.float64],
+        w: Floats64,
         *,
         rho: RhoName = "log",
         method: Method = "auto",
         n_threads: int | None = None,
-    ) -> tuple[float, NDArray[np.float64]]:
+    ) -> tuple[float, Floats64]:
         """Loss of the linear model s = X w and its gradient by w, in one pass over a dense X."""
         check_choice("rho", rho, RHO_CODES)
         check_choice("method", method, _METHOD_CODES)
@@ -188,10 +189,10 @@ class ListwiseLoss:
     """
 
     loss: float
-    by_query: NDArray[np.float64]
+    by_query: Floats64
     gradient: NDArray[Any] | None
     hessian: NDArray[Any] | None
-    t: NDArray[np.float64]
+    t: Floats64
 
 
 def listwise_loss(
@@ -268,9 +269,7 @@ def listwise_loss(
     return lists.evaluate(s, rho=rho, method=method, hessian=hessian, n_threads=n_threads)
 
 
-def _ideal_dcg(
-    v: NDArray[np.float64], queries: Queries, codes: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _ideal_dcg(v: Floats64, queries: Queries, codes: Ints64) -> Floats64:
     """The best DCG each query can reach: its gains in decreasing order, discounted."""
     best = v[np.lexsort((-v, codes))]
     place = np.arange(len(v)) - queries.offsets[codes]
@@ -278,7 +277,7 @@ def _ideal_dcg(
     return np.asarray(sums, dtype=np.float64)
 
 
-def _check_sample_weight(sample_weight: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+def _check_sample_weight(sample_weight: ArrayLike, n_rows: int) -> Floats64:
     weight = np.asarray(sample_weight, dtype=np.float64)
     if weight.ndim == 0:
         weight = np.full(n_rows, float(weight))
@@ -294,9 +293,7 @@ def _check_sample_weight(sample_weight: ArrayLike, n_rows: int) -> NDArray[np.fl
     return weight
 
 
-def _query_factors(
-    query_weight: QueryWeight | None, queries: Queries, n_rows: int
-) -> NDArray[np.float64]:
+def _query_factors(query_weight: QueryWeight | None, queries: Queries, n_rows: int) -> Floats64:
     """One weight a query, from a mapping or from one value a row."""
     if query_weight is None:
         return np.ones(len(queries))

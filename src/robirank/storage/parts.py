@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank._types import Floats64
 from robirank.storage.tensor_file import ModelFile, all_finite
 
 
@@ -101,7 +102,7 @@ def _is_plain_or_list(value: Any) -> bool:
     return _is_plain(value) or (isinstance(value, list) and all(map(_is_plain, value)))
 
 
-def _as_array(value: Any) -> NDArray[np.float64] | None:
+def _as_array(value: Any) -> Floats64 | None:
     """Return an array of finite numbers if the value is one, or a list that makes one."""
     if not isinstance(value, list | np.ndarray) and not hasattr(value, "__array__"):
         return None
