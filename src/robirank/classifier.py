@@ -14,11 +14,11 @@ from scipy.optimize import OptimizeResult, minimize
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
 from robirank.losses import (
     LN2,
@@ -103,7 +103,7 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         Stop when no component of the gradient is larger.
     warm_start : bool, default=False
         Whether a second call of `fit` starts from the solution of the first, whatever `init` is.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Decides the start when ``init="random"``.
 
     Attributes
@@ -161,7 +161,7 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         max_iter: int = 1000,
         tol: float = 1e-6,
         warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: RandomStateLike = None,
     ) -> None:
         self.loss = loss
         self.alpha = alpha
@@ -254,7 +254,7 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
             return _given_start(self.init, d, self.fit_intercept)
         zeros = np.zeros(d + self.fit_intercept)
         if self.init == "random":
-            rng = check_random_state(self.random_state)
+            rng = as_random_state(self.random_state)
             zeros[:d] = rng.standard_normal(d) / np.sqrt(d)
         if self.init == "logistic" and self.loss != "logistic":
             return self._minimise(X, sign, weight, "logistic", zeros)

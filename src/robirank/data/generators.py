@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from robirank._random import RandomStateLike, as_generator
 from robirank._types import Floats64, Ints64
 from robirank.data.ranking import RankingData
 
@@ -39,7 +40,7 @@ def make_ranking(
     empty: float = ...,
     nonlinear: bool = ...,
     dtype: DTypeLike = ...,
-    random_state: int | np.random.Generator | None = ...,
+    random_state: RandomStateLike = ...,
     return_coef: Literal[False] = ...,
 ) -> RankingData: ...
 
@@ -58,7 +59,7 @@ def make_ranking(
     empty: float = ...,
     nonlinear: bool = ...,
     dtype: DTypeLike = ...,
-    random_state: int | np.random.Generator | None = ...,
+    random_state: RandomStateLike = ...,
     return_coef: Literal[True],
 ) -> tuple[RankingData, Floats64]: ...
 
@@ -76,7 +77,7 @@ def make_ranking(
     empty: float = 0.0,
     nonlinear: bool = False,
     dtype: DTypeLike = np.float32,
-    random_state: int | np.random.Generator | None = None,
+    random_state: RandomStateLike = None,
     return_coef: bool = False,
 ) -> RankingData | tuple[RankingData, Floats64]:
     r"""Make judged documents whose right ranking is known.
@@ -129,7 +130,7 @@ def make_ranking(
         of :math:`\phi_f`, which no linear model can follow.
     dtype : float32 or float64, default=float32
         Of the features.
-    random_state : int, Generator or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Decides everything; None makes new data at each call.
     return_coef : bool, default=False
         Whether to return ω as well.
@@ -199,14 +200,8 @@ class _Streams:
     empty: np.random.Generator
 
 
-def _streams(random_state: int | np.random.Generator | None) -> _Streams:
-    seed_ok = isinstance(random_state, Integral) and random_state >= 0
-    if not (seed_ok or random_state is None or isinstance(random_state, np.random.Generator)):
-        raise ValueError(
-            "random_state must be an integer ≥ 0, a numpy.random.Generator or None; "
-            f"got {random_state!r}"
-        )
-    seeds = np.random.default_rng(random_state).integers(2**63, size=8)
+def _streams(random_state: RandomStateLike) -> _Streams:
+    seeds = as_generator(random_state).integers(2**63, size=8)
     return _Streams(*(np.random.default_rng(int(seed)) for seed in seeds))
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank import _core
+from robirank._random import RandomStateLike, native_seed, new_generator
 from robirank._threads import thread_count
 from robirank._types import Floats32, Floats64, Ints64
-from robirank.data._seeds import RandomState, generator, native_seed
 from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions, offsets
 
@@ -36,7 +36,7 @@ def make_interactions(
     popularity: float = ...,
     activity: float = ...,
     noise: float = ...,
-    random_state: RandomState = ...,
+    random_state: RandomStateLike = ...,
     return_factors: Literal[False] = ...,
 ) -> Interactions: ...
 
@@ -51,7 +51,7 @@ def make_interactions(
     popularity: float = ...,
     activity: float = ...,
     noise: float = ...,
-    random_state: RandomState = ...,
+    random_state: RandomStateLike = ...,
     return_factors: Literal[True],
 ) -> tuple[Interactions, Factors, Factors]: ...
 
@@ -65,7 +65,7 @@ def make_interactions(
     popularity: float = 1.0,
     activity: float = 0.6,
     noise: float = 0.2,
-    random_state: RandomState = None,
+    random_state: RandomStateLike = None,
     return_factors: bool = False,
 ) -> Interactions | tuple[Interactions, Factors, Factors]:
     r"""Make interactions of users whose tastes are known.
@@ -97,7 +97,7 @@ def make_interactions(
         Exponents of the power laws; 0 makes all items equally popular, all users equally active.
     noise : float, default=0.2
         The share of interactions that follow popularity and not taste, from 0 to 1.
-    random_state : int, Generator or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Decides everything; None makes new data at each call.
     return_factors : bool, default=False
         Whether to return π and φ as well.
@@ -131,7 +131,7 @@ def make_interactions(
         )
     factors = _count("factors", factors)
     noise = _real("noise", noise, 1.0)
-    rng = generator(random_state)
+    rng = new_generator(random_state)
     lengths = list_lengths(n_users, n_items, n_interactions, _real("activity", activity), rng)
     popular = _power_law(n_items, n_interactions / n_users, _real("popularity", popularity))[
         rng.permutation(n_items)

@@ -6,11 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from robirank._checks import check_count, check_positive
 from robirank._progress import FitProgress
 from robirank._queries import Queries
+from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
 from robirank.ltr._forest import ForestRanker
 from robirank.ltr._held_out import BestSoFar, HeldOut
@@ -32,7 +32,7 @@ class BoostedRanker(ForestRanker):
         patience: int = 100,
         k: int | None = 10,
         convention: str = "standard",
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         n_threads: int | None = None,
         verbose: bool = False,
     ) -> None:
@@ -97,7 +97,7 @@ class BoostedRanker(ForestRanker):
         check_count("patience", self.patience)
         if self.k is not None:
             check_count("k", self.k)
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        seed = as_random_state(self.random_state).randint(2**31 - 1)
         return tree_params(
             max_leaf_nodes=self.max_leaf_nodes,
             max_bins=self.max_bins,

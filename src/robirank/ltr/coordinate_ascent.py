@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 
 from robirank._checks import check_count
 from robirank._progress import FitProgress
+from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
 from robirank.ltr._held_out import HeldOut
 from robirank.ltr._measure import Columns, ListMeasure, MeasureName
@@ -66,7 +66,7 @@ class CoordinateAscent(LinearRanker):
         if asked to regularise.
     convention : str, default="standard"
         Of the measure, and of NDCG@k on the validation data; see `robirank.metrics`.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Decides the starts and the order of the features.
     n_threads : int or None, default=None
         All cores by default; the result does not depend on it, to the last bit.
@@ -114,7 +114,7 @@ class CoordinateAscent(LinearRanker):
         tol: float = 0.001,
         slack: float = 0.0,
         convention: str = "standard",
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         n_threads: int | None = None,
         verbose: bool = False,
     ) -> None:
@@ -162,7 +162,7 @@ class CoordinateAscent(LinearRanker):
             n_threads=self.n_threads,
         )
         columns = Columns(X, measure.rows)
-        rng = check_random_state(self.random_state)
+        rng = as_random_state(self.random_state)
         total = self.n_restarts * self.max_iter
         with FitProgress(bool(self.verbose), total=total, title=type(self).__name__) as progress:
             climbs = [

@@ -58,7 +58,7 @@ class LambdaMART(BoostedRanker):
         NDCG@k.
     convention : str, default="standard"
         The convention of the NDCG on validation data; see `robirank.metrics`.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Decides which documents the bins are made from where there are more than 200,000; nothing
         else is random.
     n_threads : int or None, default=None

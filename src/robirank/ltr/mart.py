@@ -45,7 +45,7 @@ class MART(BoostedRanker):
         Progress is measured by mean NDCG@k (None: the full list) on the validation data.
     convention : str, default="standard"
         The convention of that NDCG; see `robirank.metrics`.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Decides which documents the bins are made from where there are more than 200,000; nothing
         else is random.
     n_threads : int or None, default=None

@@ -7,11 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 
 from robirank._checks import check_count
 from robirank._progress import FitProgress
 from robirank._queries import Queries
+from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
 from robirank.ltr._boosting import check_tree_size
 from robirank.ltr._forest import Forest, ForestRanker, join_forests
@@ -52,7 +52,7 @@ class RandomForests(ForestRanker):
     max_bins : int, default=255
         Features are cut into so many bins of about equally many documents, and bins are told
         apart by thresholds. (RankLib has 256 thresholds at equal distances.)
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Decides the bags and the features.
     n_threads : int or None, default=None
         All cores by default; the result does not depend on it, to the last bit.
@@ -87,7 +87,7 @@ class RandomForests(ForestRanker):
         max_leaf_nodes: int = 100,
         min_samples_leaf: int = 1,
         max_bins: int = 255,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         n_threads: int | None = None,
         verbose: bool = False,
     ) -> None:
@@ -117,7 +117,7 @@ class RandomForests(ForestRanker):
         self._check_params()
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)
-        rng = check_random_state(self.random_state)
+        rng = as_random_state(self.random_state)
         params = self._params(rng)
         rows = settled_order(X, y, queries)
         train = lightgbm.Dataset(X[rows], y[rows], params=params).construct()

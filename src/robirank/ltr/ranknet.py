@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
-from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
 from robirank._checks import check_count, check_positive
 from robirank._progress import FitProgress
 from robirank._queries import Queries
+from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64, Ints64
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr.base import Ranker, check_labels
@@ -60,7 +60,7 @@ class RankNet(Ranker):
         Progress is measured by mean NDCG@k (None: the full list) on the validation data.
     convention : str, default="standard"
         The convention of that NDCG; see `robirank.metrics`.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Decides the weights to start from and the order of queries.
     verbose : bool, default=False
         Show a progress line.
@@ -109,7 +109,7 @@ class RankNet(Ranker):
         patience: int = 20,
         k: int | None = 10,
         convention: str = "standard",
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         verbose: bool = False,
     ) -> None:
         self.hidden_units = hidden_units
@@ -190,7 +190,7 @@ class RankNet(Ranker):
 
     def _train(self, Z: Floats64, lists: list[PairList], held_out: HeldOut | None) -> None:
         """Run epochs until they are enough or held-out queries gain no more; keep the best."""
-        rng = check_random_state(self.random_state)
+        rng = as_random_state(self.random_state)
         network = Network.draw(Z.shape[1], self.hidden_units, rng)
         adam = Adam(network.theta, float(self.learning_rate))
         best = BestSoFar(self.patience)

@@ -8,10 +8,10 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 
 from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
+from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
 from robirank.losses import RHOS, RhoName
 from robirank.ltr.base import LinearRanker
@@ -55,7 +55,7 @@ class RoBiRank(LinearRanker):
         Stop when no entry of the gradient is larger.
     warm_start : bool, default=False
         Start from the solution of the previous fit instead of ``init``.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         For ``init="random"``.
     n_threads : int or None, default=None
         All cores by default; the result does not depend on it, to the last bit.
@@ -97,7 +97,7 @@ class RoBiRank(LinearRanker):
         max_iter: int = 500,
         tol: float = 1e-5,
         warm_start: bool = False,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         n_threads: int | None = None,
         verbose: bool = False,
     ) -> None:
@@ -183,7 +183,7 @@ class RoBiRank(LinearRanker):
             check_choice("init", self.init, ("zeros", "random"))
             if self.init == "zeros":
                 return np.zeros(n_features)
-            noise = check_random_state(self.random_state).standard_normal(n_features)
+            noise = as_random_state(self.random_state).standard_normal(n_features)
             return noise / np.sqrt(n_features)
         elif isinstance(self.init, BaseEstimator):
             if not hasattr(self.init, "coef_"):

@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import check_cv
-from sklearn.utils import check_random_state
 
 from robirank._queries import Queries
+from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64, Ints64
 from robirank.losses import RhoName
 from robirank.ltr._held_out import HeldOut
@@ -84,7 +84,7 @@ class RoBiRankCV(LinearRanker):
         init: Init = "zeros",
         max_iter: int = 500,
         tol: float = 1e-5,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         n_threads: int | None = None,
         verbose: bool = False,
     ) -> None:
@@ -202,7 +202,7 @@ class RoBiRankCV(LinearRanker):
                     f"cv must be between 2 and the number of {what} (n_samples = {n}); "
                     f"got {self.cv}. Pass validation=(X, y, qid) to choose on a set of your own"
                 )
-            shuffled = check_random_state(self.random_state).permutation(n)
+            shuffled = as_random_state(self.random_state).permutation(n)
             held_out = [np.sort(part) for part in np.array_split(shuffled, self.cv)]
             return [(np.setdiff1d(np.arange(n), part), part) for part in held_out]
         groups = queries.unsort(queries.codes())
