@@ -89,10 +89,10 @@ def grid_against_direct(items: int = 400_000, relevant: int = 50) -> dict[str, f
     times, results = {"direct": np.inf, "grid": np.inf}, {}
     for _ in range(30):  # in turns, so that both see the same machine
         for method in times:
-            once = seconds(lambda m=method: lists.evaluate(scores, method=m, n_threads=1), 2)
+            once = seconds(lambda m=method: lists.evaluate(scores, method=m, num_threads=1), 2)
             times[method] = min(times[method], once)
     for method in times:
-        results[method] = lists.evaluate(scores, method=method, n_threads=1)
+        results[method] = lists.evaluate(scores, method=method, num_threads=1)
         print(f"{method:6s} {1e3 * times[method]:8.3f} ms")
     direct, grid = results["direct"], results["grid"]
     error = max(

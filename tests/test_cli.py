@@ -123,7 +123,7 @@ def test_train_options_reach_the_model(files, tmp_path):
     assert result.stderr == ""
     model = load_model(tmp_path / "m")
     wanted = {"alpha": 0.5, "rho": "type2", "metric": "dcg", "init": "random", "max_iter": 50}
-    assert model.get_params() | wanted | {"random_state": 7, "n_threads": 1} == model.get_params()
+    assert model.get_params() | wanted | {"random_state": 7, "num_threads": 1} == model.get_params()
 
 
 def test_train_chooses_the_penalty_on_validation_queries(files, tmp_path):

@@ -52,7 +52,7 @@ def native_seed(rng: np.random.Generator) -> int:
 
 def _check(random_state: Any) -> None:
     known = isinstance(random_state, np.random.Generator | np.random.RandomState)
-    seed = isinstance(random_state, Integral) and random_state >= 0
+    seed = isinstance(random_state, Integral) and int(random_state) >= 0
     if not (known or seed or random_state is None):
         raise ValueError(
             "random_state must be an integer ≥ 0, a numpy.random.Generator, a "

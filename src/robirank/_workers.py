@@ -22,8 +22,8 @@ class Workers:
 
     Parameters
     ----------
-    n_threads : int, optional
-        Default: every core this process may use.
+    num_threads : int, default=0
+        0: every core that this process may use.
 
     Examples
     --------
@@ -32,8 +32,8 @@ class Workers:
     [1, 4, 9]
     """
 
-    def __init__(self, n_threads: int | None = None) -> None:
-        self.n_threads = thread_count(n_threads)
+    def __init__(self, num_threads: int | None = 0) -> None:
+        self.n_threads = thread_count(num_threads or 0)
         self._pool: ThreadPoolExecutor | None = None
         self._limits: Any = None
 

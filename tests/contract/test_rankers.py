@@ -76,10 +76,10 @@ def test_same_seed_same_bits(ranker, data):
 
 @each_ranker
 def test_threads_do_not_change_a_bit(ranker, data):
-    if "n_threads" not in ranker.get_params():
+    if "num_threads" not in ranker.get_params():
         pytest.skip(f"{type(ranker).__name__} runs on one thread")
     runs = [
-        clone(ranker).set_params(n_threads=n).fit(data.X, data.y, qid=data.qid).predict(data.X)
+        clone(ranker).set_params(num_threads=n).fit(data.X, data.y, qid=data.qid).predict(data.X)
         for n in (1, 3)
     ]
     assert_array_equal(runs[0], runs[1])

@@ -182,7 +182,7 @@ def test_threads_do_not_change_a_bit_of_a_large_fit():
     X = rng.standard_normal((150_000, 3)).astype(np.float32)
     y = rng.integers(0, 3, len(X))
     fits = [
-        AdaRank(4, metric="map", n_threads=n).fit(X, y, qid=np.arange(len(X)) // 50)
+        AdaRank(4, metric="map", num_threads=n).fit(X, y, qid=np.arange(len(X)) // 50)
         for n in (1, 2, 3)
     ]
     for other in fits[1:]:

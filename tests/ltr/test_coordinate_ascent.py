@@ -193,7 +193,7 @@ def test_threads_do_not_change_a_bit_of_a_large_fit():
     X = rng.standard_normal((30_000, 4)).astype(np.float32)
     y = rng.integers(0, 3, len(X))
     fits = [
-        CoordinateAscent(n_restarts=1, max_iter=2, random_state=0, n_threads=n)
+        CoordinateAscent(n_restarts=1, max_iter=2, random_state=0, num_threads=n)
         .fit(X, y, qid=np.arange(len(X)) // 50)
         .coef_
         for n in (1, 2, 3)

@@ -65,7 +65,7 @@ def test_threads_do_not_change_a_bit():
     steps = np.linspace(-1, 1, 40)
     runs = []
     for n in (1, 2, 3):
-        measure = ListMeasure(y, group_queries(qid, len(y)), n_threads=n)
+        measure = ListMeasure(y, group_queries(qid, len(y)), num_threads=n)
         runs.append(measure.along(base[measure.rows], direction[measure.rows], steps))
     assert_array_equal(runs[1], runs[0])
     assert_array_equal(runs[2], runs[0])

@@ -216,7 +216,7 @@ def test_progress_is_shown_only_on_request(data, capfd):
         ({"init": np.full(5, np.nan)}, "init must be finite"),
         ({"max_iter": 0}, "max_iter must be a positive integer"),
         ({"tol": 0.0}, "tol must be a positive number"),
-        ({"n_threads": -2}, "n_threads must be a positive integer"),
+        ({"num_threads": -2}, r"num_threads must be 0 \(all cores\) or more"),
     ],
 )
 def test_bad_parameters_are_named(data, params, message):

@@ -227,13 +227,13 @@ def test_same_bits_for_any_number_of_threads():
     X = rng.standard_normal((len(y), 13)).astype(np.float32)
     lists = Lists.build(y, group_queries(qid, len(y)))
     w = rng.standard_normal(13)
-    one = listwise_loss(scores, y, qid, n_threads=1)
-    loss, gradient = lists.evaluate_linear(X, w, n_threads=1)
+    one = listwise_loss(scores, y, qid, num_threads=1)
+    loss, gradient = lists.evaluate_linear(X, w, num_threads=1)
     for threads in (2, 3, 7):
-        many = listwise_loss(scores, y, qid, n_threads=threads)
+        many = listwise_loss(scores, y, qid, num_threads=threads)
         assert many.loss == one.loss
         assert_array_equal(many.gradient, one.gradient)
-        loss_too, gradient_too = lists.evaluate_linear(X, w, n_threads=threads)
+        loss_too, gradient_too = lists.evaluate_linear(X, w, num_threads=threads)
         assert loss_too == loss
         assert_array_equal(gradient_too, gradient)
 
@@ -287,7 +287,7 @@ def test_weights_of_samples_and_queries():
         ({"metric": "map"}, "metric must be one of"),
         ({"gain": "log"}, "gain must be one of"),
         ({"hessian": "full"}, "hessian must be one of"),
-        ({"n_threads": 0}, "n_threads must be a positive integer"),
+        ({"num_threads": 1.5}, r"num_threads must be 0 \(all cores\) or more"),
         ({"sample_weight": [1.0]}, "sample_weight must have one value"),
         ({"sample_weight": [1.0, -1.0]}, "non-negative"),
         ({"query_weight": {7: 1.0}}, "query_weight has no weight for 1 queries, such as 0"),
@@ -321,7 +321,7 @@ def test_labels_without_a_gain_are_refused():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_forked_child_does_not_wait_for_its_parents_threads():
     scores, y, qid = batch(np.random.default_rng(0), 3000)
-    expected = listwise_loss(scores, y, qid, n_threads=2).loss
+    expected = listwise_loss(scores, y, qid, num_threads=2).loss
     child = os.fork()
     if child == 0:
         os._exit(0 if listwise_loss(scores, y, qid).loss == expected else 1)

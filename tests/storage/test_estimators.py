@@ -120,7 +120,7 @@ PARAMS = st.fixed_dictionaries(
         "tol": st.floats(1e-300, 1e300),
         "warm_start": st.booleans(),
         "random_state": st.none() | st.integers(0, 2**32 - 1),
-        "n_threads": st.none() | st.integers(1, 64),
+        "num_threads": st.integers(0, 64),
         "verbose": st.booleans(),
     }
 )

@@ -19,7 +19,7 @@ from robirank.cli.console import (
     show_progress,
     step,
 )
-from robirank.cli.options import Json, Quiet, Rho
+from robirank.cli.options import Json, Quiet, Rho, Threads
 
 if TYPE_CHECKING:
     from robirank.data.ranking import RankingData
@@ -117,7 +117,7 @@ def train(
     on_error: BadLines = OnError.raise_,
     sparse: Sparse = False,
     seed: Annotated[int, typer.Option(min=0, help="For random starts and folds.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="All cores by default.")] = None,
+    threads: Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -141,7 +141,7 @@ def train(
         "init": init.value,
         "max_iter": max_iter,
         "random_state": seed,
-        "n_threads": threads,
+        "num_threads": threads or 0,
         "verbose": show_progress(quiet),
     }
     with step("train", quiet=quiet) as details:
@@ -369,7 +369,7 @@ def _read(
             n_features=n_features,
             normalize=normalize,
             on_error=on_error.value,
-            n_threads=threads,
+            num_threads=threads or 0,
         )
         skipped = f", {data.n_skipped:,} bad lines skipped" if data.n_skipped else ""
         details.append(

@@ -394,7 +394,7 @@ def from_records(records: Records) -> Interactions:
         records.time,
         n_users,
         n_items,
-        thread_count(None),
+        thread_count(),
     )
     n = int(indptr[-1])
     if n < len(indices):  # merged records left room at the end

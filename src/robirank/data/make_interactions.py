@@ -144,7 +144,7 @@ def make_interactions(
     share[:, :-1] *= 1 - noise
     share[:, -1] = noise
     indptr = offsets(lengths)
-    indices = _core.draw_lists(indptr, share, tables, seed, thread_count(None))
+    indices = _core.draw_lists(indptr, share, tables, seed, thread_count())
     data = Interactions(Ids.range(n_users), Ids.range(n_items), indptr, indices)
     if user_factors is None:
         return data

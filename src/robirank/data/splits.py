@@ -195,7 +195,7 @@ def _cut(data: Interactions, test: Mask) -> tuple[Interactions, Interactions]:
 
 
 def _sample(data: Interactions, wanted: NDArray[np.int64], rng: np.random.Generator) -> Mask:
-    chosen = _core.sample_rows(data.indptr, wanted, native_seed(rng), thread_count(None))
+    chosen = _core.sample_rows(data.indptr, wanted, native_seed(rng), thread_count())
     return chosen.view(np.bool_)
 
 

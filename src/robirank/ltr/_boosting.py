@@ -33,7 +33,7 @@ class BoostedRanker(ForestRanker):
         k: int | None = 10,
         convention: str = "standard",
         random_state: RandomStateLike = None,
-        n_threads: int | None = None,
+        num_threads: int = 0,
         verbose: bool = False,
     ) -> None:
         self.n_estimators = n_estimators
@@ -45,7 +45,7 @@ class BoostedRanker(ForestRanker):
         self.k = k
         self.convention = convention
         self.random_state = random_state
-        self.n_threads = n_threads
+        self.num_threads = num_threads
         self.verbose = verbose
 
     def fit(
@@ -101,7 +101,7 @@ class BoostedRanker(ForestRanker):
         return tree_params(
             max_leaf_nodes=self.max_leaf_nodes,
             max_bins=self.max_bins,
-            n_threads=self.n_threads,
+            num_threads=self.num_threads,
             seed=seed,
         ) | {
             "learning_rate": float(self.learning_rate),

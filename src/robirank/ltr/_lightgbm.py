@@ -32,7 +32,7 @@ def import_lightgbm() -> Any:
 
 
 def tree_params(
-    *, max_leaf_nodes: int, max_bins: int, n_threads: int | None, seed: int
+    *, max_leaf_nodes: int, max_bins: int, num_threads: int, seed: int
 ) -> dict[str, Any]:
     """Return the parameters of LightGBM that all tree rankers share."""
     return {
@@ -46,7 +46,7 @@ def tree_params(
         # One way to sum, in one order: the trees do not depend on the number of threads.
         "deterministic": True,
         "force_col_wise": True,
-        "num_threads": thread_count(n_threads),
+        "num_threads": thread_count(num_threads),
         "verbosity": -1,
     }
 

@@ -40,7 +40,7 @@ class ListMeasure:
     convention : str or Convention
         Gain, discount and ties, as in `robirank.metrics`; queries without a relevant document are
         left out whatever it says of them.
-    n_threads : int or None
+    num_threads : int
 
     Attributes
     ----------
@@ -65,13 +65,13 @@ class ListMeasure:
         metric: MeasureName = "ndcg",
         k: int | None = 10,
         convention: str | Convention = "standard",
-        n_threads: int | None = None,
+        num_threads: int = 0,
     ) -> None:
         check_choice("metric", metric, ("ndcg", "map"))
         if k is not None:
             check_count("k", k)
         rule = resolve_convention(convention)
-        self._threads = thread_count(n_threads)
+        self._threads = thread_count(num_threads)
         value = gains(y, rule.gain) if metric == "ndcg" else (y >= 1).astype(np.float64)
         used = queries.take(_lists_with(value, queries))
         if len(used) == 0:

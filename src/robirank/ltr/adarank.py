@@ -70,8 +70,8 @@ class AdaRank(LinearRanker):
         who have features of which more is better.
     convention : str, default="standard"
         Of the measure, and of NDCG@k on the validation data; see `robirank.metrics`.
-    n_threads : int or None, default=None
-        All cores by default; the result does not depend on it, to the last bit.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 
@@ -125,7 +125,7 @@ class AdaRank(LinearRanker):
         max_consecutive: int = 5,
         signed: bool = True,
         convention: str = "standard",
-        n_threads: int | None = None,
+        num_threads: int = 0,
         verbose: bool = False,
     ) -> None:
         self.n_estimators = n_estimators
@@ -135,7 +135,7 @@ class AdaRank(LinearRanker):
         self.max_consecutive = max_consecutive
         self.signed = signed
         self.convention = convention
-        self.n_threads = n_threads
+        self.num_threads = num_threads
         self.verbose = verbose
 
     def fit(
@@ -169,7 +169,7 @@ class AdaRank(LinearRanker):
             metric=self.metric,
             k=self.k,
             convention=self.convention,
-            n_threads=self.n_threads,
+            num_threads=self.num_threads,
         )
         columns = Columns(X, measure.rows)
         choice = WeakRankers(columns, measure, signed=self.signed, most=self.max_consecutive)

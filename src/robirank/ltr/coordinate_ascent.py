@@ -68,8 +68,8 @@ class CoordinateAscent(LinearRanker):
         Of the measure, and of NDCG@k on the validation data; see `robirank.metrics`.
     random_state : int, Generator, RandomState or None, default=None
         Decides the starts and the order of the features.
-    n_threads : int or None, default=None
-        All cores by default; the result does not depend on it, to the last bit.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 
@@ -115,7 +115,7 @@ class CoordinateAscent(LinearRanker):
         slack: float = 0.0,
         convention: str = "standard",
         random_state: RandomStateLike = None,
-        n_threads: int | None = None,
+        num_threads: int = 0,
         verbose: bool = False,
     ) -> None:
         self.metric = metric
@@ -127,7 +127,7 @@ class CoordinateAscent(LinearRanker):
         self.slack = slack
         self.convention = convention
         self.random_state = random_state
-        self.n_threads = n_threads
+        self.num_threads = num_threads
         self.verbose = verbose
 
     def fit(
@@ -159,7 +159,7 @@ class CoordinateAscent(LinearRanker):
             metric=self.metric,
             k=self.k,
             convention=self.convention,
-            n_threads=self.n_threads,
+            num_threads=self.num_threads,
         )
         columns = Columns(X, measure.rows)
         rng = as_random_state(self.random_state)

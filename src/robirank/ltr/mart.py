@@ -48,8 +48,8 @@ class MART(BoostedRanker):
     random_state : int, Generator, RandomState or None, default=None
         Decides which documents the bins are made from where there are more than 200,000; nothing
         else is random.
-    n_threads : int or None, default=None
-        All cores by default; the result does not depend on it, to the last bit.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 

@@ -54,8 +54,8 @@ class RandomForests(ForestRanker):
         apart by thresholds. (RankLib has 256 thresholds at equal distances.)
     random_state : int, Generator, RandomState or None, default=None
         Decides the bags and the features.
-    n_threads : int or None, default=None
-        All cores by default; the result does not depend on it, to the last bit.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 
@@ -88,7 +88,7 @@ class RandomForests(ForestRanker):
         min_samples_leaf: int = 1,
         max_bins: int = 255,
         random_state: RandomStateLike = None,
-        n_threads: int | None = None,
+        num_threads: int = 0,
         verbose: bool = False,
     ) -> None:
         self.n_estimators = n_estimators
@@ -98,7 +98,7 @@ class RandomForests(ForestRanker):
         self.min_samples_leaf = min_samples_leaf
         self.max_bins = max_bins
         self.random_state = random_state
-        self.n_threads = n_threads
+        self.num_threads = num_threads
         self.verbose = verbose
 
     def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> Self:
@@ -148,7 +148,7 @@ class RandomForests(ForestRanker):
         return tree_params(
             max_leaf_nodes=self.max_leaf_nodes,
             max_bins=self.max_bins,
-            n_threads=self.n_threads,
+            num_threads=self.num_threads,
             seed=rng.randint(2**31 - 1),
         ) | {
             "objective": "regression",

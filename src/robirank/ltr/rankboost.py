@@ -67,8 +67,8 @@ class RankBoost(Ranker):
         With validation data: the rounds up to the best mean NDCG@k (None: the full list) are kept.
     convention : str, default="standard"
         The convention of that NDCG; see `robirank.metrics`.
-    n_threads : int or None, default=None
-        All cores by default; the result does not depend on it, to the last bit.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 
@@ -121,7 +121,7 @@ class RankBoost(Ranker):
         balance: Literal["pairs", "queries"] = "pairs",
         k: int | None = 10,
         convention: str = "standard",
-        n_threads: int | None = None,
+        num_threads: int = 0,
         verbose: bool = False,
     ) -> None:
         self.n_estimators = n_estimators
@@ -129,7 +129,7 @@ class RankBoost(Ranker):
         self.balance = balance
         self.k = k
         self.convention = convention
-        self.n_threads = n_threads
+        self.num_threads = num_threads
         self.verbose = verbose
 
     def fit(
@@ -154,7 +154,7 @@ class RankBoost(Ranker):
         if self.k is not None:
             check_count("k", self.k)
         check_choice("balance", self.balance, ("pairs", "queries"))
-        threads = thread_count(self.n_threads)
+        threads = thread_count(self.num_threads)
         X, y, queries = self._check_fit(X, y, qid, accept_sparse=False)
         check_labels(y)
         held_out = None
@@ -162,7 +162,7 @@ class RankBoost(Ranker):
             held_out = HeldOut(validation, X.shape[1], k=self.k, convention=self.convention)
         thresholds = [self._thresholds(X[:, f]) for f in range(X.shape[1])]
         codes = encode(X, queries.rows(), thresholds)
-        pairs = ExponentialPairs(y, queries, balance=self.balance, n_threads=threads)
+        pairs = ExponentialPairs(y, queries, balance=self.balance, num_threads=threads)
         self._boost(_rounds(pairs, codes, thresholds, threads), held_out)
         return self
 
@@ -288,10 +288,10 @@ class ExponentialPairs:
         queries: Queries,
         *,
         balance: str = "pairs",
-        n_threads: int = 1,
+        num_threads: int = 1,
     ) -> None:
         self._offsets = queries.offsets
-        self._threads = n_threads
+        self._threads = num_threads
         self._grade = _grades(np.asarray(queries.sort(y)), queries.codes())
         self._weight = np.ones(len(queries))
         if balance == "queries":

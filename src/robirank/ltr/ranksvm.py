@@ -42,8 +42,8 @@ class RankSVM(LinearRanker):
     tol : float, default=1e-5
         Stop when no entry of the gradient of the objective, divided by C times the number of
         pairs, is larger.
-    n_threads : int or None, default=None
-        All cores by default; the result does not depend on it.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it.
     verbose : bool, default=False
         Show a progress line.
 
@@ -76,13 +76,13 @@ class RankSVM(LinearRanker):
         *,
         max_iter: int = 500,
         tol: float = 1e-5,
-        n_threads: int | None = None,
+        num_threads: int = 0,
         verbose: bool = False,
     ) -> None:
         self.C = C
         self.max_iter = max_iter
         self.tol = tol
-        self.n_threads = n_threads
+        self.num_threads = num_threads
         self.verbose = verbose
 
     def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> Self:
@@ -102,7 +102,7 @@ class RankSVM(LinearRanker):
         check_positive("tol", self.tol)
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)
-        pairs = PairSum(y, queries, n_threads=self.n_threads)
+        pairs = PairSum(y, queries, num_threads=self.num_threads)
         # The mean over pairs: the gradient, and so tol, then has a scale that C does not change.
         alpha = 1.0 / (float(self.C) * max(pairs.count, 1))
 
@@ -128,9 +128,9 @@ class PairSum:
     (0.5625, [-1.5, 1.5])
     """
 
-    def __init__(self, y: NDArray[Any], queries: Queries, *, n_threads: int | None = None) -> None:
+    def __init__(self, y: NDArray[Any], queries: Queries, *, num_threads: int = 0) -> None:
         self._queries = queries
-        self._threads = thread_count(n_threads)
+        self._threads = thread_count(num_threads)
         grades, rank = np.unique(queries.sort(y), return_inverse=True)
         self._rank = rank.reshape(-1).astype(np.int32)
         self._grades = len(grades)

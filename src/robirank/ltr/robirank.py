@@ -57,8 +57,8 @@ class RoBiRank(LinearRanker):
         Start from the solution of the previous fit instead of ``init``.
     random_state : int, Generator, RandomState or None, default=None
         For ``init="random"``.
-    n_threads : int or None, default=None
-        All cores by default; the result does not depend on it, to the last bit.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 
@@ -98,7 +98,7 @@ class RoBiRank(LinearRanker):
         tol: float = 1e-5,
         warm_start: bool = False,
         random_state: RandomStateLike = None,
-        n_threads: int | None = None,
+        num_threads: int = 0,
         verbose: bool = False,
     ) -> None:
         self.alpha = alpha
@@ -110,7 +110,7 @@ class RoBiRank(LinearRanker):
         self.tol = tol
         self.warm_start = warm_start
         self.random_state = random_state
-        self.n_threads = n_threads
+        self.num_threads = num_threads
         self.verbose = verbose
 
     def fit(
@@ -203,8 +203,8 @@ class RoBiRank(LinearRanker):
     def _objective(self, w: Floats64, X: Any, lists: Lists) -> tuple[float, Any]:
         """The regularised loss and its gradient."""
         if isinstance(X, np.ndarray):
-            loss, gradient = lists.evaluate_linear(X, w, rho=self.rho, n_threads=self.n_threads)
+            loss, gradient = lists.evaluate_linear(X, w, rho=self.rho, num_threads=self.num_threads)
         else:
-            result = lists.evaluate(X @ w, rho=self.rho, n_threads=self.n_threads)
+            result = lists.evaluate(X @ w, rho=self.rho, num_threads=self.num_threads)
             loss, gradient = result.loss, X.T @ result.gradient
         return loss + 0.5 * self.alpha * float(w @ w), gradient + self.alpha * w

@@ -45,7 +45,7 @@ class RoBiRankCV(LinearRanker):
         taken, which is steadier where validation queries are few.
     convention : str, default="standard"
         The convention of that NDCG; see `robirank.metrics`.
-    rho, metric, gain, init, max_iter, tol, random_state, n_threads, verbose
+    rho, metric, gain, init, max_iter, tol, random_state, num_threads, verbose
         As in `RoBiRank`; ``random_state`` also decides how queries fall into folds.
 
     Attributes
@@ -85,7 +85,7 @@ class RoBiRankCV(LinearRanker):
         max_iter: int = 500,
         tol: float = 1e-5,
         random_state: RandomStateLike = None,
-        n_threads: int | None = None,
+        num_threads: int = 0,
         verbose: bool = False,
     ) -> None:
         self.alphas = alphas
@@ -99,7 +99,7 @@ class RoBiRankCV(LinearRanker):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
-        self.n_threads = n_threads
+        self.num_threads = num_threads
         self.verbose = verbose
 
     def fit(
@@ -164,7 +164,7 @@ class RoBiRankCV(LinearRanker):
                 max_iter=self.max_iter,
                 tol=self.tol,
                 random_state=self.random_state,
-                n_threads=self.n_threads,
+                num_threads=self.num_threads,
                 verbose=self.verbose,
             )
             models.append(model._fit_queries(X, y, queries, *weights))

@@ -118,7 +118,7 @@ class Lists:
         method: Method = "auto",
         gradient: bool = True,
         hessian: HessianName | None = None,
-        n_threads: int | None = None,
+        num_threads: int = 0,
     ) -> ListwiseLoss:
         """Loss of every list for the given scores (one a row), with what else is wanted."""
         check_choice("rho", rho, RHO_CODES)
@@ -134,7 +134,7 @@ class Lists:
             _METHOD_CODES[method],
             _HESSIAN_CODES[hessian],
             gradient,
-            thread_count(n_threads),
+            thread_count(num_threads),
         )
         if np.isnan(by_query).any():
             raise ValueError("scores must be finite; they contain NaN or infinity")
@@ -153,7 +153,7 @@ class Lists:
         *,
         rho: RhoName = "log",
         method: Method = "auto",
-        n_threads: int | None = None,
+        num_threads: int = 0,
     ) -> tuple[float, Floats64]:
         """Loss of the linear model s = X w and its gradient by w, in one pass over a dense X."""
         check_choice("rho", rho, RHO_CODES)
@@ -168,7 +168,7 @@ class Lists:
             w,
             RHO_CODES[rho],
             _METHOD_CODES[method],
-            thread_count(n_threads),
+            thread_count(num_threads),
         )
 
 
@@ -207,7 +207,7 @@ def listwise_loss(
     query_weight: QueryWeight | None = None,
     method: Method = "auto",
     hessian: HessianName | None = None,
-    n_threads: int | None = None,
+    num_threads: int = 0,
 ) -> ListwiseLoss:
     r"""RoBiRank's loss of given scores, with gradient and diagonal Hessian: what a booster needs.
 
@@ -234,8 +234,8 @@ def listwise_loss(
     hessian : {"exact", "majorant"}, optional
         The diagonal of the Hessian, or that of the convex bound at the same point: never negative,
         and what a booster should be given.
-    n_threads : int, optional
-        All cores by default; the result does not depend on it.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it.
 
     Returns
     -------
@@ -266,7 +266,7 @@ def listwise_loss(
         sample_weight=sample_weight,
         query_weight=query_weight,
     )
-    return lists.evaluate(s, rho=rho, method=method, hessian=hessian, n_threads=n_threads)
+    return lists.evaluate(s, rho=rho, method=method, hessian=hessian, num_threads=num_threads)
 
 
 def _ideal_dcg(v: Floats64, queries: Queries, codes: Ints64) -> Floats64:

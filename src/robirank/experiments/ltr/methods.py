@@ -51,7 +51,7 @@ class Method:
         known = signature(cls).parameters
         always = {
             k: v
-            for k, v in (("random_state", 1000 * self.stream + seed), ("n_threads", 1))
+            for k, v in (("random_state", 1000 * self.stream + seed), ("num_threads", 1))
             if k in known
         }
         return cls(**{**always, **self.fixed, **params})

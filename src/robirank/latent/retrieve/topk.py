@@ -98,7 +98,7 @@ def top_rows(
     """
     starts, excluded = (None, None) if liked is None else liked
     return _core.topk(
-        queries, asked, factors, rows, scale, starts, excluded, n_best, thread_count(n_threads)
+        queries, asked, factors, rows, scale, starts, excluded, n_best, thread_count(n_threads or 0)
     )
 
 
