@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import OptimizeResult, minimize
+from scipy.optimize import OptimizeResult
+from scipy.sparse.linalg import LinearOperator
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -29,6 +31,7 @@ from robirank.losses import (
     sigma2,
     sigma2_prime,
 )
+from robirank.objectives.linear import LinearObjective, minimize_lbfgs
 from robirank.storage.estimators import SaveMixin
 
 __all__ = ["RobustClassifier"]
@@ -210,7 +213,7 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         """Return f(x) of every point; ``classes_[1]`` is predicted where it is ≥ 0."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
-        return _times(X, self.coef_[0]) + self.intercept_[0]
+        return _in_double(X) @ self.coef_[0] + self.intercept_[0]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of every point."""
@@ -272,25 +275,20 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     def _minimise(
         self, X: Any, sign: Floats64, weight: Floats64, loss: LossName, start: Floats64
     ) -> Floats64:
-        objective = _objective(X, sign, weight, loss, float(self.alpha))
+        objective = LinearObjective(
+            _in_double(X),
+            MarginLoss(sign, weight, loss),
+            alpha=self.alpha,
+            intercept=self.fit_intercept,
+        )
         self.loss_curve_ = [objective(start)[0]]
-
-        def record(intermediate_result: OptimizeResult) -> None:
-            self.loss_curve_.append(float(intermediate_result.fun))
-
-        result = minimize(
+        result = minimize_lbfgs(
             objective,
             start,
-            jac=True,
-            method="L-BFGS-B",
-            callback=record,
-            options={
-                "maxiter": int(self.max_iter),
-                "maxfun": 50 * int(self.max_iter) + 50,
-                "gtol": float(self.tol),
-                "ftol": 0.0,
-                "maxls": 50,
-            },
+            max_iter=self.max_iter,
+            gtol=self.tol,
+            max_line_search=50,
+            after_iteration=lambda _, value, __: self.loss_curve_.append(value),
         )
         self.n_iter_ = int(result.nit)
         self._warn_unless_converged(result)
@@ -363,45 +361,29 @@ def _dense(X: Any) -> Any:
     return X.toarray() if hasattr(X, "toarray") else X
 
 
-def _objective(
-    X: Any, sign: Floats64, weight: Floats64, loss: LossName, alpha: float
-) -> Callable[[Floats64], tuple[float, Floats64]]:
-    r"""Return θ = (ω, b) ↦ the objective and its gradient; θ may come without b.
+@dataclass(frozen=True)
+class MarginLoss:
+    r"""The weighted mean of :math:`\sigma(y_i f(x_i))`, as a function of the scores f."""
 
-    With margins :math:`m_i = y_i f(x_i)` and :math:`r_i = w_i y_i \sigma'(m_i)`, the gradient by
-    ω is :math:`X^\top r + \alpha \omega` and the one by b is :math:`\sum_i r_i`.
-    """
-    value, slope = _LOSSES[loss]
-    d = X.shape[1]
+    sign: Floats64
+    weight: Floats64
+    loss: LossName
 
-    def objective(theta: Floats64) -> tuple[float, Floats64]:
-        omega, intercept = theta[:d], theta[d:]
-        margin = sign * (_times(X, omega) + intercept.sum())
-        residual = weight * sign * slope(margin)
-        gradient = np.empty_like(theta)
-        gradient[:d] = _transposed_times(X, residual) + alpha * omega
-        gradient[d:] = residual.sum()
-        return float(weight @ value(margin) + 0.5 * alpha * (omega @ omega)), gradient
-
-    return objective
+    def __call__(self, scores: Floats64) -> tuple[float, Floats64]:
+        """Return the loss and its derivative by each score."""
+        value, slope = _LOSSES[self.loss]
+        margin = self.sign * scores
+        return float(self.weight @ value(margin)), self.weight * self.sign * slope(margin)
 
 
-def _times(X: Any, omega: Floats64) -> Floats64:
-    """X ω in double precision, without a double copy of a float32 X."""
+def _in_double(X: Any) -> Any:
+    """X for products in double precision, without a double copy of a float32 array."""
     if sp.issparse(X) or X.dtype == np.float64:
-        return np.asarray(X @ omega)
-    return np.concatenate([block.astype(np.float64) @ omega for block in _blocks(X)])
-
-
-def _transposed_times(X: Any, residual: Floats64) -> Floats64:
-    """Xᵀ r in double precision, without a double copy of a float32 X."""
-    if sp.issparse(X) or X.dtype == np.float64:
-        return np.asarray(X.T @ residual)
-    total = np.zeros(X.shape[1])
-    for block, part in zip(_blocks(X), _blocks(residual), strict=True):
-        total += block.astype(np.float64).T @ part
-    return total
-
-
-def _blocks(rows: NDArray[Any]) -> list[NDArray[Any]]:
-    return [rows[i : i + _BLOCK_ROWS] for i in range(0, len(rows), _BLOCK_ROWS)]
+        return X
+    blocks = [slice(i, i + _BLOCK_ROWS) for i in range(0, len(X), _BLOCK_ROWS)]
+    return LinearOperator(
+        X.shape,
+        matvec=lambda w: np.concatenate([X[rows].astype(np.float64) @ w for rows in blocks]),
+        rmatvec=lambda s: sum(X[rows].astype(np.float64).T @ s[rows] for rows in blocks),
+        dtype=np.float64,
+    )

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from robirank._checks import check_count
+from robirank._checks import check_choice, check_count
 from robirank._workers import Workers
 from robirank.engine.decay import Decay
 from robirank.engine.interface import Engine
@@ -23,7 +23,6 @@ from robirank.latent.solvers.sgd import SgdSolver
 from robirank.latent.solvers.stratified import StratifiedSolver
 from robirank.latent.training import Solver
 from robirank.losses import RHOS
-from robirank.objectives.listwise import check_choice
 
 __all__ = ["LatentRoBiRank"]
 

@@ -13,13 +13,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from robirank import _core
-from robirank._checks import check_count
+from robirank._checks import check_choice, check_count
 from robirank._queries import Queries
 from robirank._threads import thread_count
 from robirank._types import Floats64, Ints64
 from robirank.metrics import Convention
 from robirank.metrics._conventions import discounts, gains, resolve_convention
-from robirank.objectives.listwise import check_choice
 
 MeasureName = Literal["ndcg", "map"]
 

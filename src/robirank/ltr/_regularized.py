@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
 from robirank._types import Floats64, Ints64
-from robirank.ltr.base import LinearRanker, check_labels
+from robirank.ltr.base import LinearRanker, check_labels, one_blas_thread
 
 __all__ = ["RegularizedRanker", "TrainingLists"]
 
@@ -83,7 +83,8 @@ class RegularizedRanker(LinearRanker):
         X, y, queries = self._check_fit(X, y, qid)
         self._check_params()
         check_labels(y)
-        self._train(TrainingLists.build(X, y, queries))
+        with one_blas_thread():
+            self._train(TrainingLists.build(X, y, queries))
         return self
 
     def _train(self, lists: TrainingLists) -> None:

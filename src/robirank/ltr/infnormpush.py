@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from robirank._types import Floats64
 from robirank.ltr._push import PushLists, PushRanker
+from robirank.objectives.score_loss import ScoreLoss
 
 __all__ = ["InfNormPush"]
 
@@ -95,7 +98,21 @@ class InfNormPush(PushRanker):
         self.tol = tol
         self.verbose = verbose
 
-    def _loss(self, f: Floats64, g: Floats64, lists: PushLists) -> tuple[float, Floats64, Floats64]:
-        bottom, by_f = lists.relevant.maximum(-f, 1.0)
-        top, by_g = lists.irrelevant.maximum(g, float(self.p))
-        return float(np.mean(bottom + top)), -by_f / len(lists), by_g / len(lists)
+    def _score_loss(self, lists: PushLists) -> ScoreLoss:
+        return PNormPush(lists, float(self.p))
+
+
+@dataclass(frozen=True)
+class PNormPush:
+    """The mean over lists of the logarithm of the p-norm of the irrelevant documents' costs."""
+
+    lists: PushLists
+    p: float
+
+    def __call__(self, scores: Floats64) -> tuple[float, Floats64]:
+        """Return the loss and its derivative by each score, relevant documents first."""
+        f, g = self.lists.split(scores)
+        bottom, by_f = self.lists.relevant.maximum(-f, 1.0)
+        top, by_g = self.lists.irrelevant.maximum(g, self.p)
+        slope = np.concatenate([-by_f, by_g]) / len(self.lists)
+        return float(np.mean(bottom + top)), slope

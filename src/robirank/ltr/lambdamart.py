@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from robirank._queries import Queries
 from robirank.ltr._boosting import BoostedRanker
-from robirank.objectives.listwise import relevance_weights
+from robirank.metrics._conventions import gains
 
 __all__ = ["LambdaMART"]
 
@@ -104,7 +104,7 @@ class LambdaMART(BoostedRanker):
         grades, codes = np.unique(y, return_inverse=True)
         return codes.reshape(-1).astype(np.float64), {
             "objective": "lambdarank",
-            "label_gain": relevance_weights(grades, "exp").tolist(),
+            "label_gain": gains(grades, "exp").tolist(),
             "lambdarank_truncation_level": _LONGEST_LIST if self.k is None else int(self.k),
             "lambdarank_norm": False,
         }

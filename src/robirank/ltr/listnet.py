@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
@@ -105,17 +104,7 @@ class ListNet(LinearRanker):
         check_positive("tol", self.tol)
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)
-        loss_of = TopOneEntropy(y, queries)
-        alpha = float(self.alpha)
-
-        def objective(w: Floats64) -> tuple[float, Floats64]:
-            loss, slope = loss_of(np.asarray(X @ w, dtype=np.float64))
-            gradient = np.asarray(X.T @ slope, dtype=np.float64)
-            return loss + 0.5 * alpha * float(w @ w), gradient + alpha * w
-
-        # More threads would add up in another order, and the last bits would depend on the machine.
-        with threadpool_limits(1, user_api="blas"):
-            self._descend(objective, np.zeros(X.shape[1]))
+        self._descend(X, TopOneEntropy(y, queries), alpha=self.alpha)
         return self
 
 

@@ -10,12 +10,12 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from robirank._checks import check_count
+from robirank._checks import check_choice, check_count
 from robirank._progress import FitProgress
 from robirank._types import Floats64, Ints64
 from robirank.ltr._bundle import Bundle
 from robirank.ltr._regularized import RegularizedRanker, TrainingLists
-from robirank.objectives.listwise import check_choice, relevance_weights
+from robirank.metrics._conventions import discounts, gains
 
 __all__ = ["LSRank"]
 
@@ -200,13 +200,13 @@ class Rankings:
     @classmethod
     def build(cls, lists: TrainingLists, k: int | None, decay: Decay) -> Rankings:
         """Work out places for NDCG@k and the given decay."""
-        place = np.arange(len(lists.codes)) - lists.starts[lists.codes] + 1.0
+        place = np.arange(1, len(lists.codes) + 1) - lists.starts[lists.codes]
         counts = place <= (np.inf if k is None else k)
-        discount = counts / np.log2(place + 1.0)
-        c = discount if decay == "log" else counts * place ** -float(decay)
+        discount = counts * discounts(int(place.max()), "log2")[place - 1]
+        c = discount if decay == "log" else counts * (1.0 * place) ** -float(decay)
         best = np.lexsort((-lists.y, lists.codes))
         y = lists.y[best]
-        gain = relevance_weights(y, "exp")
+        gain = gains(y, "exp")
         gain /= np.add.reduceat(gain * discount, lists.starts)[lists.codes]
         kin = np.cumsum((np.diff(lists.codes, prepend=0) != 0) | (np.diff(y, prepend=y[0]) != 0))
         return cls(lists.X[best], lists.codes, lists.starts, gain, kin, discount, c)

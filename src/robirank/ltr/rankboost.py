@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Self
 
@@ -10,14 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
-from robirank._checks import check_count
+from robirank._checks import check_choice, check_count
 from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank._threads import thread_count
 from robirank._types import Floats64, Ints32, Ints64
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr.base import Ranker, check_labels
-from robirank.objectives.listwise import check_choice
 
 __all__ = ["RankBoost"]
 
@@ -162,7 +162,11 @@ class RankBoost(Ranker):
             held_out = HeldOut(validation, X.shape[1], k=self.k, convention=self.convention)
         thresholds = [self._thresholds(X[:, f]) for f in range(X.shape[1])]
         codes = encode(X, queries.rows(), thresholds)
-        pairs = ExponentialPairs(y, queries, balance=self.balance, num_threads=threads)
+        # Everything that follows has the rows in the grouped order.
+        grouped = replace(queries, order=None)
+        pairs = ExponentialPairs(
+            np.asarray(queries.sort(y)), grouped, balance=self.balance, num_threads=threads
+        )
         self._boost(_rounds(pairs, codes, thresholds, threads), held_out)
         return self
 
@@ -249,16 +253,16 @@ def _rounds(
     """Give the weak ranker of each round and the loss after it, while there is one of use."""
     cuts = np.array([len(t) for t in thresholds], dtype=np.int64)
     scores = np.zeros(codes.shape[1])
-    loss, potential = pairs(scores)
+    loss, slope = pairs(scores)
     start = loss
     while loss > _NOTHING_LEFT * start:
-        feature, cut, r = _core.rankboost_weak_ranker(codes, cuts, potential, loss, threads)
+        feature, cut, r = _core.rankboost_weak_ranker(codes, cuts, -slope, loss, threads)
         r /= loss
         if abs(r) < _EDGE:
             return
         weight = float(np.arctanh(np.clip(r, _EDGE - 1.0, 1.0 - _EDGE)))
         scores += weight * (codes[feature] > cut)
-        loss, potential = pairs(scores)
+        loss, slope = pairs(scores)
         if not np.isfinite(loss):  # scores have left the range of exp
             return
         yield WeakRanker(feature, float(thresholds[feature][cut]), weight), loss / start
@@ -267,30 +271,25 @@ def _rounds(
 
 
 class ExponentialPairs:
-    r"""Σ of weight · exp(s_j − s_i) over pairs with y_i > y_j, and the potential of each document.
+    r"""Σ of weight · exp(s_j − s_i) over pairs with y_i > y_j, as a function of scores.
 
-    Scores are in the grouped order of rows. The potential of document i is what the pairs in which
-    it is the better one add to the sum, less what the pairs in which it is the worse one add.
+    The slope of document i is what the pairs in which it is the worse one add to the sum, less what
+    the pairs in which it is the better one add: minus the potential π of the paper.
 
     Examples
     --------
     >>> from robirank._queries import group_queries
     >>> y = np.array([1.0, 0.0, 0.0])
     >>> pairs = ExponentialPairs(y, group_queries(None, 3))
-    >>> loss, potential = pairs(np.zeros(3))
-    >>> loss, potential.tolist()
-    (2.0, [2.0, -1.0, -1.0])
+    >>> loss, slope = pairs(np.zeros(3))
+    >>> loss, slope.tolist()
+    (2.0, [-2.0, 1.0, 1.0])
     """
 
     def __init__(
-        self,
-        y: NDArray[Any],
-        queries: Queries,
-        *,
-        balance: str = "pairs",
-        num_threads: int = 1,
+        self, y: NDArray[Any], queries: Queries, *, balance: str = "pairs", num_threads: int = 1
     ) -> None:
-        self._offsets = queries.offsets
+        self._queries = queries
         self._threads = num_threads
         self._grade = _grades(np.asarray(queries.sort(y)), queries.codes())
         self._weight = np.ones(len(queries))
@@ -298,10 +297,15 @@ class ExponentialPairs:
             self._weight /= np.maximum(_pair_counts(self._grade, queries), 1)
 
     def __call__(self, scores: Floats64) -> tuple[float, Floats64]:
-        """Return the sum and the potentials."""
-        return _core.rankboost_potential(
-            scores, self._grade, self._offsets, self._weight, self._threads
+        """Return the sum and its derivative by each score, one a row."""
+        loss, potential = _core.rankboost_potential(
+            np.ascontiguousarray(self._queries.sort(scores), dtype=np.float64),
+            self._grade,
+            self._queries.offsets,
+            self._weight,
+            self._threads,
         )
+        return loss, np.asarray(self._queries.unsort(-potential))
 
 
 def _pair_counts(grade: Ints32, queries: Queries) -> Ints64:

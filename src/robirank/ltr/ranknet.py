@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
-from threadpoolctl import threadpool_limits
 
 from robirank._checks import check_count, check_positive
 from robirank._progress import FitProgress
@@ -17,7 +16,7 @@ from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64, Ints64
 from robirank.ltr._held_out import BestSoFar, HeldOut
-from robirank.ltr.base import Ranker, check_labels
+from robirank.ltr.base import Ranker, check_labels, one_blas_thread
 
 __all__ = ["RankNet"]
 
@@ -155,8 +154,7 @@ class RankNet(Ranker):
         self.mean_ = X.mean(axis=0, dtype=np.float64)
         spread = X.std(axis=0, dtype=np.float64)
         self.scale_ = np.where(spread > 0, spread, 1.0)
-        # More threads would add up in another order, and the last bits would depend on the machine.
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             self._train(self._standardise(X), lists, held_out)
         return self
 
@@ -234,7 +232,7 @@ class RankNet(Ranker):
 
 @dataclass(frozen=True)
 class PairList:
-    """The documents of one query, best label first, and where their labels change.
+    """The pairs of one query's documents, as a loss of their scores, best label first.
 
     Attributes
     ----------
@@ -253,8 +251,8 @@ class PairList:
         sizes = np.diff(self.ends, prepend=0)
         return int(sizes @ (len(self.rows) - self.ends))
 
-    def loss(self, s: Floats64) -> tuple[float, Floats64]:
-        """Return the mean of log(1 + exp(−(s_i − s_j))) over pairs, and its gradient by s."""
+    def __call__(self, s: Floats64) -> tuple[float, Floats64]:
+        """Return the mean of log(1 + exp(−(s_i − s_j))) over pairs, and its derivative by s."""
         total, slope = 0.0, np.zeros(len(s))
         for start, end in zip(np.append(0, self.ends[:-1]), self.ends[:-1], strict=False):
             worse = s[end:]
@@ -303,7 +301,7 @@ class Network:
     def evaluate(self, Z: Floats64, documents: PairList) -> tuple[float, Floats64]:
         """Return the loss of a query's documents and its gradient by theta."""
         hidden = self.hidden(Z)
-        loss, slope = documents.loss(hidden @ self.v)
+        loss, slope = documents(hidden @ self.v)
         gradient = Network(np.empty_like(self.theta), *self.A.shape)
         inner = np.outer(slope, self.v) * (1.0 - hidden**2)
         gradient.A[:] = Z.T @ inner

@@ -105,13 +105,7 @@ class RankSVM(LinearRanker):
         pairs = PairSum(y, queries, num_threads=self.num_threads)
         # The mean over pairs: the gradient, and so tol, then has a scale that C does not change.
         alpha = 1.0 / (float(self.C) * max(pairs.count, 1))
-
-        def objective(w: Floats64) -> tuple[float, Floats64]:
-            loss, slope = pairs(np.asarray(X @ w))
-            gradient = np.asarray(X.T @ slope, dtype=np.float64)
-            return loss + 0.5 * alpha * float(w @ w), gradient + alpha * w
-
-        self._descend(objective, np.zeros(X.shape[1]))
+        self._descend(X, pairs, alpha=alpha)
         return self
 
 

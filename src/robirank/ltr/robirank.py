@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from robirank._checks import check_count, check_positive
+from robirank._checks import check_choice, check_count, check_positive
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
 from robirank.losses import RHOS, RhoName
 from robirank.ltr.base import LinearRanker
-from robirank.objectives.listwise import Gain, Lists, Metric, QueryWeight, check_choice
+from robirank.objectives.listwise import Gain, Lists, Metric, QueryWeight
 
 __all__ = ["RoBiRank"]
 
@@ -157,6 +157,8 @@ class RoBiRank(LinearRanker):
             gain=self.gain,
             sample_weight=sample_weight,
             query_weight=query_weight,
+            rho=self.rho,
+            num_threads=self.num_threads,
         )
         if len(lists.weight) == 0:
             raise ValueError(
@@ -165,7 +167,7 @@ class RoBiRank(LinearRanker):
             )
         if not isinstance(X, np.ndarray):
             X, lists = X[queries.rows()], lists.in_order()
-        self._descend(lambda w: self._objective(w, X, lists), self._start(X.shape[1]))
+        self._descend(X, lists, alpha=self.alpha, start=self._start(X.shape[1]))
         return self
 
     def _check_params(self) -> None:
@@ -199,12 +201,3 @@ class RoBiRank(LinearRanker):
         if not np.isfinite(start).all():
             raise ValueError(f"{source} must be finite; it contains NaN or infinity")
         return np.array(start, dtype=np.float64)
-
-    def _objective(self, w: Floats64, X: Any, lists: Lists) -> tuple[float, Any]:
-        """The regularised loss and its gradient."""
-        if isinstance(X, np.ndarray):
-            loss, gradient = lists.evaluate_linear(X, w, rho=self.rho, num_threads=self.num_threads)
-        else:
-            result = lists.evaluate(X @ w, rho=self.rho, num_threads=self.num_threads)
-            loss, gradient = result.loss, X.T @ result.gradient
-        return loss + 0.5 * self.alpha * float(w @ w), gradient + self.alpha * w

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from robirank._queries import Queries
 from robirank._types import Floats64, Ints64
 from robirank.metrics._arguments import Cutoffs
 from robirank.metrics._conventions import (
@@ -193,7 +194,7 @@ def dcg_measure(lists: RankedLists, rule: Convention) -> Measure:
 
 def ndcg_measure(lists: RankedLists, rule: Convention) -> Measure:
     """NDCG of a block."""
-    padded = pad(_gains_not_negative(lists, rule))
+    padded = pad(gains_not_negative(lists.y, rule.gain))
 
     def measure(block: Block, cutoffs: Ints64) -> Floats64:
         width = block.width(cutoffs)
@@ -205,7 +206,7 @@ def ndcg_measure(lists: RankedLists, rule: Convention) -> Measure:
 
 def mean_ndcg_measure(lists: RankedLists, rule: Convention) -> Measure:
     """MeanNDCG of a block; the one cut-off is the full list."""
-    padded = pad(_gains_not_negative(lists, rule))
+    padded = pad(gains_not_negative(lists.y, rule.gain))
 
     def measure(block: Block, cutoffs: Ints64) -> Floats64:
         width = block.width(cutoffs)
@@ -215,15 +216,31 @@ def mean_ndcg_measure(lists: RankedLists, rule: Convention) -> Measure:
     return measure
 
 
-def _gains_not_negative(lists: RankedLists, rule: Convention) -> Floats64:
-    values = gains(lists.y, rule.gain)
+def gains_not_negative(y: Floats64, gain: Gain) -> Floats64:
+    """Turn the labels into gains, of which NDCG allows none below 0."""
+    values = gains(y, gain)
     if values.min() < 0:
         bad = int(np.argmin(values))
         raise ValueError(
-            f"gain must not be negative for NDCG; it is {values[bad]:g} for y[{bad}] ="
-            f" {lists.y[bad]:g} (clip the labels at 0, as trec_eval does)"
+            f"gain must not be negative for NDCG; it is {values[bad]:g} for the label y[{bad}] ="
+            f" {y[bad]:g} (clip the labels at 0, as trec_eval does)"
         )
     return values
+
+
+def ideal_dcg(values: Floats64, queries: Queries) -> Floats64:
+    """DCG of the best order of each query, by the discount 1/log2(rank + 1), without a cut-off.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows,)
+        Gains, in the grouped order of ``queries``.
+    """
+    codes = queries.codes()
+    descending = values[np.lexsort((-values, codes))]
+    rank = np.arange(1, len(values) + 1) - queries.offsets[codes]
+    terms = descending / np.log2(rank + 1.0)
+    return np.bincount(codes, weights=terms, minlength=len(queries)).astype(np.float64, copy=False)
 
 
 def _dcg(block: Block, padded: Floats64, rule: Convention, width: int) -> Floats64:

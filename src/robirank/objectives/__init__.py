@@ -1,1 +1,5 @@
-"""Losses as functions of scores, and the linear objective on top of them."""
+"""Losses as functions of scores, and what is built on them.
+
+``score_loss`` says what a loss is, ``listwise`` is RoBiRank's, and ``linear`` turns any of them
+into an objective over the weights of a linear model.
+"""

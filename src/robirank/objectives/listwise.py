@@ -1,12 +1,13 @@
-"""The listwise loss of whole data sets, by the native kernel.
+"""RoBiRank's loss of many lists at once, by the native kernel.
 
-A ranking problem is compiled once (`Lists`: which rows form a list, which of them are relevant,
-with which weight) and then evaluated as often as an optimiser or a booster asks.
+`Lists` holds a ranking problem (which rows form a list, which of them are relevant, with which
+weight), and is evaluated as often as an optimiser or a booster asks. `slopes_in_place` does the
+same for a block of users who all rank the same items.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,64 +15,47 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
+from robirank._checks import check_choice
 from robirank._queries import Queries, group_queries
 from robirank._threads import thread_count
-from robirank._types import Floats64, Ints32, Ints64
+from robirank._types import Floats32, Floats64, Ints32, Ints64
 from robirank.losses import RhoName
+from robirank.metrics._conventions import Gain
+from robirank.metrics._gains import gains_not_negative, ideal_dcg
 
-__all__ = ["Gain", "Lists", "ListwiseLoss", "Method", "Metric", "listwise_loss"]
+__all__ = ["Gain", "Lists", "ListwiseLoss", "Method", "Metric", "listwise_loss", "slopes_in_place"]
 
 Metric = Literal["ndcg", "dcg"]
 Method = Literal["auto", "direct", "grid"]
 HessianName = Literal["exact", "majorant"]
-Gain = Literal["exp", "linear"] | Callable[[Floats64], ArrayLike]
 QueryWeight = Mapping[Any, float] | ArrayLike
 
 RHO_CODES: dict[str, int] = {"log": 0, "identity": 1, "type2": 2}
 _METHOD_CODES: dict[str, int] = {"auto": 0, "direct": 1, "grid": 2}
 _HESSIAN_CODES: dict[str | None, int] = {None: 0, "exact": 1, "majorant": 2}
-_METRICS = ("ndcg", "dcg")
-
-
-def check_choice(name: str, value: Any, allowed: Any) -> None:
-    """Raise an error that names the argument, its value and what is allowed."""
-    if value not in list(allowed):
-        raise ValueError(f"{name} must be one of {list(allowed)}; got {value!r}")
-
-
-def relevance_weights(y: NDArray[Any], gain: Gain) -> Floats64:
-    """v(W) of every label: ``exp`` is 2^W − 1, ``linear`` is W, or any function of the labels."""
-    labels = np.asarray(y, dtype=np.float64)
-    if callable(gain):
-        v = np.asarray(gain(labels), dtype=np.float64)
-        if v.shape != labels.shape:
-            raise ValueError(f"gain must return one value a label; got shape {v.shape}")
-    else:
-        check_choice("gain", gain, ("exp", "linear"))
-        with np.errstate(over="ignore"):  # reported below, with the label
-            v = np.exp2(labels) - 1.0 if gain == "exp" else labels.copy()
-    if not np.isfinite(v).all() or (v < 0).any():
-        bad = ~np.isfinite(v) | (v < 0)
-        raise ValueError(
-            "labels must be non-negative numbers whose gain is finite and >= 0; "
-            f"label {labels[bad][0]:g} has gain {v[bad][0]:g}"
-        )
-    return v
 
 
 @dataclass(frozen=True)
 class Lists:
-    """A ranking problem ready for the kernel.
+    """A ranking problem and its loss, as a function of scores (a `ScoreLoss`).
 
     List q owns the places ``offsets[q]:offsets[q + 1]`` of the grouped order of rows, and its
     relevant items are ``relevant[starts[q]:starts[q + 1]]`` (places within the list) with weights
-    c_x v(W_xy) in ``weight``.
+    c_x v(W_xy) in ``weight``. ``rho``, ``method`` and ``num_threads`` are those of `listwise_loss`.
     """
 
     queries: Queries
     starts: Ints64
     relevant: Ints32
     weight: Floats64
+    rho: RhoName = "log"
+    method: Method = "auto"
+    num_threads: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("rho", self.rho, RHO_CODES)
+        check_choice("method", self.method, _METHOD_CODES)
+        thread_count(self.num_threads)
 
     @classmethod
     def build(
@@ -83,16 +67,17 @@ class Lists:
         gain: Gain = "exp",
         sample_weight: ArrayLike | None = None,
         query_weight: QueryWeight | None = None,
+        **settings: Any,
     ) -> Lists:
         """Compile labels and weights; the loss is then the weighted mean over queries."""
-        check_choice("metric", metric, _METRICS)
-        v = np.asarray(queries.sort(relevance_weights(y, gain)))
+        check_choice("metric", metric, ("ndcg", "dcg"))
+        v = np.asarray(queries.sort(gains_not_negative(np.asarray(y, dtype=np.float64), gain)))
         codes = queries.codes()
         c = _query_factors(query_weight, queries, len(y))
         has_relevant = np.bincount(codes, weights=v, minlength=len(queries)) > 0
         total = float(c[has_relevant].sum())
         if metric == "ndcg":
-            c = c / np.where(has_relevant, _ideal_dcg(v, queries, codes), 1.0)
+            c = c / np.where(has_relevant, ideal_dcg(v, queries), 1.0)
         if total > 0:
             c = c / total
         if sample_weight is not None:
@@ -104,25 +89,38 @@ class Lists:
             np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
             (outer - queries.offsets[codes[outer]]).astype(np.int32),
             v[outer] * c[codes[outer]],
+            **settings,
         )
 
     def in_order(self) -> Lists:
         """The same problem for rows that have been brought into the grouped order."""
         return replace(self, queries=replace(self.queries, order=None))
 
+    def __call__(self, scores: NDArray[Any]) -> tuple[float, NDArray[Any]]:
+        """Return the loss of the scores, one a row, and its derivative by each of them."""
+        result = self.evaluate(scores)
+        assert result.gradient is not None
+        return result.loss, result.gradient
+
+    def of_linear(self, X: NDArray[Any], w: Floats64) -> tuple[float, Floats64]:
+        """Return the loss of the scores X w and its gradient by w, in one pass over a dense X."""
+        return _core.linear(
+            X,
+            self.queries.order,
+            self.queries.offsets,
+            self.starts,
+            self.relevant,
+            self.weight,
+            w,
+            RHO_CODES[self.rho],
+            _METHOD_CODES[self.method],
+            thread_count(self.num_threads),
+        )
+
     def evaluate(
-        self,
-        scores: NDArray[Any],
-        *,
-        rho: RhoName = "log",
-        method: Method = "auto",
-        gradient: bool = True,
-        hessian: HessianName | None = None,
-        num_threads: int = 0,
+        self, scores: NDArray[Any], *, gradient: bool = True, hessian: HessianName | None = None
     ) -> ListwiseLoss:
         """Loss of every list for the given scores (one a row), with what else is wanted."""
-        check_choice("rho", rho, RHO_CODES)
-        check_choice("method", method, _METHOD_CODES)
         check_choice("hessian", hessian, _HESSIAN_CODES)
         by_query, slope, bend, t = _core.listwise(
             np.ascontiguousarray(self.queries.sort(scores)),
@@ -130,11 +128,11 @@ class Lists:
             self.starts,
             self.relevant,
             self.weight,
-            RHO_CODES[rho],
-            _METHOD_CODES[method],
+            RHO_CODES[self.rho],
+            _METHOD_CODES[self.method],
             _HESSIAN_CODES[hessian],
             gradient,
-            thread_count(num_threads),
+            thread_count(self.num_threads),
         )
         if np.isnan(by_query).any():
             raise ValueError("scores must be finite; they contain NaN or infinity")
@@ -144,31 +142,6 @@ class Lists:
             None if slope is None else self.queries.unsort(slope),
             None if bend is None else self.queries.unsort(bend),
             t,
-        )
-
-    def evaluate_linear(
-        self,
-        X: NDArray[Any],
-        w: Floats64,
-        *,
-        rho: RhoName = "log",
-        method: Method = "auto",
-        num_threads: int = 0,
-    ) -> tuple[float, Floats64]:
-        """Loss of the linear model s = X w and its gradient by w, in one pass over a dense X."""
-        check_choice("rho", rho, RHO_CODES)
-        check_choice("method", method, _METHOD_CODES)
-        return _core.linear(
-            X,
-            self.queries.order,
-            self.queries.offsets,
-            self.starts,
-            self.relevant,
-            self.weight,
-            w,
-            RHO_CODES[rho],
-            _METHOD_CODES[method],
-            thread_count(num_threads),
         )
 
 
@@ -265,16 +238,62 @@ def listwise_loss(
         gain=gain,
         sample_weight=sample_weight,
         query_weight=query_weight,
+        rho=rho,
+        method=method,
+        num_threads=num_threads,
     )
-    return lists.evaluate(s, rho=rho, method=method, hessian=hessian, num_threads=num_threads)
+    return lists.evaluate(s, hessian=hessian)
 
 
-def _ideal_dcg(v: Floats64, queries: Queries, codes: Ints64) -> Floats64:
-    """The best DCG each query can reach: its gains in decreasing order, discounted."""
-    best = v[np.lexsort((-v, codes))]
-    place = np.arange(len(v)) - queries.offsets[codes]
-    sums = np.bincount(codes, weights=best / np.log2(place + 2.0), minlength=len(queries))
-    return np.asarray(sums, dtype=np.float64)
+def slopes_in_place(
+    scores: Floats32,
+    starts: Ints64,
+    relevant: Ints32,
+    weight: Floats64,
+    *,
+    rho: str = "log",
+    num_threads: int = 0,
+) -> Floats64:
+    """Turn the scores of a block of users into slopes, in place, and return the users' losses.
+
+    Parameters
+    ----------
+    scores : array of shape (n_users, n_items)
+        Every user's scores of all items; they become the derivatives of the users' losses by them.
+    starts : array of shape (n_users + 1,)
+        User x owns the records ``starts[x]:starts[x + 1]``.
+    relevant, weight : arrays of shape (n_records,)
+        The item of each record, and its weight.
+    rho : {"log", "identity", "type2"}, default="log"
+        As in `listwise_loss`.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it.
+
+    Returns
+    -------
+    array of shape (n_users,)
+
+    Examples
+    --------
+    >>> scores = np.zeros((1, 2), np.float32)
+    >>> items = np.array([0], np.int32)
+    >>> slopes_in_place(scores, np.array([0, 1]), items, np.ones(1)).round(6).tolist()
+    [1.0]
+    >>> scores.astype(np.float64).round(4).tolist()
+    [[-0.3607, 0.3607]]
+    """
+    losses, t = np.empty(len(scores)), np.empty(len(relevant))
+    _core.listwise_block(
+        scores,
+        starts,
+        relevant,
+        weight,
+        RHO_CODES[rho],
+        losses,
+        t,
+        thread_count(num_threads),
+    )
+    return losses
 
 
 def _check_sample_weight(sample_weight: ArrayLike, n_rows: int) -> Floats64:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from robirank._workers import Workers
 from robirank.latent.records import Records
 from robirank.latent.score_rows import score_rows
-from robirank.latent.solvers.products import Floats, Products, differentiate, users_that_fit
+from robirank.latent.solvers.products import Floats, Products, users_that_fit
+from robirank.objectives.listwise import slopes_in_place
 
 __all__ = ["fold_in"]
 
@@ -88,7 +89,8 @@ class _Problem:
         rows = u.astype(np.float32)
         scores = self._scores[: len(active)]
         self.products.scores(rows, scores)
-        losses = differentiate(self.records, self.users[active], scores, self.rho, self.n_threads)
+        records = self.records.of_users(self.users[active])
+        losses = slopes_in_place(scores, *records, rho=self.rho, num_threads=self.n_threads)
         slope = self.products.back_to_users(scores).astype(np.float64)
         decay = self.decay[active]
         losses += 0.5 * decay * np.einsum("ij,ij->i", u, u)

@@ -25,13 +25,8 @@ from robirank._workers import Workers
 from robirank.latent.penalty import ITEM_EXPONENT, USER_EXPONENT, row_weights
 from robirank.latent.records import Records
 from robirank.latent.score_rows import score_rows
-from robirank.latent.solvers.products import (
-    Floats,
-    Products,
-    add_up,
-    differentiate,
-    users_that_fit,
-)
+from robirank.latent.solvers.products import Floats, Products, add_up, users_that_fit
+from robirank.objectives.listwise import slopes_in_place
 
 _STEPS = 60  # an epoch should have about this many
 _MOST_USERS = 512  # in a step
@@ -119,7 +114,12 @@ class ExactSolver:
         U = self.U[users]
         scores = self._scores[: len(users)]
         self.products.scores(U, scores)
-        losses = differentiate(self._records, users, scores, self._rho, self._workers.n_threads)
+        losses = slopes_in_place(
+            scores,
+            *self._records.of_users(users),
+            rho=self._rho,
+            num_threads=self._workers.n_threads,
+        )
         self._step_number += 1
         share = len(users) / max(1, len(self._users))
         slopes = self._workers.map(

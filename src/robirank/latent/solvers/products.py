@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank import _core
 from robirank._workers import Workers
-from robirank.latent.records import Records
-from robirank.objectives.listwise import RHO_CODES
 
 Floats = NDArray[np.float32]
 
@@ -59,25 +56,6 @@ class Products:
             result: Floats = np.matmul(a, b, out=out)
         self.seconds += time.perf_counter() - start
         return result
-
-
-def differentiate(
-    records: Records, users: NDArray[np.int64], scores: Floats, rho: str, n_threads: int
-) -> NDArray[np.float64]:
-    """Turn the scores of some users into the gradient by them, in place; returns their losses."""
-    where, starts = records.of_users(users)
-    losses, t = np.empty(len(users)), np.empty(len(where))
-    _core.listwise_block(
-        scores,
-        starts,
-        records.items[where],
-        records.weights_of(where),
-        RHO_CODES[rho],
-        losses,
-        t,
-        n_threads,
-    )
-    return losses
 
 
 def add_up(parts: list[Floats]) -> Floats:
