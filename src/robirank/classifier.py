@@ -32,7 +32,9 @@ from robirank.losses import (
     sigma2_prime,
 )
 from robirank.objectives.linear import LinearObjective, minimize_lbfgs
+from robirank.registry import register
 from robirank.storage.estimators import SaveMixin
+from robirank.storage.parts import FittedArray, FittedParts
 
 __all__ = ["RobustClassifier"]
 
@@ -56,6 +58,7 @@ def _has_probabilities(estimator: Any) -> bool:
     return True
 
 
+@register
 class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     r"""Linear binary classifier that can give up on hopeless points (paper, section 2).
 
@@ -146,6 +149,17 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     >>> RobustClassifier(loss="type1").fit(X, y).score(X[:-1], y[:-1])
     1.0
     """
+
+    fitted_parts = FittedParts(
+        {
+            "coef_": FittedArray((1, "features")),
+            "intercept_": FittedArray((1,)),
+            "loss_curve_": FittedArray(("iterations",), is_list=True),
+        },
+        {"n_iter_": int},
+        {"classes_": 2},
+        required=("coef_", "intercept_", "classes_"),
+    )
 
     coef_: Floats64
     intercept_: Floats64

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
-from contract.rankers import GRIDS, RANKERS, expected_failures
+from contract.rankers import RANKERS, expected_failures, grid_of
 from robirank import load_model, make_ranking, save_model
 from robirank.metrics import ndcg
 
@@ -118,8 +118,7 @@ def test_saved_model_predicts_the_same(ranker, data, tmp_path):
 def test_grid_search_over_groups(ranker, data):
     with config_context(enable_metadata_routing=True):
         routed = clone(ranker).set_fit_request(qid=True).set_score_request(qid=True)
-        grid = GRIDS[type(ranker).__name__]
-        search = GridSearchCV(routed, grid, cv=GroupKFold(3), error_score="raise")
+        search = GridSearchCV(routed, grid_of(ranker), cv=GroupKFold(3), error_score="raise")
         search.fit(data.X, data.y, qid=data.qid, groups=data.qid)
     assert search.best_score_ > 0.75
 

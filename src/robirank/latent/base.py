@@ -35,6 +35,8 @@ _PARTIAL_RATE = 0.25  # of the rate that a fit starts with
 class LatentModel(FactorModel):
     """A factor model that is trained by a solver, epoch after epoch."""
 
+    fitted_parts = FactorModel.fitted_parts.plus(numbers={"n_iter_": int, "best_iter_": int})
+
     factors: int
     parts: int
     num_threads: int

@@ -23,6 +23,7 @@ from robirank.latent.solvers.sgd import SgdSolver
 from robirank.latent.solvers.stratified import StratifiedSolver
 from robirank.latent.training import Solver
 from robirank.losses import RHOS
+from robirank.registry import register
 
 __all__ = ["LatentRoBiRank"]
 
@@ -37,6 +38,7 @@ RATES = {"exact": 0.02, "sgd": 0.1}
 SolverName = Literal["auto", "exact", "sgd"]
 
 
+@register
 class LatentRoBiRank(LatentModel):
     r"""RoBiRank from implicit feedback: users and items as points, ranked by inner products.
 
@@ -119,6 +121,8 @@ class LatentRoBiRank(LatentModel):
     >>> ids.shape, model.solver_
     ((3,), 'exact')
     """
+
+    fitted_parts = LatentModel.fitted_parts.plus(numbers={"solver_": str, "user_scale_": float})
 
     solver_: str
     user_scale_: float

@@ -14,12 +14,14 @@ from robirank.latent.base import LatentModel
 from robirank.latent.records import Records, Weighting
 from robirank.latent.solvers.products import Floats
 from robirank.latent.solvers.warp import WarpSolver
+from robirank.registry import register
 
 __all__ = ["WARP"]
 
 _FOLD_IN_EPOCHS = 50
 
 
+@register
 class WARP(LatentModel):
     r"""Weighted approximate-rank pairwise loss (WSABIE), with the same care as `LatentRoBiRank`.
 

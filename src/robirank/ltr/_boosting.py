@@ -16,10 +16,26 @@ from robirank.ltr._forest import ForestRanker
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr._lightgbm import import_lightgbm, read_forest, settled_order, tree_params
 from robirank.ltr.base import check_labels
+from robirank.storage.parts import FittedArray
+
+#: Settings to choose from when methods are compared.
+GRID: tuple[dict[str, Any], ...] = (
+    {"learning_rate": 0.03, "max_leaf_nodes": 4},
+    {"learning_rate": 0.03, "max_leaf_nodes": 10},
+    {"learning_rate": 0.1, "max_leaf_nodes": 4},
+    {"learning_rate": 0.1, "max_leaf_nodes": 10},
+    {"learning_rate": 0.03, "max_leaf_nodes": 4, "min_samples_leaf": 50},
+    {"learning_rate": 0.03, "max_leaf_nodes": 10, "min_samples_leaf": 50},
+)
 
 
 class BoostedRanker(ForestRanker):
     """Trees grown one after the other, each to the gradient of a loss; subclasses name the loss."""
+
+    fitted_parts = ForestRanker.fitted_parts.plus(
+        {"validation_scores_": FittedArray(("rounds",), is_list=True)},
+        {"n_iter_": int, "best_iter_": int},
+    )
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Forests of regression trees as plain arrays, which need no library but NumPy to predict.
 
-Arrays can be saved and loaded like any others, and `check_forest` says whether arrays from a
-stranger are trees at all, so that a walk through them ends and never leaves them.
+Arrays can be saved and loaded like any others, and `check_forest` says whether arrays from a file
+are trees at all, so that a walk through them ends and never leaves them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from robirank._types import Floats64, Ints32
 from robirank.ltr.base import Ranker
+from robirank.storage.parts import FittedArray, FittedParts
 
 _CELLS = 1 << 16  # rows × trees of one block; its few arrays stay in cache
 
@@ -137,8 +138,25 @@ def check_forest(forest: Forest, n_features: int) -> None:
         raise ValueError("thresholds and leaf values of a forest must be finite")
 
 
+_ARRAYS = ("tree_offsets_", "split_feature_", "threshold_", "left_child_", "leaf_value_")
+
+
 class ForestRanker(Ranker):
     """A ranker whose score comes from a forest, which it keeps as arrays."""
+
+    fitted_parts = FittedParts(
+        {
+            "tree_offsets_": FittedArray(("offsets",), "I32"),
+            "split_feature_": FittedArray(("nodes",), "I32"),
+            "threshold_": FittedArray(("nodes",)),
+            "left_child_": FittedArray(("nodes",), "I32"),
+            "leaf_value_": FittedArray(("nodes",)),
+        },
+        required=_ARRAYS,
+        check=lambda fitted: check_forest(
+            Forest(*(fitted[name] for name in _ARRAYS)), fitted["n_features_in_"]
+        ),
+    )
 
     tree_offsets_: Ints32
     split_feature_: Ints32
@@ -160,14 +178,7 @@ class ForestRanker(Ranker):
         array of shape (n_rows,)
         """
         X = self._check_predict(X)
-        forest = Forest(
-            self.tree_offsets_,
-            self.split_feature_,
-            self.threshold_,
-            self.left_child_,
-            self.leaf_value_,
-        )
-        check_forest(forest, self.n_features_in_)  # the arrays may come from a file
+        forest = Forest(*(getattr(self, name) for name in _ARRAYS))
         return self._combine(forest.sum(X), forest.n_trees)
 
     def _combine(self, total: Floats64, n_trees: int) -> Floats64:  # noqa: ARG002

@@ -65,6 +65,8 @@ class RegularizedRanker(LinearRanker):
     A subclass says how to learn from lists (`_train`).
     """
 
+    fitted_parts = LinearRanker.fitted_parts.plus(numbers={"gap_": float})
+
     alpha: float
     gap_: float
 

@@ -16,6 +16,8 @@ from robirank._types import Floats64, Ints32
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr._measure import Columns, ListMeasure, MeasureName
 from robirank.ltr.base import LinearRanker, check_labels
+from robirank.registry import Comparison, register
+from robirank.storage.parts import FittedArray, FittedParts
 
 __all__ = ["AdaRank"]
 
@@ -24,6 +26,7 @@ __all__ = ["AdaRank"]
 _EDGE = 1e-10
 
 
+@register
 class AdaRank(LinearRanker):
     r"""AdaRank: a sum of features, boosted on a ranking measure.
 
@@ -111,6 +114,22 @@ class AdaRank(LinearRanker):
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
+
+    fitted_parts = FittedParts(
+        {
+            "coef_": FittedArray(("features",)),
+            "features_": FittedArray(("rankers",), "I32", index_of="features"),
+            "weights_": FittedArray(("rankers",)),
+            "measure_curve_": FittedArray(("iterations",), is_list=True),
+            "validation_scores_": FittedArray(("rounds",), is_list=True),
+        },
+        {"n_iter_": int, "best_iter_": int},
+    )
+    comparison = Comparison(
+        "AdaRank",
+        tuple({"metric": m, "max_consecutive": n} for m in ("map", "ndcg") for n in (1, 5)),
+    )
+    test_settings = ({}, {"metric": "map"})
 
     features_: Ints32
     weights_: Floats64

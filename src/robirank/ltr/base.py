@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,9 @@ from robirank._queries import Queries, group_queries
 from robirank._types import Floats64
 from robirank.objectives.linear import LinearObjective, minimize_lbfgs
 from robirank.objectives.score_loss import ScoreLoss
+from robirank.registry import Comparison
 from robirank.storage.estimators import SaveMixin
+from robirank.storage.parts import FittedArray, FittedParts
 
 
 class Ranker(SaveMixin, BaseEstimator):
@@ -30,6 +32,10 @@ class Ranker(SaveMixin, BaseEstimator):
     """
 
     verbose: bool
+
+    fitted_parts: ClassVar[FittedParts]
+    comparison: ClassVar[Comparison | None] = None
+    test_settings: ClassVar[tuple[dict[str, Any], ...]] = ({},)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Score documents; within a query, a higher score means a better place."""
@@ -101,6 +107,14 @@ class Ranker(SaveMixin, BaseEstimator):
 
 class LinearRanker(Ranker):
     """A ranker whose score is an inner product with ``coef_``."""
+
+    fitted_parts = FittedParts(
+        {
+            "coef_": FittedArray(("features",)),
+            "loss_curve_": FittedArray(("iterations",), is_list=True),
+        },
+        {"n_iter_": int},
+    )
 
     coef_: Floats64
     n_iter_: int

@@ -16,6 +16,8 @@ from robirank._types import Floats64
 from robirank.ltr._held_out import HeldOut
 from robirank.ltr._measure import Columns, ListMeasure, MeasureName
 from robirank.ltr.base import LinearRanker, check_labels
+from robirank.registry import Comparison, register
+from robirank.storage.parts import FittedArray, FittedParts
 
 __all__ = ["CoordinateAscent"]
 
@@ -26,6 +28,7 @@ _ROUNDING = 1e-10
 _FIRST_STEP, _SHARE = 0.001, 0.05
 
 
+@register
 class CoordinateAscent(LinearRanker):
     r"""Linear ranking by coordinate ascent on the measure itself.
 
@@ -102,6 +105,20 @@ class CoordinateAscent(LinearRanker):
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
+
+    fitted_parts = FittedParts(
+        {
+            "coef_": FittedArray(("features",)),
+            "objective_curve_": FittedArray(("iterations",), is_list=True),
+            "restart_objectives_": FittedArray(("restarts",), is_list=True),
+            "validation_scores_": FittedArray(("rounds",), is_list=True),
+        },
+        {"n_iter_": int, "best_iter_": int},
+    )
+    comparison = Comparison(
+        "CoordAscent", tuple({"slack": slack} for slack in (0.0, 0.03, 0.1, 0.3))
+    )
+    test_settings = ({"n_restarts": 2, "max_iter": 3, "random_state": 0},)
 
     def __init__(
         self,

@@ -9,10 +9,12 @@ import numpy as np
 from robirank._types import Floats64
 from robirank.ltr._push import PushLists, PushRanker
 from robirank.objectives.score_loss import ScoreLoss
+from robirank.registry import Comparison, log_grid, register
 
 __all__ = ["InfNormPush"]
 
 
+@register
 class InfNormPush(PushRanker):
     r"""The p-norm push with a large p, on the exponential loss.
 
@@ -82,6 +84,9 @@ class InfNormPush(PushRanker):
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
+
+    comparison = Comparison("InfNormPush", log_grid("alpha", 3, -3, 7))
+    test_settings = ({}, {"p": 4.0})
 
     def __init__(
         self,

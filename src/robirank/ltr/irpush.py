@@ -13,6 +13,7 @@ from robirank._checks import check_choice
 from robirank._types import Floats64
 from robirank.ltr._push import PushLists, PushRanker
 from robirank.objectives.score_loss import ScoreLoss
+from robirank.registry import Comparison, log_grid, register
 
 __all__ = ["IRPush"]
 
@@ -35,6 +36,7 @@ _LOSSES: dict[str, MarginLoss] = {
 }
 
 
+@register
 class IRPush(PushRanker):
     r"""The infinite push with the loss of support vector machines.
 
@@ -102,6 +104,9 @@ class IRPush(PushRanker):
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
+
+    comparison = Comparison("IRPush", log_grid("alpha", 3, -3, 7))
+    test_settings = ({}, {"loss": "logistic"})
 
     def __init__(
         self,

@@ -8,14 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank._queries import Queries
-from robirank.ltr._boosting import BoostedRanker
+from robirank.ltr._boosting import GRID, BoostedRanker
 from robirank.metrics._conventions import gains
+from robirank.registry import Comparison, register
 
 __all__ = ["LambdaMART"]
 
 _LONGEST_LIST = 10_000  # LightGBM's table of discounts ends here
 
 
+@register
 class LambdaMART(BoostedRanker):
     r"""LambdaMART: trees boosted on pairs of documents, weighted by what their swap is worth.
 
@@ -92,6 +94,9 @@ class LambdaMART(BoostedRanker):
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
+
+    comparison = Comparison("LambdaMART", GRID)
+    test_settings = ({"n_estimators": 50, "num_threads": 1},)
 
     def _loss(self, y: NDArray[Any], queries: Queries) -> tuple[NDArray[Any], dict[str, Any]]:
         longest = int(np.argmax(queries.sizes))

@@ -11,10 +11,12 @@ from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
 from robirank._types import Floats64
 from robirank.ltr.base import LinearRanker, check_labels
+from robirank.registry import Comparison, log_grid, register
 
 __all__ = ["ListNet"]
 
 
+@register
 class ListNet(LinearRanker):
     r"""ListNet with a linear scoring function and top-one probabilities.
 
@@ -72,6 +74,8 @@ class ListNet(LinearRanker):
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
+
+    comparison = Comparison("ListNet", log_grid("alpha", 0, -4, 9), {"max_iter": 2000})
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ from robirank._types import Floats64, Ints64
 from robirank.ltr._bundle import Bundle
 from robirank.ltr._regularized import RegularizedRanker, TrainingLists
 from robirank.metrics._conventions import discounts, gains
+from robirank.registry import Comparison, log_grid, register
 
 __all__ = ["LSRank"]
 
@@ -23,6 +24,7 @@ Decay = Literal["log"] | float
 Ties = Literal["best", "average"]
 
 
+@register
 class LSRank(RegularizedRanker):
     r"""Structured estimation for NDCG: every other ranking must score less than the ideal one.
 
@@ -101,6 +103,10 @@ class LSRank(RegularizedRanker):
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
+
+    fitted_parts = RegularizedRanker.fitted_parts.plus(numbers={"n_rounds_": int})
+    comparison = Comparison("LSRank", log_grid("alpha", 3, -2, 6))
+    test_settings = ({}, {"k": 5, "decay": 0.25, "alpha": 0.1})
 
     def __init__(
         self,

@@ -7,11 +7,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from robirank._queries import Queries
-from robirank.ltr._boosting import BoostedRanker
+from robirank.ltr._boosting import GRID, BoostedRanker
+from robirank.registry import Comparison, register
 
 __all__ = ["MART"]
 
 
+@register
 class MART(BoostedRanker):
     r"""Multiple additive regression trees: a pointwise ranker.
 
@@ -78,6 +80,9 @@ class MART(BoostedRanker):
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
+
+    comparison = Comparison("MART", GRID)
+    test_settings = ({"n_estimators": 100, "num_threads": 1},)
 
     def _loss(self, y: NDArray[Any], queries: Queries) -> tuple[NDArray[Any], dict[str, Any]]:  # noqa: ARG002
         return y, {"objective": "regression"}

@@ -17,10 +17,12 @@ from robirank.ltr._boosting import check_tree_size
 from robirank.ltr._forest import Forest, ForestRanker, join_forests
 from robirank.ltr._lightgbm import import_lightgbm, read_forest, settled_order, tree_params
 from robirank.ltr.base import check_labels
+from robirank.registry import Comparison, register
 
 __all__ = ["RandomForests"]
 
 
+@register
 class RandomForests(ForestRanker):
     r"""Random forests: the mean of many deep regression trees, each grown on other queries.
 
@@ -77,6 +79,19 @@ class RandomForests(ForestRanker):
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
+
+    comparison = Comparison(
+        "RandomForests",
+        (
+            {"max_leaf_nodes": 30, "min_samples_leaf": 1},
+            {"max_leaf_nodes": 30, "min_samples_leaf": 10},
+            {"max_leaf_nodes": 100, "min_samples_leaf": 1},
+            {"max_leaf_nodes": 100, "min_samples_leaf": 10},
+            {"max_leaf_nodes": 100, "min_samples_leaf": 1, "max_features": 0.1},
+            {"max_leaf_nodes": 100, "min_samples_leaf": 10, "max_features": 0.1},
+        ),
+    )
+    test_settings = ({"n_estimators": 20, "random_state": 0, "num_threads": 1},)
 
     def __init__(
         self,

@@ -18,6 +18,8 @@ from robirank._threads import thread_count
 from robirank._types import Floats64, Ints32, Ints64
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr.base import Ranker, check_labels
+from robirank.registry import Comparison, register
+from robirank.storage.parts import FittedArray, FittedParts
 
 __all__ = ["RankBoost"]
 
@@ -28,6 +30,7 @@ _EDGE = 1e-10
 _NOTHING_LEFT = 1e-30
 
 
+@register
 class RankBoost(Ranker):
     r"""RankBoost with threshold weak rankers.
 
@@ -108,6 +111,20 @@ class RankBoost(Ranker):
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
+
+    fitted_parts = FittedParts(
+        {
+            "features_": FittedArray(("rankers",), "I32", index_of="features"),
+            "thresholds_": FittedArray(("rankers",)),
+            "weights_": FittedArray(("rankers",)),
+            "loss_curve_": FittedArray(("iterations",), is_list=True),
+            "validation_scores_": FittedArray(("rounds",), is_list=True),
+        },
+        {"n_iter_": int, "best_iter_": int},
+        required=("features_", "thresholds_", "weights_"),
+    )
+    comparison = Comparison("RankBoost", tuple({"n_thresholds": n} for n in (10, 50, None)))
+    test_settings = ({"n_estimators": 50},)
 
     features_: Ints32
     thresholds_: Floats64

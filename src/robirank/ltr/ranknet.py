@@ -17,6 +17,8 @@ from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64, Ints64
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr.base import Ranker, check_labels, one_blas_thread
+from robirank.registry import Comparison, register
+from robirank.storage.parts import FittedArray, FittedParts
 
 __all__ = ["RankNet"]
 
@@ -24,6 +26,7 @@ __all__ = ["RankNet"]
 _CELLS = 1 << 20  # pairs looked at in one go: a long list is cut so that memory stays small
 
 
+@register
 class RankNet(Ranker):
     r"""RankNet: a network with one hidden layer, by the logistic loss of all pairs.
 
@@ -97,6 +100,25 @@ class RankNet(Ranker):
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
+
+    fitted_parts = FittedParts(
+        {
+            "mean_": FittedArray(("features",)),
+            "scale_": FittedArray(("features",)),
+            "hidden_coef_": FittedArray(("features", "units")),
+            "hidden_intercept_": FittedArray(("units",)),
+            "output_coef_": FittedArray(("units",)),
+            "loss_curve_": FittedArray(("iterations",), is_list=True),
+            "validation_scores_": FittedArray(("rounds",), is_list=True),
+        },
+        {"n_iter_": int, "best_iter_": int},
+        required=("mean_", "scale_", "hidden_coef_", "hidden_intercept_", "output_coef_"),
+    )
+    comparison = Comparison(
+        "RankNet",
+        tuple({"learning_rate": r, "alpha": a} for r in (1e-3, 1e-2) for a in (1e-3, 1e-2, 0.1)),
+    )
+    test_settings = ({"learning_rate": 1e-2, "max_iter": 10, "random_state": 0},)
 
     def __init__(
         self,

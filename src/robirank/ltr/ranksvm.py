@@ -13,10 +13,12 @@ from robirank._queries import Queries
 from robirank._threads import thread_count
 from robirank._types import Floats64, Ints32
 from robirank.ltr.base import LinearRanker, check_labels
+from robirank.registry import Comparison, log_grid, register
 
 __all__ = ["RankSVM"]
 
 
+@register
 class RankSVM(LinearRanker):
     r"""Linear RankSVM with squared hinge loss.
 
@@ -69,6 +71,9 @@ class RankSVM(LinearRanker):
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
+
+    comparison = Comparison("RankSVM", log_grid("C", -6, 1, 8))
+    test_settings = ({"C": 0.01},)
 
     def __init__(
         self,

@@ -16,12 +16,14 @@ from robirank._types import Floats64
 from robirank.losses import RHOS, RhoName
 from robirank.ltr.base import LinearRanker
 from robirank.objectives.listwise import Gain, Lists, Metric, QueryWeight
+from robirank.registry import Comparison, log_grid, register
 
 __all__ = ["RoBiRank"]
 
 Init: TypeAlias = Literal["zeros", "random"] | ArrayLike | BaseEstimator
 
 
+@register
 class RoBiRank(LinearRanker):
     r"""Linear ranking by robust binary classification.
 
@@ -85,6 +87,13 @@ class RoBiRank(LinearRanker):
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
+
+    comparison = Comparison("RoBiRank", log_grid("alpha", 0.5, -4.5, 11))
+    test_settings = (
+        {},
+        {"rho": "identity"},
+        {"rho": "type2", "init": "random", "random_state": 0},
+    )
 
     def __init__(
         self,

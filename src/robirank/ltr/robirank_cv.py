@@ -18,12 +18,15 @@ from robirank.ltr.base import LinearRanker
 from robirank.ltr.robirank import Init, RoBiRank
 from robirank.metrics import ndcg
 from robirank.objectives.listwise import Gain, Metric, QueryWeight
+from robirank.registry import register
+from robirank.storage.parts import FittedArray
 
 __all__ = ["RoBiRankCV"]
 
 DEFAULT_ALPHAS = tuple(float(a) for a in np.logspace(1, -5, 13))
 
 
+@register
 class RoBiRankCV(LinearRanker):
     """RoBiRank along a path of penalties, the best one chosen by NDCG on held-out queries.
 
@@ -70,6 +73,15 @@ class RoBiRankCV(LinearRanker):
     >>> model.alpha_ in (1.0, 0.01), model.scores_.shape
     (True, (2, 3))
     """
+
+    fitted_parts = LinearRanker.fitted_parts.plus(
+        {
+            "alphas_": FittedArray(("alphas",)),
+            "scores_": FittedArray(("alphas", "folds")),
+        },
+        {"alpha_": float, "best_score_": float},
+    )
+    test_settings = ({"alphas": [1.0, 0.01], "cv": 2, "random_state": 0},)
 
     def __init__(
         self,

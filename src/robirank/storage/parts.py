@@ -6,8 +6,8 @@ import inspect
 import json
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
@@ -19,7 +19,7 @@ from robirank.storage.tensor_file import ModelFile, all_finite
 
 
 @dataclass(frozen=True)
-class Tensor:
+class FittedArray:
     """What is expected of a fitted array.
 
     Attributes
@@ -31,25 +31,26 @@ class Tensor:
         In safetensors' words.
     is_list : bool
         Whether the estimator keeps it as a list.
+    index_of : str
+        The name of a length, where the values are indices: they run from 0 to below it.
     """
 
     shape: tuple[int | str, ...]
     dtype: str = "F64"
     is_list: bool = False
+    index_of: str = ""
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What a saved estimator consists of, beside its parameters.
+class FittedParts:
+    """What a fitted estimator consists of, beside its parameters; classes declare it.
 
     Attributes
     ----------
-    home : str
-        Where the class lives, "module:name".
-    tensors : mapping from attribute to Tensor
+    arrays : mapping from attribute to FittedArray
         Fitted arrays.
     numbers : mapping from attribute to type
-        Fitted numbers, int or float, and short texts, str.
+        Fitted numbers (int, which counts something, or float) and short texts (str).
     labels : mapping from attribute to int
         Fitted arrays of labels (numbers or strings), and how many.
     required : tuple of str
@@ -58,16 +59,30 @@ class Layout:
         Whether it scores features: it then has ``n_features_in_``, and perhaps their names.
     ids : mapping from attribute to str
         Outside ids (`robirank.data.ids.Ids`, or None), and the name of their number among the
-        lengths of the tensors.
+        lengths of the arrays.
+    check : callable, optional
+        Is given the fitted attributes by name; raises a ValueError if they do not fit together.
     """
 
-    home: str
-    tensors: Mapping[str, Tensor]
+    arrays: Mapping[str, FittedArray]
     numbers: Mapping[str, type] = field(default_factory=dict)
     labels: Mapping[str, int] = field(default_factory=dict)
     required: tuple[str, ...] = ("coef_",)
     features: bool = True
     ids: Mapping[str, str] = field(default_factory=dict)
+    check: Callable[[Mapping[str, Any]], None] | None = None
+
+    def plus(
+        self,
+        arrays: Mapping[str, FittedArray] | None = None,
+        numbers: Mapping[str, type] | None = None,
+    ) -> FittedParts:
+        """The same and more, for a subclass."""
+        return replace(
+            self,
+            arrays={**self.arrays, **(arrays or {})},
+            numbers={**self.numbers, **(numbers or {})},
+        )
 
 
 # Parameters: JSON values and arrays are saved, anything else is noted and becomes the default.
@@ -146,26 +161,28 @@ def unpack_params(file: ModelFile, cls: Any) -> dict[str, Any]:
 # What was learned.
 
 
-def pack_tensors(model: Any, layout: Layout) -> dict[str, NDArray[Any]]:
+def pack_arrays(model: Any, parts: FittedParts) -> dict[str, NDArray[Any]]:
     """Return the fitted arrays of a model, checked so that the file can be loaded again."""
-    lengths = {"features": int(model.n_features_in_)} if layout.features else {}
-    tensors: dict[str, NDArray[Any]] = {}
-    for name, tensor in layout.tensors.items():
-        if not hasattr(model, name):
-            continue
-        array: NDArray[Any] = np.asarray(getattr(model, name), _ARRAY_TYPES[tensor.dtype])
-        wanted = _mismatch(array.shape, tensor, lengths)
-        if wanted:
-            raise ValueError(f"{name} must have shape {wanted}; it has {_spell(array.shape)}")
-        if not all_finite(array):
-            raise ValueError(f"{name} holds NaN or infinity; such a model cannot be saved")
-        tensors[name] = array
-    return tensors | _pack_ids(model, layout, lengths)
+    lengths = {"features": int(model.n_features_in_)} if parts.features else {}
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, expected in parts.arrays.items():
+        if hasattr(model, name):
+            array: NDArray[Any] = np.asarray(getattr(model, name), _ARRAY_TYPES[expected.dtype])
+            wrong = _misfit(array.shape, expected, lengths)
+            if not wrong and not all_finite(array):
+                wrong = "holds NaN or infinity; such a model cannot be saved"
+            wrong = wrong or _outside(array, expected, lengths)
+            if wrong:
+                raise ValueError(f"{name} {wrong}")
+            arrays[name] = array
+    if parts.check is not None:
+        parts.check(vars(model))
+    return arrays | _pack_ids(model, parts, lengths)
 
 
-def _pack_ids(model: Any, layout: Layout, lengths: dict[str, int]) -> dict[str, NDArray[Any]]:
+def _pack_ids(model: Any, parts: FittedParts, lengths: dict[str, int]) -> dict[str, NDArray[Any]]:
     tensors: dict[str, NDArray[Any]] = {}
-    for name, length in layout.ids.items():
+    for name, length in parts.ids.items():
         ids = getattr(model, name, None)
         if ids is None:
             continue
@@ -178,34 +195,48 @@ def _pack_ids(model: Any, layout: Layout, lengths: dict[str, int]) -> dict[str, 
 _ARRAY_TYPES: dict[str, type] = {"I32": np.int32, "F64": np.float64, "F32": np.float32}
 
 
-def _mismatch(shape: tuple[int, ...], tensor: Tensor, lengths: dict[str, int]) -> str:
-    """Compare with the expected shape, learn lengths by name; say what was expected if it fails."""
-    wanted = [lengths.get(n, n) if isinstance(n, str) else n for n in tensor.shape]
-    if len(shape) != len(wanted):
-        return _spell(wanted)
-    for actual, length in zip(shape, wanted, strict=True):
-        if isinstance(length, str):
-            lengths[length] = actual
-        elif actual != length:
-            return _spell(wanted)
+def _misfit(shape: tuple[int, ...], expected: FittedArray, lengths: dict[str, int]) -> str:
+    """Compare with the expected shape, learn lengths by name; say what is wrong, if anything."""
+    wanted = [lengths.get(n, n) if isinstance(n, str) else n for n in expected.shape]
+    fits = len(shape) == len(wanted) and all(
+        isinstance(length, str) or actual == length
+        for actual, length in zip(shape, wanted, strict=True)
+    )
+    if not fits:
+        return f"must have shape {_spell(wanted)}; it has {_spell(shape)}"
+    lengths |= {n: actual for n, actual in zip(wanted, shape, strict=True) if isinstance(n, str)}
     return ""
+
+
+def _outside(array: NDArray[Any], expected: FittedArray, lengths: dict[str, int]) -> str:
+    """Say which value is no index of what the values are indices of, if there is one."""
+    if not expected.index_of:
+        return ""
+    size = lengths[expected.index_of]
+    bad = array[(array < 0) | (array >= size)]
+    return f"must hold {expected.index_of} 0 to {size - 1}; it holds {bad[0]}" if len(bad) else ""
 
 
 def _spell(shape: Sequence[int | str]) -> str:
     return f"({', '.join(map(str, shape))})"
 
 
-def unpack_fitted(file: ModelFile, layout: Layout) -> dict[str, Any]:
-    """Return the fitted attributes, each checked against the layout."""
-    fitted = _unpack_features(file) if layout.features else {}
-    lengths = {"features": fitted["n_features_in_"]} if layout.features else {}
-    fitted |= _unpack_tensors(file, layout, lengths)
-    fitted |= _unpack_ids(file, layout, lengths)
-    fitted |= _unpack_numbers(file, layout)
-    fitted |= _unpack_labels(file, layout)
-    missing = [name for name in layout.required if name not in fitted]
+def unpack_fitted(file: ModelFile, parts: FittedParts) -> dict[str, Any]:
+    """Return the fitted attributes, each checked against what the class declares."""
+    fitted = _unpack_features(file) if parts.features else {}
+    lengths = {"features": fitted["n_features_in_"]} if parts.features else {}
+    fitted |= _unpack_arrays(file, parts, lengths)
+    fitted |= _unpack_ids(file, parts, lengths)
+    fitted |= _unpack_numbers(file, parts)
+    fitted |= _unpack_labels(file, parts)
+    missing = [name for name in parts.required if name not in fitted]
     if missing:
         file.refuse(f"it has no {', '.join(missing)}")
+    if parts.check is not None:
+        try:
+            parts.check(fitted)
+        except ValueError as error:
+            file.refuse(str(error))
     return fitted
 
 
@@ -216,52 +247,54 @@ def _unpack_features(file: ModelFile) -> dict[str, Any]:
     return {"n_features_in_": width} | _unpack_names(file, width)
 
 
-def _unpack_tensors(file: ModelFile, layout: Layout, lengths: dict[str, int]) -> dict[str, Any]:
+def _unpack_arrays(file: ModelFile, parts: FittedParts, lengths: dict[str, int]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, (dtype, shape) in file.tensors.items():
-        if name.startswith("params.") or name.split(".")[0] in layout.ids:
+        if name.startswith("params.") or name.split(".")[0] in parts.ids:
             continue
-        tensor = layout.tensors.get(name)
-        if tensor is None:
+        expected = parts.arrays.get(name)
+        if expected is None:
             file.refuse(f"it has an array {name!r:.80}, which is no part of that class")
-        wanted = _mismatch(shape, tensor, lengths)
-        if wanted:
-            file.refuse(f"{name} must have shape {wanted}; it has {_spell(shape)}")
-        if dtype != tensor.dtype:
-            file.refuse(f"{name} must have type {tensor.dtype}; it has {dtype}")
+        wrong = _misfit(shape, expected, lengths)
+        if not wrong and dtype != expected.dtype:
+            wrong = f"must have type {expected.dtype}; it has {dtype}"
+        if wrong:
+            file.refuse(f"{name} {wrong}")
         array = file.read(name)
-        found[name] = array.tolist() if tensor.is_list else array
+        if wrong := _outside(array, expected, lengths):
+            file.refuse(f"{name} {wrong}")
+        found[name] = array.tolist() if expected.is_list else array
     return found
 
 
-def _unpack_ids(file: ModelFile, layout: Layout, lengths: dict[str, int]) -> dict[str, Any]:
+def _unpack_ids(file: ModelFile, parts: FittedParts, lengths: dict[str, int]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, length in layout.ids.items():
-        parts = {part: file.read(part) for part in file.tensors if part.startswith(f"{name}.")}
-        if not parts:
+    for name, length in parts.ids.items():
+        tensors = {part: file.read(part) for part in file.tensors if part.startswith(f"{name}.")}
+        if not tensors:
             continue
-        ids = _ids_from(file, parts, name)
+        ids = _ids_from(file, tensors, name)
         if len(ids) != lengths.get(length):
             file.refuse(f"{name} must name {lengths.get(length)} {length}; it names {len(ids)}")
         found[name] = ids
     return found
 
 
-def _ids_from(file: ModelFile, parts: dict[str, NDArray[Any]], name: str) -> Any:
-    ids = import_module("robirank.data.ids").Ids
+def _ids_from(file: ModelFile, tensors: dict[str, NDArray[Any]], name: str) -> Any:
+    ids = import_module("robirank.data.ids").Ids  # by its name: data stands above storage
     try:
-        return ids.from_tensors(parts, name)
+        return ids.from_tensors(tensors, name)
     except (ValueError, TypeError) as error:
         file.refuse(str(error))
 
 
-def _unpack_numbers(file: ModelFile, layout: Layout) -> dict[str, Any]:
+def _unpack_numbers(file: ModelFile, parts: FittedParts) -> dict[str, Any]:
     numbers = section(file, "numbers")
     for name, value in numbers.items():
-        kind: Any = layout.numbers.get(name)
+        kind: Any = parts.numbers.get(name)
         if kind is None:
             file.refuse(f"it has a number {name!r:.80}, which is no part of that class")
-        if type(value) is not kind or not _is_plain(value) or (name == "n_iter_" and value < 0):
+        if type(value) is not kind or not _is_plain(value) or (kind is int and value < 0):
             file.refuse(f"{name} must be a finite {kind.__name__}; it is {value!r:.80}")
     return numbers
 
@@ -275,12 +308,12 @@ def pack_labels(name: str, labels: NDArray[Any]) -> dict[str, Any]:
     return {"dtype": kind, "values": values}
 
 
-def _unpack_labels(file: ModelFile, layout: Layout) -> dict[str, NDArray[Any]]:
+def _unpack_labels(file: ModelFile, parts: FittedParts) -> dict[str, NDArray[Any]]:
     found: dict[str, NDArray[Any]] = {}
     for name, entry in section(file, "labels").items():
-        if name not in layout.labels or not isinstance(entry, dict):
+        if name not in parts.labels or not isinstance(entry, dict):
             file.refuse(f"it has labels {name!r:.80}, which are no part of that class")
-        kind, values, count = entry.get("dtype"), entry.get("values"), layout.labels[name]
+        kind, values, count = entry.get("dtype"), entry.get("values"), parts.labels[name]
         if not isinstance(kind, str) or kind not in _LABEL_TYPES:
             file.refuse(f"{name} has the unknown type {kind!r:.80}")
         if not _is_plain_or_list(values) or not isinstance(values, list) or len(values) != count:

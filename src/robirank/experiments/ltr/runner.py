@@ -156,7 +156,7 @@ def _work_off(
     events = run_units(
         work,
         todo,
-        lambda unit: (run.path, *unit, experiment),
+        lambda unit: (run.path, FIELD[unit[0]], *unit[1:], experiment),
         n_jobs=jobs,
         preload=["robirank.experiments.ltr.units", "robirank.ltr.robirank"],
     )

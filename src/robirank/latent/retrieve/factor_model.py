@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from robirank.latent.retrieve.topk import Factors, Liked, inverse_norms, rows_of, top_rows
 from robirank.storage.estimators import SaveMixin
+from robirank.storage.parts import FittedArray, FittedParts
 
 __all__ = ["FactorModel"]
 
@@ -49,6 +50,16 @@ class FactorModel(SaveMixin, BaseEstimator):
     >>> ids.tolist()
     [[1], [2]]
     """
+
+    fitted_parts = FittedParts(
+        {
+            "user_factors": FittedArray(("users", "factors"), "F32"),
+            "item_factors": FittedArray(("items", "factors"), "F32"),
+        },
+        required=("user_factors", "item_factors"),
+        features=False,
+        ids={"user_ids_": "users", "item_ids_": "items"},
+    )
 
     user_factors: Factors
     item_factors: Factors
