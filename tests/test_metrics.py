@@ -495,10 +495,10 @@ def test_evaluate_ranking_agrees_with_the_functions(convention):
         "err@20": err(*data, k=20, **rule),
         "dcg@3": dcg(*data, k=3, **rule),
     }
-    values = evaluate_ranking(*data, measures=list(by_function), convention=convention)
+    values = evaluate_ranking(*data, metrics=list(by_function), convention=convention)
     assert list(values) == list(by_function)
     assert values == pytest.approx(by_function, rel=1e-13)
-    per_query = evaluate_ranking(*data, measures="mrr", convention=convention, per_query=True)
+    per_query = evaluate_ranking(*data, metrics="mrr", convention=convention, per_query=True)
     assert per_query["mrr"].tolist() == reciprocal_rank(*data, per_query=True, **rule).tolist()
 
 
@@ -509,8 +509,8 @@ def test_evaluate_ranking_by_default():
 
 @pytest.mark.parametrize("name", ["auc", "ndcg@0", "ndcg@", "ndcg@-1", "@5", "mean_ndcg@5", 5])
 def test_evaluate_ranking_names_what_it_knows(name):
-    with pytest.raises(ValueError, match=r"measures contains .*known are dcg, ndcg, mean_ndcg"):
-        evaluate_ranking([1, 0], [2, 1], measures=["ndcg", name])
+    with pytest.raises(ValueError, match=r"metrics contains .*known are dcg, ndcg, mean_ndcg"):
+        evaluate_ranking([1, 0], [2, 1], metrics=["ndcg", name])
 
 
 # --- wrong input ---------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, Literal, Self, cast
 
 import numpy as np
@@ -20,6 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from robirank._checks import check_choice, check_count, check_not_negative
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
 from robirank.losses import (
@@ -250,18 +250,12 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         return np.column_stack([expit(-f), expit(f)])
 
     def _check_parameters(self) -> None:
-        if self.loss not in _LOSSES:
-            raise ValueError(f"loss must be one of {[*_LOSSES]}; got {self.loss!r}")
-        for name, value in (("alpha", self.alpha), ("tol", self.tol)):
-            if not isinstance(value, Real) or not 0 <= value < np.inf:
-                raise ValueError(f"{name} must be a finite number ≥ 0; got {value!r}")
-        if not isinstance(self.max_iter, Integral) or self.max_iter < 1:
-            raise ValueError(f"max_iter must be an integer ≥ 1; got {self.max_iter!r}")
-        if isinstance(self.init, str) and self.init not in _INITS:
-            raise ValueError(
-                f"init must be one of {[*_INITS]}, an array or a fitted linear model; "
-                f"got {self.init!r}"
-            )
+        check_choice("loss", self.loss, _LOSSES)
+        check_not_negative("alpha", self.alpha)
+        check_not_negative("tol", self.tol)
+        check_count("max_iter", self.max_iter)
+        if isinstance(self.init, str):
+            check_choice("init", self.init, _INITS, ", an array or a fitted linear model")
 
     def _start(self, X: Any, classes: NDArray[Any], sign: Floats64, weight: Floats64) -> Floats64:
         d = X.shape[1]

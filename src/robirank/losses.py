@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from robirank._checks import check_choice
 from robirank._types import Floats64, Ints64
 
 __all__ = [
@@ -225,9 +226,8 @@ def _checked(scores: ArrayLike, weights: ArrayLike) -> tuple[Floats64, Floats64]
     return s, w
 
 
-def _named(rho: str) -> Rho:
-    if rho not in RHOS:
-        raise ValueError(f"rho must be one of {[*RHOS]}; got {rho!r}")
+def _named(rho: RhoName) -> Rho:
+    check_choice("rho", rho, RHOS)
     return RHOS[rho]
 
 

@@ -69,6 +69,25 @@ def test_kept_round_is_the_one_that_scored_best_on_validation(ranker, data):
 
 
 @each_ranker
+def test_patience_ends_a_fit_that_gains_no_more(ranker, data):
+    if "patience" not in ranker.get_params():
+        pytest.skip(f"{type(ranker).__name__} does not stop early")
+    # Validation labels that have nothing to do with the features: progress soon ends.
+    noise = np.random.default_rng(0).integers(0, 3, len(data))
+    vali = (data.X, noise, data.qid)
+    curves = {
+        patience: clone(ranker)
+        .set_params(patience=patience)
+        .fit(data.X, data.y, qid=data.qid, validation=vali)
+        .validation_scores_
+        for patience in (2, None)
+    }
+    assert curves[2] == curves[None][: len(curves[2])]
+    best = int(np.argmax(curves[2])) + 1
+    assert len(curves[2]) in (best + 2, len(curves[None]))
+
+
+@each_ranker
 def test_same_seed_same_bits(ranker, data):
     runs = [clone(ranker).fit(data.X, data.y, qid=data.qid).predict(data.X) for _ in range(2)]
     assert_array_equal(runs[0], runs[1])

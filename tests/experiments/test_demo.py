@@ -65,7 +65,7 @@ def test_every_file_it_names_is_there(result, folder):
 def test_the_saved_model_is_the_one_in_the_table(result):
     test = make_demo_data(N_QUERIES, SEED).test
     model = load_model(result.files["model"])
-    measured = evaluate_ranking(test.y, model.predict(test.X), test.qid, measures=MEASURES)
+    measured = evaluate_ranking(test.y, model.predict(test.X), test.qid, metrics=MEASURES)
     assert result.methods["RoBiRank"].measures == pytest.approx(measured)
 
 

@@ -198,7 +198,7 @@ def test_threads_do_not_change_a_bit_of_a_large_fit():
         ({"tol": -1.0}, "tol must be a number >= 0; got -1.0"),
         ({"tol": None}, "tol must be a number >= 0; got None"),
         ({"metric": "mrr"}, "metric must be one of"),
-        ({"k": -1}, "k must be a positive integer; got -1"),
+        ({"k": -1}, "k must be a positive integer or None; got -1"),
     ],
 )
 def test_bad_parameters_are_named(data, params, message):

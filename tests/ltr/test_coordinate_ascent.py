@@ -211,7 +211,7 @@ def test_threads_do_not_change_a_bit_of_a_large_fit():
         ({"tol": -1}, "tol must be a finite number >= 0; got -1"),
         ({"slack": np.inf}, "slack must be a finite number >= 0; got inf"),
         ({"metric": "mrr"}, "metric must be one of"),
-        ({"k": 0}, "k must be a positive integer; got 0"),
+        ({"k": 0}, "k must be a positive integer or None; got 0"),
     ],
 )
 def test_bad_parameters_are_named(data, params, message):

@@ -93,7 +93,7 @@ def test_average_precision_without_a_label_of_one_is_refused():
     ("arguments", "message"),
     [
         ({"metric": "err"}, r"metric must be one of \['ndcg', 'map'\]; got 'err'"),
-        ({"k": 0}, "k must be a positive integer; got 0"),
+        ({"k": 0}, "k must be a positive integer or None; got 0"),
         ({"convention": "mine"}, "convention must be one of .*; got 'mine'"),
     ],
 )

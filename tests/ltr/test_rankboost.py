@@ -254,9 +254,9 @@ def test_threads_do_not_change_a_bit_of_a_large_fit():
     ("params", "message"),
     [
         ({"n_estimators": 0}, "n_estimators must be a positive integer; got 0"),
-        ({"n_thresholds": 2.5}, "n_thresholds must be a positive integer; got 2.5"),
+        ({"n_thresholds": 2.5}, "n_thresholds must be a positive integer or None; got 2.5"),
         ({"balance": "lists"}, r"balance must be one of \['pairs', 'queries'\]; got 'lists'"),
-        ({"k": 0}, "k must be a positive integer; got 0"),
+        ({"k": 0}, "k must be a positive integer or None; got 0"),
         ({"num_threads": -1}, r"num_threads must be 0 \(all cores\) or more; got -1"),
     ],
 )

@@ -173,8 +173,8 @@ def test_bad_parameters_are_named(method, params, message, data):
         (MART(learning_rate=0.0), "learning_rate must be a positive number"),
         (MART(patience=0), "patience must be a positive integer"),
         (LambdaMART(k=0), "k must be a positive integer"),
-        (RandomForests(max_samples=1.5), "max_samples must be a number above 0 and at most 1"),
-        (RandomForests(max_features=0.0), "max_features must be a number above 0 and at most 1"),
+        (RandomForests(max_samples=1.5), "max_samples must be a positive number, at most 1"),
+        (RandomForests(max_features=0.0), "max_features must be a positive number, at most 1"),
     ],
 )
 def test_bad_parameters_of_one_method_are_named(method, message, data):

@@ -72,7 +72,7 @@ class ConventionName(StrEnum):
     lightgbm = "lightgbm"
 
 
-DEFAULT_MEASURES = ["ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr"]
+DEFAULT_METRICS = ["ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr"]
 
 Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="Judged documents, LETOR format (.gz too).")
@@ -92,13 +92,13 @@ def train(
     model_path: Annotated[
         Path, typer.Option("--model", "-m", metavar="OUT", help="Where to save the model.")
     ],
-    vali: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Validation queries, to choose alpha.")
+    validation: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Held-out queries, to choose alpha.")
     ] = None,
     alpha: Annotated[
         float | None,
         typer.Option(
-            help="L2 penalty. Without it a path of penalties is tried: on --vali, or by "
+            help="L2 penalty. Without it a path of penalties is tried: on --validation, or by "
             "cross-validation over queries."
         ),
     ] = None,
@@ -134,7 +134,9 @@ def train(
         "quiet": quiet,
     }
     train_data = _read(data, **read)
-    vali_data = None if vali is None else _read(vali, n_features=train_data.n_features, **read)
+    held_out = None
+    if validation is not None:
+        held_out = _read(validation, n_features=train_data.n_features, **read)
     options = {
         "rho": rho.value,
         "metric": metric.value,
@@ -145,14 +147,14 @@ def train(
         "verbose": show_progress(quiet),
     }
     with step("train", quiet=quiet) as details:
-        model = _fit(train_data, vali_data, alpha, folds, options)
+        model = _fit(train_data, held_out, alpha, folds, options)
         details.append(f"{model.n_iter_} iterations to objective {model.loss_curve_[-1]:.6g}")
     model.verbose = False
     from robirank.storage.estimators import save_model
 
     extra = {"normalize": normalize}
     save_model(model, model_path, feature_names=train_data.feature_names, extra=extra)
-    report = _training_report(model, train_data, vali_data)
+    report = _training_report(model, train_data, held_out)
     report |= {"model": str(model_path), "seconds": round(time.perf_counter() - started, 3)}
     if as_json:
         print_json(report)
@@ -199,11 +201,11 @@ def evaluate(
         Path | None,
         typer.Option("--scores", metavar="FILE", help="One score a line, in place of MODEL."),
     ] = None,
-    measure: Annotated[
+    metrics: Annotated[
         list[str] | None,
         typer.Option(
-            "--measure",
-            help=f"May be repeated; {', '.join(DEFAULT_MEASURES)} by default.",
+            "--metric",
+            help=f"May be repeated; {', '.join(DEFAULT_METRICS)} by default.",
             show_default=False,
         ),
     ] = None,
@@ -230,20 +232,19 @@ def evaluate(
     else:
         data = _read(files[0], **options)
         scores = runs.read_scores(scores_path, data.n_rows)
-    measures = measure or DEFAULT_MEASURES
-    table = evaluate_ranking(
-        data.y, scores, data.qid, measures=measures, convention=convention.value, per_query=True
-    )
-    means = {name: runs.mean(values) for name, values in table.items()}
+    given = (data.y, scores, data.qid)
+    wanted: Any = {"metrics": metrics or DEFAULT_METRICS, "convention": convention.value}
+    means = evaluate_ranking(*given, **wanted)
     if per_query is not None:
+        table = evaluate_ranking(*given, **wanted, per_query=True)
         runs.write_per_query(per_query, data.queries.ids, table)
         note(f"wrote {data.n_queries:,} queries to {per_query}", quiet=quiet)
     if as_json:
         about = {"documents": data.n_rows, "queries": data.n_queries, "skipped": data.n_skipped}
-        print_json({**about, "convention": convention.value, "measures": means})
+        print_json({**about, "convention": convention.value, "metrics": means})
     else:
         title = f"{data.n_queries:,} queries, convention {convention.value}"
-        print_table(title, ["Measure", "mean"], [[n, f"{v:.4f}"] for n, v in means.items()])
+        print_table(title, ["Metric", "mean"], [[n, f"{v:.4f}"] for n, v in means.items()])
 
 
 @app.command()
@@ -284,7 +285,7 @@ def export(
 
 def _fit(
     train_data: RankingData,
-    vali_data: RankingData | None,
+    held_out: RankingData | None,
     alpha: float | None,
     folds: int,
     options: dict[str, Any],
@@ -296,11 +297,11 @@ def _fit(
         return RoBiRank(alpha, **options).fit(X, y, qid=qid)
     from robirank.ltr.robirank_cv import RoBiRankCV
 
-    return RoBiRankCV(cv=folds, **options).fit(X, y, qid=qid, validation=vali_data)
+    return RoBiRankCV(cv=folds, **options).fit(X, y, qid=qid, validation=held_out)
 
 
 def _training_report(
-    model: Any, train_data: RankingData, vali_data: RankingData | None
+    model: Any, train_data: RankingData, held_out: RankingData | None
 ) -> dict[str, Any]:
     report: dict[str, Any] = {
         "documents": train_data.n_rows,
@@ -317,10 +318,10 @@ def _training_report(
         report["alphas"] = [
             {"alpha": a, "ndcg@10": m} for a, m in zip(model.alphas_.tolist(), means, strict=True)
         ]
-        if vali_data is None:
+        if held_out is None:
             report["cross_validated_ndcg@10"] = model.best_score_
-    if vali_data is not None:
-        report["validation_ndcg@10"] = model.score(vali_data.X, vali_data.y, qid=vali_data.qid)
+    if held_out is not None:
+        report["validation_ndcg@10"] = model.score(held_out.X, held_out.y, qid=held_out.qid)
     return report
 
 

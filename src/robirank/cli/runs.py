@@ -78,12 +78,6 @@ def read_scores(path: Path, n_rows: int) -> Floats64:
     return scores
 
 
-def mean(values: Any) -> float:
-    """Return the mean over queries, without those that a convention leaves out."""
-    counted = np.asarray(values)[~np.isnan(values)]
-    return float(counted.mean()) if len(counted) else float("nan")
-
-
 def write_per_query(path: Path, ids: NDArray[Any], table: Mapping[str, Any]) -> None:
     """Write a line for each query, a column for each measure."""
     lines = ["\t".join(["qid", *table]) + "\n"]

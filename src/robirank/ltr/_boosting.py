@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank._checks import check_count, check_positive
-from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
@@ -45,7 +44,7 @@ class BoostedRanker(ForestRanker):
         max_leaf_nodes: int = 10,
         min_samples_leaf: int = 1,
         max_bins: int = 255,
-        patience: int = 100,
+        patience: int | None = 100,
         k: int | None = 10,
         convention: str = "standard",
         random_state: RandomStateLike = None,
@@ -85,11 +84,7 @@ class BoostedRanker(ForestRanker):
         params = self._params()
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)
-        held_out = None
-        if validation is not None:
-            held_out = HeldOut(
-                validation, self.n_features_in_, k=self.k, convention=self.convention
-            )
+        held_out = self._held_out(validation)
         labels, loss = self._loss(y, queries)
         params |= loss
         rows = settled_order(X, y, queries)
@@ -110,9 +105,8 @@ class BoostedRanker(ForestRanker):
         check_count("n_estimators", self.n_estimators)
         check_positive("learning_rate", self.learning_rate)
         check_tree_size(self.max_leaf_nodes, self.min_samples_leaf, self.max_bins)
-        check_count("patience", self.patience)
-        if self.k is not None:
-            check_count("k", self.k)
+        check_count("patience", self.patience, or_none=True)
+        check_count("k", self.k, or_none=True)
         seed = as_random_state(self.random_state).randint(2**31 - 1)
         return tree_params(
             max_leaf_nodes=self.max_leaf_nodes,
@@ -130,8 +124,7 @@ class BoostedRanker(ForestRanker):
         """Grow trees until they are enough, no split is left, or held-out queries gain no more."""
         best = BestSoFar(self.patience)
         self.n_iter_ = 0
-        title = type(self).__name__
-        with FitProgress(bool(self.verbose), total=self.n_estimators, title=title) as progress:
+        with self._progress(self.n_estimators) as progress:
             for _ in range(self.n_estimators):
                 booster.update()
                 if booster.num_trees() == self.n_iter_:

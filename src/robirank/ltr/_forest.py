@@ -179,6 +179,7 @@ class ForestRanker(Ranker):
         """
         X = self._check_predict(X)
         forest = Forest(*(getattr(self, name) for name in _ARRAYS))
+        check_forest(forest, self.n_features_in_)  # a walk through anything else may not end
         return self._combine(forest.sum(X), forest.n_trees)
 
     def _combine(self, total: Floats64, n_trees: int) -> Floats64:  # noqa: ARG002

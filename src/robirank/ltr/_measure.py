@@ -67,8 +67,7 @@ class ListMeasure:
         num_threads: int = 0,
     ) -> None:
         check_choice("metric", metric, ("ndcg", "map"))
-        if k is not None:
-            check_count("k", k)
+        check_count("k", k, or_none=True)
         rule = resolve_convention(convention)
         self._threads = thread_count(num_threads)
         value = gains(y, rule.gain) if metric == "ndcg" else (y >= 1).astype(np.float64)

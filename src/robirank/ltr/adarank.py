@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from robirank._checks import check_count
-from robirank._progress import FitProgress
 from robirank._types import Floats64, Ints32
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr._measure import Columns, ListMeasure, MeasureName
@@ -71,6 +70,8 @@ class AdaRank(LinearRanker):
     signed : bool, default=True
         Whether a feature may also rank from low to high. False is what the authors and RankLib do,
         who have features of which more is better.
+    patience : int or None, default=None
+        With validation data: stop after so many rounds without progress. None: run them all.
     convention : str, default="standard"
         Of the measure, and of NDCG@k on the validation data; see `robirank.metrics`.
     num_threads : int, default=0
@@ -143,6 +144,7 @@ class AdaRank(LinearRanker):
         tol: float = 0.002,
         max_consecutive: int = 5,
         signed: bool = True,
+        patience: int | None = None,
         convention: str = "standard",
         num_threads: int = 0,
         verbose: bool = False,
@@ -153,6 +155,7 @@ class AdaRank(LinearRanker):
         self.tol = tol
         self.max_consecutive = max_consecutive
         self.signed = signed
+        self.patience = patience
         self.convention = convention
         self.num_threads = num_threads
         self.verbose = verbose
@@ -175,13 +178,12 @@ class AdaRank(LinearRanker):
         """
         check_count("n_estimators", self.n_estimators)
         check_count("max_consecutive", self.max_consecutive)
+        check_count("patience", self.patience, or_none=True)
         if not isinstance(self.tol, Real) or not self.tol >= 0:
             raise ValueError(f"tol must be a number >= 0; got {self.tol!r}")
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)
-        held_out = None
-        if validation is not None:
-            held_out = HeldOut(validation, X.shape[1], k=self.k, convention=self.convention)
+        held_out = self._held_out(validation)
         measure = ListMeasure(
             y,
             queries,
@@ -222,9 +224,8 @@ class AdaRank(LinearRanker):
         weights: list[float] = []
         coef = np.zeros(self.n_features_in_)
         self.measure_curve_: list[float] = []
-        best = BestSoFar(self.n_estimators)
-        name = type(self).__name__
-        with FitProgress(bool(self.verbose), total=self.n_estimators, title=name) as progress:
+        best = BestSoFar(self.patience)
+        with self._progress(self.n_estimators) as progress:
             for feature, weight, mean in islice(rounds, self.n_estimators):
                 features.append(feature)
                 weights.append(weight)
@@ -233,6 +234,8 @@ class AdaRank(LinearRanker):
                 if held_out is not None:
                     best.add(held_out.ndcg(np.asarray(held_out.X @ coef)))
                 progress.update(len(features), measure=mean)
+                if best.given_up:
+                    break
         self.n_iter_ = len(features)
         self.best_iter_ = self.n_iter_ if held_out is None else best.round
         self.validation_scores_ = best.scores

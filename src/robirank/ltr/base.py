@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from robirank._progress import FitProgress
 from robirank._queries import Queries, group_queries
 from robirank._types import Floats64
+from robirank.ltr._held_out import HeldOut
 from robirank.objectives.linear import LinearObjective, minimize_lbfgs
 from robirank.objectives.score_loss import ScoreLoss
 from robirank.registry import Comparison
@@ -31,6 +32,8 @@ class Ranker(SaveMixin, BaseEstimator):
     ``set_score_request(qid=True)`` for use in cross-validation.
     """
 
+    k: Any
+    convention: str
     verbose: bool
 
     fitted_parts: ClassVar[FittedParts]
@@ -90,6 +93,12 @@ class Ranker(SaveMixin, BaseEstimator):
             order="C",
             reset=False,
         )
+
+    def _held_out(self, validation: Any) -> HeldOut | None:
+        """Check held-out queries, which the parameters ``k`` and ``convention`` measure by NDCG."""
+        if validation is None:
+            return None
+        return HeldOut(validation, self.n_features_in_, k=self.k, convention=self.convention)
 
     def _progress(self, total: int) -> FitProgress:
         """A progress line for so many iterations, shown if the parameter ``verbose`` is set."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from robirank._checks import check_count
+from robirank._checks import check_count, check_not_negative
 from robirank._progress import FitProgress
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
@@ -167,9 +166,7 @@ class CoordinateAscent(LinearRanker):
         self._check_params()
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)
-        held_out = None
-        if validation is not None:
-            held_out = HeldOut(validation, X.shape[1], k=self.k, convention=self.convention)
+        held_out = self._held_out(validation)
         measure = ListMeasure(
             y,
             queries,
@@ -180,8 +177,7 @@ class CoordinateAscent(LinearRanker):
         )
         columns = Columns(X, measure.rows)
         rng = as_random_state(self.random_state)
-        total = self.n_restarts * self.max_iter
-        with FitProgress(bool(self.verbose), total=total, title=type(self).__name__) as progress:
+        with self._progress(self.n_restarts * self.max_iter) as progress:
             climbs = [
                 self._climb(start, columns, measure, held_out, rng, progress)
                 for start in self._starts(columns.n_features, rng)
@@ -193,9 +189,7 @@ class CoordinateAscent(LinearRanker):
         for name in ("n_restarts", "n_steps", "max_iter"):
             check_count(name, getattr(self, name))
         for name in ("tol", "slack"):
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
-                raise ValueError(f"{name} must be a finite number >= 0; got {value!r}")
+            check_not_negative(name, getattr(self, name))
 
     def _starts(self, n_features: int, rng: Any) -> list[Floats64]:
         draws = rng.standard_normal((self.n_restarts - 1, n_features))

@@ -53,8 +53,8 @@ class LambdaMART(BoostedRanker):
     max_bins : int, default=255
         Features are cut into so many bins of about equally many documents, and bins are told
         apart by thresholds. (RankLib has 256 thresholds at equal distances.)
-    patience : int, default=100
-        With validation data: stop after so many rounds without progress.
+    patience : int or None, default=100
+        With validation data: stop after so many rounds without progress. None: grow all trees.
     k : int or None, default=10
         The k above (None: the full list), and progress on validation data is measured by mean
         NDCG@k.

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robirank._checks import check_count, check_positive
+from robirank._checks import check_count, check_not_negative, check_positive
 from robirank._queries import Queries
 from robirank._types import Floats64
 from robirank.ltr.base import LinearRanker, check_labels
@@ -102,8 +102,7 @@ class ListNet(LinearRanker):
         qid : array-like of shape (n_rows,), optional
             The query of each row; without it all rows are one query.
         """
-        if self.alpha != 0:
-            check_positive("alpha", self.alpha)
+        check_not_negative("alpha", self.alpha)
         check_count("max_iter", self.max_iter)
         check_positive("tol", self.tol)
         X, y, queries = self._check_fit(X, y, qid)

@@ -129,8 +129,7 @@ class LSRank(RegularizedRanker):
 
     def _check_params(self) -> None:
         super()._check_params()
-        if self.k is not None:
-            check_count("k", self.k)
+        check_count("k", self.k, or_none=True)
         is_power = isinstance(self.decay, Real) and 0 < self.decay < np.inf
         if self.decay != "log" and not is_power:
             raise ValueError(f"decay must be 'log' or a finite number > 0; got {self.decay!r}")
@@ -142,8 +141,7 @@ class LSRank(RegularizedRanker):
         self.coef_ = np.zeros(lists.X.shape[1])
         self.loss_curve_ = [bundle.at_zero]
         self.n_iter_, self.n_rounds_ = 0, 0
-        name = type(self).__name__
-        with FitProgress(bool(self.verbose), total=self.max_iter, title=name) as progress:
+        with self._progress(self.max_iter) as progress:
             converged = self._rounds(bundle, rankings, progress)
         self._warn_of_outcome(converged, "try ties='best', k=None and a smaller alpha")
 

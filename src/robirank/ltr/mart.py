@@ -41,8 +41,8 @@ class MART(BoostedRanker):
     max_bins : int, default=255
         Features are cut into so many bins of about equally many documents, and bins are told
         apart by thresholds. (RankLib has 256 thresholds at equal distances.)
-    patience : int, default=100
-        With validation data: stop after so many rounds without progress.
+    patience : int or None, default=100
+        With validation data: stop after so many rounds without progress. None: grow all trees.
     k : int or None, default=10
         Progress is measured by mean NDCG@k (None: the full list) on the validation data.
     convention : str, default="standard"

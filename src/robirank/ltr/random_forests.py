@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from robirank._checks import check_count
-from robirank._progress import FitProgress
+from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
@@ -137,8 +135,7 @@ class RandomForests(ForestRanker):
         rows = settled_order(X, y, queries)
         train = lightgbm.Dataset(X[rows], y[rows], params=params).construct()
         trees: list[Forest] = []
-        title = type(self).__name__
-        with FitProgress(bool(self.verbose), total=self.n_estimators, title=title) as progress:
+        with self._progress(self.n_estimators) as progress:
             for number in range(1, self.n_estimators + 1):
                 train.set_weight(draw_bag(queries, float(self.max_samples), rng))
                 params["feature_fraction_seed"] = rng.randint(2**31 - 1)
@@ -155,8 +152,8 @@ class RandomForests(ForestRanker):
 
     def _check_params(self) -> None:
         check_count("n_estimators", self.n_estimators)
-        check_share("max_samples", self.max_samples)
-        check_share("max_features", self.max_features)
+        check_positive("max_samples", self.max_samples, at_most=1)
+        check_positive("max_features", self.max_features, at_most=1)
         check_tree_size(self.max_leaf_nodes, self.min_samples_leaf, self.max_bins)
 
     def _params(self, rng: np.random.RandomState) -> dict[str, Any]:
@@ -183,9 +180,3 @@ def draw_bag(queries: Queries, share: float, rng: np.random.RandomState) -> Floa
     drawn = rng.randint(n, size=max(1, round(share * n)))
     times = np.bincount(drawn, minlength=n).astype(np.float64)
     return times if alone else np.repeat(times, queries.sizes)
-
-
-def check_share(name: str, value: Any) -> None:
-    """Raise an error unless the parameter is a number above 0 and at most 1."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) <= 1:
-        raise ValueError(f"{name} must be a number above 0 and at most 1; got {value!r}")

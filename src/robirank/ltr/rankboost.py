@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
 from robirank._checks import check_choice, check_count
-from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank._threads import thread_count
 from robirank._types import Floats64, Ints32, Ints64
@@ -68,6 +67,8 @@ class RankBoost(Ranker):
         Whether all pairs have the same initial weight, or all queries.
     k : int or None, default=10
         With validation data: the rounds up to the best mean NDCG@k (None: the full list) are kept.
+    patience : int or None, default=None
+        With validation data: stop after so many rounds without progress. None: run them all.
     convention : str, default="standard"
         The convention of that NDCG; see `robirank.metrics`.
     num_threads : int, default=0
@@ -137,6 +138,7 @@ class RankBoost(Ranker):
         n_thresholds: int | None = 10,
         balance: Literal["pairs", "queries"] = "pairs",
         k: int | None = 10,
+        patience: int | None = None,
         convention: str = "standard",
         num_threads: int = 0,
         verbose: bool = False,
@@ -145,6 +147,7 @@ class RankBoost(Ranker):
         self.n_thresholds = n_thresholds
         self.balance = balance
         self.k = k
+        self.patience = patience
         self.convention = convention
         self.num_threads = num_threads
         self.verbose = verbose
@@ -166,17 +169,13 @@ class RankBoost(Ranker):
             Held-out queries; the rounds up to the best NDCG@k there are kept.
         """
         check_count("n_estimators", self.n_estimators)
-        if self.n_thresholds is not None:
-            check_count("n_thresholds", self.n_thresholds)
-        if self.k is not None:
-            check_count("k", self.k)
+        for name in ("n_thresholds", "k", "patience"):
+            check_count(name, getattr(self, name), or_none=True)
         check_choice("balance", self.balance, ("pairs", "queries"))
         threads = thread_count(self.num_threads)
         X, y, queries = self._check_fit(X, y, qid, accept_sparse=False)
         check_labels(y)
-        held_out = None
-        if validation is not None:
-            held_out = HeldOut(validation, X.shape[1], k=self.k, convention=self.convention)
+        held_out = self._held_out(validation)
         thresholds = [self._thresholds(X[:, f]) for f in range(X.shape[1])]
         codes = encode(X, queries.rows(), thresholds)
         # Everything that follows has the rows in the grouped order.
@@ -200,12 +199,11 @@ class RankBoost(Ranker):
     def _boost(self, rounds: Iterator[tuple[WeakRanker, float]], held_out: HeldOut | None) -> None:
         """Run the rounds, and keep those up to the best on held-out queries."""
         rankers: list[WeakRanker] = []
-        best = BestSoFar(self.n_estimators)
+        best = BestSoFar(self.patience)
         held_out_X = None if held_out is None else _dense(held_out.X)
         scores = np.zeros(0 if held_out_X is None else len(held_out_X))
         self.loss_curve_ = [1.0]
-        name = type(self).__name__
-        with FitProgress(bool(self.verbose), total=self.n_estimators, title=name) as progress:
+        with self._progress(self.n_estimators) as progress:
             for ranker, loss in islice(rounds, self.n_estimators):
                 rankers.append(ranker)
                 self.loss_curve_.append(loss)
@@ -213,6 +211,8 @@ class RankBoost(Ranker):
                 if held_out is not None and held_out_X is not None:
                     scores += ranker.score(held_out_X)
                     best.add(held_out.ndcg(scores))
+                    if best.given_up:
+                        break
         self.n_iter_ = len(rankers)
         self.best_iter_ = self.n_iter_ if held_out is None else best.round
         self.validation_scores_ = best.scores

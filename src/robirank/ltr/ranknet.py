@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from robirank._checks import check_count, check_positive
-from robirank._progress import FitProgress
+from robirank._checks import check_count, check_not_negative, check_positive
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64, Ints64
@@ -56,8 +55,8 @@ class RankNet(Ranker):
         network within its 100 epochs.)
     max_iter : int, default=100
         The most epochs, as in RankLib.
-    patience : int, default=20
-        With validation data: stop after so many epochs without progress.
+    patience : int or None, default=20
+        With validation data: stop after so many epochs without progress. None: run them all.
     k : int or None, default=10
         Progress is measured by mean NDCG@k (None: the full list) on the validation data.
     convention : str, default="standard"
@@ -127,7 +126,7 @@ class RankNet(Ranker):
         alpha: float = 1e-2,
         learning_rate: float = 1e-3,
         max_iter: int = 100,
-        patience: int = 20,
+        patience: int | None = 20,
         k: int | None = 10,
         convention: str = "standard",
         random_state: RandomStateLike = None,
@@ -168,11 +167,7 @@ class RankNet(Ranker):
                 "y must differ within some query, or there is no pair to learn from "
                 f"(n_samples = {len(y)})"
             )
-        held_out = None
-        if validation is not None:
-            held_out = HeldOut(
-                validation, self.n_features_in_, k=self.k, convention=self.convention
-            )
+        held_out = self._held_out(validation)
         self.mean_ = X.mean(axis=0, dtype=np.float64)
         spread = X.std(axis=0, dtype=np.float64)
         self.scale_ = np.where(spread > 0, spread, 1.0)
@@ -197,13 +192,11 @@ class RankNet(Ranker):
 
     def _check_params(self) -> None:
         check_count("hidden_units", self.hidden_units)
-        if self.alpha != 0:
-            check_positive("alpha", self.alpha)
+        check_not_negative("alpha", self.alpha)
         check_positive("learning_rate", self.learning_rate)
         check_count("max_iter", self.max_iter)
-        check_count("patience", self.patience)
-        if self.k is not None:
-            check_count("k", self.k)
+        check_count("patience", self.patience, or_none=True)
+        check_count("k", self.k, or_none=True)
 
     def _standardise(self, X: NDArray[Any]) -> Floats64:
         return np.asarray((X - self.mean_) / self.scale_, dtype=np.float64)
@@ -215,8 +208,7 @@ class RankNet(Ranker):
         adam = Adam(network.theta, float(self.learning_rate))
         best = BestSoFar(self.patience)
         self.loss_curve_ = []
-        title = type(self).__name__
-        with FitProgress(bool(self.verbose), total=self.max_iter, title=title) as progress:
+        with self._progress(self.max_iter) as progress:
             for epoch in range(1, self.max_iter + 1):
                 losses = [
                     self._step(network, adam, Z, lists[i]) for i in rng.permutation(len(lists))
@@ -227,7 +219,7 @@ class RankNet(Ranker):
                 if held_out is None or best.add(self._held_out_ndcg(network, held_out)):
                     self.best_iter_ = epoch
                     self._keep(network)
-                if held_out is not None and best.given_up:
+                if best.given_up:
                     break
         self.validation_scores_ = best.scores
 

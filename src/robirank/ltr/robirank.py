@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from robirank._checks import check_choice, check_count, check_positive
+from robirank._checks import check_choice, check_count, check_not_negative, check_positive
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
@@ -180,8 +179,7 @@ class RoBiRank(LinearRanker):
         return self
 
     def _check_params(self) -> None:
-        if not isinstance(self.alpha, Real) or not 0 <= self.alpha < np.inf:
-            raise ValueError(f"alpha must be a finite number >= 0; got {self.alpha!r}")
+        check_not_negative("alpha", self.alpha)
         check_choice("rho", self.rho, RHOS)
         check_count("max_iter", self.max_iter)
         check_positive("tol", self.tol)

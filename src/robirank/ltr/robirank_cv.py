@@ -13,7 +13,6 @@ from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64, Ints64
 from robirank.losses import RhoName
-from robirank.ltr._held_out import HeldOut
 from robirank.ltr.base import LinearRanker
 from robirank.ltr.robirank import Init, RoBiRank
 from robirank.metrics import ndcg
@@ -136,8 +135,8 @@ class RoBiRankCV(LinearRanker):
         self.alphas_ = self._check_alphas()
         X, y, queries = self._check_fit(X, y, qid)
         weights = (sample_weight, query_weight)
-        if validation is not None:
-            held_out = self._held_out(validation)
+        held_out = self._held_out(validation)
+        if held_out is not None:
             models = self._path(X, y, queries, weights, self.alphas_)
             by_fold = [[held_out.ndcg(held_out.X @ m.coef_) for m in models]]
         else:
@@ -146,7 +145,7 @@ class RoBiRankCV(LinearRanker):
         self.scores_ = np.array(by_fold).T
         means = self.scores_.mean(axis=1)
         best = int(np.argmax(means))
-        if validation is None:
+        if held_out is None:
             models = self._path(X, y, queries, weights, self.alphas_[: best + 1])
         self.alpha_, self.best_score_ = float(self.alphas_[best]), float(means[best])
         self.coef_ = models[best].coef_
@@ -182,9 +181,6 @@ class RoBiRankCV(LinearRanker):
             models.append(model._fit_queries(X, y, queries, *weights))
             start = model.coef_
         return models
-
-    def _held_out(self, validation: Any) -> HeldOut:
-        return HeldOut(validation, self.n_features_in_, k=self.k, convention=self.convention)
 
     def _fold_scores(
         self, X: Any, y: Any, fold: tuple[Queries, Queries], weights: tuple[Any, Any]

@@ -252,7 +252,7 @@ def _measure(
     reference: Any,
     seed: int,
 ) -> MethodResult:
-    measures = evaluate_ranking(test.y, scores, test.qid, measures=MEASURES)
+    measures = evaluate_ranking(test.y, scores, test.qid, metrics=MEASURES)
     by_query = np.asarray(ndcg(test.y, scores, test.qid, k=10, per_query=True))
     return MethodResult(
         alpha=alpha,

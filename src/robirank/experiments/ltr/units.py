@@ -95,7 +95,7 @@ class Experiment:
         if not names:
             raise ValueError(f"select={self.select!r} must count upwards, such as ndcg@1-10")
         fair = replace(CONVENTIONS[self.convention], ties="average")
-        found = evaluate_ranking(vali.y, scores, vali.qid, measures=names, convention=fair)
+        found = evaluate_ranking(vali.y, scores, vali.qid, metrics=names, convention=fair)
         return float(np.mean(list(found.values())))
 
 
