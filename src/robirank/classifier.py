@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self, cast
 
 import numpy as np
@@ -59,6 +59,7 @@ def _has_probabilities(estimator: Any) -> bool:
 
 
 @register
+@dataclass(eq=False, repr=False)
 class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     r"""Linear binary classifier that can give up on hopeless points (paper, section 2).
 
@@ -161,33 +162,15 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         required=("coef_", "intercept_", "classes_"),
     )
 
-    coef_: Floats64
-    intercept_: Floats64
-    classes_: NDArray[Any]
-    n_iter_: int
-    loss_curve_: list[float]
-    n_features_in_: int
-
-    def __init__(
-        self,
-        loss: LossName = "type1",
-        *,
-        alpha: float = 1e-3,
-        fit_intercept: bool = True,
-        init: InitName | ArrayLike | BaseEstimator = "zeros",
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        warm_start: bool = False,
-        random_state: RandomStateLike = None,
-    ) -> None:
-        self.loss = loss
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
+    loss: LossName = "type1"
+    _: KW_ONLY
+    alpha: float = 1e-3
+    fit_intercept: bool = True
+    init: InitName | ArrayLike | BaseEstimator = "zeros"
+    max_iter: int = 1000
+    tol: float = 1e-6
+    warm_start: bool = False
+    random_state: RandomStateLike = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

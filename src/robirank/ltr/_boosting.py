@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ GRID: tuple[dict[str, Any], ...] = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class BoostedRanker(ForestRanker):
     """Trees grown one after the other, each to the gradient of a loss; subclasses name the loss."""
 
@@ -36,32 +38,18 @@ class BoostedRanker(ForestRanker):
         {"n_iter_": int, "best_iter_": int},
     )
 
-    def __init__(
-        self,
-        n_estimators: int = 1000,
-        *,
-        learning_rate: float = 0.1,
-        max_leaf_nodes: int = 10,
-        min_samples_leaf: int = 1,
-        max_bins: int = 255,
-        patience: int | None = 100,
-        k: int | None = 10,
-        convention: str = "standard",
-        random_state: RandomStateLike = None,
-        num_threads: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_samples_leaf = min_samples_leaf
-        self.max_bins = max_bins
-        self.patience = patience
-        self.k = k
-        self.convention = convention
-        self.random_state = random_state
-        self.num_threads = num_threads
-        self.verbose = verbose
+    n_estimators: int = 1000
+    _: KW_ONLY
+    learning_rate: float = 0.1
+    max_leaf_nodes: int = 10
+    min_samples_leaf: int = 1
+    max_bins: int = 255
+    patience: int | None = 100
+    k: int | None = 10
+    convention: str = "standard"
+    random_state: RandomStateLike = None
+    num_threads: int = 0
+    verbose: bool = False
 
     def fit(
         self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, validation: Any = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from numbers import Real
 from typing import Any, Self
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from robirank._checks import check_count
-from robirank._types import Floats64, Ints32
+from robirank._types import Floats64
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr._measure import Columns, ListMeasure, MeasureName
 from robirank.ltr.base import LinearRanker, check_labels
@@ -26,6 +27,7 @@ _EDGE = 1e-10
 
 
 @register
+@dataclass(eq=False, repr=False)
 class AdaRank(LinearRanker):
     r"""AdaRank: a sum of features, boosted on a ranking measure.
 
@@ -132,33 +134,17 @@ class AdaRank(LinearRanker):
     )
     test_settings = ({}, {"metric": "map"})
 
-    features_: Ints32
-    weights_: Floats64
-
-    def __init__(
-        self,
-        n_estimators: int = 500,
-        *,
-        metric: MeasureName = "ndcg",
-        k: int | None = 10,
-        tol: float = 0.002,
-        max_consecutive: int = 5,
-        signed: bool = True,
-        patience: int | None = None,
-        convention: str = "standard",
-        num_threads: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.metric = metric
-        self.k = k
-        self.tol = tol
-        self.max_consecutive = max_consecutive
-        self.signed = signed
-        self.patience = patience
-        self.convention = convention
-        self.num_threads = num_threads
-        self.verbose = verbose
+    n_estimators: int = 500
+    _: KW_ONLY
+    metric: MeasureName = "ndcg"
+    k: int | None = 10
+    tol: float = 0.002
+    max_consecutive: int = 5
+    signed: bool = True
+    patience: int | None = None
+    convention: str = "standard"
+    num_threads: int = 0
+    verbose: bool = False
 
     def fit(
         self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, validation: Any = None

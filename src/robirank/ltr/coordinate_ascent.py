@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +28,7 @@ _FIRST_STEP, _SHARE = 0.001, 0.05
 
 
 @register
+@dataclass(eq=False, repr=False)
 class CoordinateAscent(LinearRanker):
     r"""Linear ranking by coordinate ascent on the measure itself.
 
@@ -119,32 +120,18 @@ class CoordinateAscent(LinearRanker):
     )
     test_settings = ({"n_restarts": 2, "max_iter": 3, "random_state": 0},)
 
-    def __init__(
-        self,
-        metric: MeasureName = "ndcg",
-        *,
-        k: int | None = 10,
-        n_restarts: int = 5,
-        n_steps: int = 25,
-        max_iter: int = 100,
-        tol: float = 0.001,
-        slack: float = 0.0,
-        convention: str = "standard",
-        random_state: RandomStateLike = None,
-        num_threads: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.metric = metric
-        self.k = k
-        self.n_restarts = n_restarts
-        self.n_steps = n_steps
-        self.max_iter = max_iter
-        self.tol = tol
-        self.slack = slack
-        self.convention = convention
-        self.random_state = random_state
-        self.num_threads = num_threads
-        self.verbose = verbose
+    metric: MeasureName = "ndcg"
+    _: KW_ONLY
+    k: int | None = 10
+    n_restarts: int = 5
+    n_steps: int = 25
+    max_iter: int = 100
+    tol: float = 0.001
+    slack: float = 0.0
+    convention: str = "standard"
+    random_state: RandomStateLike = None
+    num_threads: int = 0
+    verbose: bool = False
 
     def fit(
         self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, validation: Any = None

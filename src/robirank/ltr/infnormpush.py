@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -15,6 +15,7 @@ __all__ = ["InfNormPush"]
 
 
 @register
+@dataclass(eq=False, repr=False)
 class InfNormPush(PushRanker):
     r"""The p-norm push with a large p, on the exponential loss.
 
@@ -88,20 +89,12 @@ class InfNormPush(PushRanker):
     comparison = Comparison("InfNormPush", log_grid("alpha", 3, -3, 7))
     test_settings = ({}, {"p": 4.0})
 
-    def __init__(
-        self,
-        alpha: float = 0.1,
-        *,
-        p: float = 64.0,
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.p = p
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    alpha: float = 0.1
+    _: KW_ONLY
+    p: float = 64.0
+    max_iter: int = 1000
+    tol: float = 1e-3
+    verbose: bool = False
 
     def _score_loss(self, lists: PushLists) -> ScoreLoss:
         return PNormPush(lists, float(self.p))

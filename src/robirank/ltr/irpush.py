@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -37,6 +37,7 @@ _LOSSES: dict[str, MarginLoss] = {
 
 
 @register
+@dataclass(eq=False, repr=False)
 class IRPush(PushRanker):
     r"""The infinite push with the loss of support vector machines.
 
@@ -108,22 +109,13 @@ class IRPush(PushRanker):
     comparison = Comparison("IRPush", log_grid("alpha", 3, -3, 7))
     test_settings = ({}, {"loss": "logistic"})
 
-    def __init__(
-        self,
-        alpha: float = 0.1,
-        *,
-        p: float = 64.0,
-        loss: LossName = "hinge",
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.p = p
-        self.loss = loss
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    alpha: float = 0.1
+    _: KW_ONLY
+    p: float = 64.0
+    loss: LossName = "hinge"
+    max_iter: int = 1000
+    tol: float = 1e-3
+    verbose: bool = False
 
     def _check_params(self) -> None:
         super()._check_params()

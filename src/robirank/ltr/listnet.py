@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ __all__ = ["ListNet"]
 
 
 @register
+@dataclass(eq=False, repr=False)
 class ListNet(LinearRanker):
     r"""ListNet with a linear scoring function and top-one probabilities.
 
@@ -77,18 +79,11 @@ class ListNet(LinearRanker):
 
     comparison = Comparison("ListNet", log_grid("alpha", 0, -4, 9), {"max_iter": 2000})
 
-    def __init__(
-        self,
-        alpha: float = 1e-2,
-        *,
-        max_iter: int = 500,
-        tol: float = 1e-5,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    alpha: float = 1e-2
+    _: KW_ONLY
+    max_iter: int = 500
+    tol: float = 1e-5
+    verbose: bool = False
 
     def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> Self:
         """Learn the weights.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ Ties = Literal["best", "average"]
 
 
 @register
+@dataclass(eq=False, repr=False)
 class LSRank(RegularizedRanker):
     r"""Structured estimation for NDCG: every other ranking must score less than the ideal one.
 
@@ -108,24 +109,14 @@ class LSRank(RegularizedRanker):
     comparison = Comparison("LSRank", log_grid("alpha", 3, -2, 6))
     test_settings = ({}, {"k": 5, "decay": 0.25, "alpha": 0.1})
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        k: int | None = None,
-        decay: Decay = "log",
-        ties: Ties = "best",
-        max_iter: int = 1000,
-        tol: float = 1e-2,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.k = k
-        self.decay = decay
-        self.ties = ties
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    alpha: float = 1.0
+    _: KW_ONLY
+    k: int | None = None
+    decay: Decay = "log"
+    ties: Ties = "best"
+    max_iter: int = 1000
+    tol: float = 1e-2
+    verbose: bool = False
 
     def _check_params(self) -> None:
         super()._check_params()

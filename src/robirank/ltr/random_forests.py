@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = ["RandomForests"]
 
 
 @register
+@dataclass(eq=False, repr=False)
 class RandomForests(ForestRanker):
     r"""Random forests: the mean of many deep regression trees, each grown on other queries.
 
@@ -91,28 +93,16 @@ class RandomForests(ForestRanker):
     )
     test_settings = ({"n_estimators": 20, "random_state": 0, "num_threads": 1},)
 
-    def __init__(
-        self,
-        n_estimators: int = 300,
-        *,
-        max_samples: float = 1.0,
-        max_features: float = 0.3,
-        max_leaf_nodes: int = 100,
-        min_samples_leaf: int = 1,
-        max_bins: int = 255,
-        random_state: RandomStateLike = None,
-        num_threads: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.max_samples = max_samples
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_samples_leaf = min_samples_leaf
-        self.max_bins = max_bins
-        self.random_state = random_state
-        self.num_threads = num_threads
-        self.verbose = verbose
+    n_estimators: int = 300
+    _: KW_ONLY
+    max_samples: float = 1.0
+    max_features: float = 0.3
+    max_leaf_nodes: int = 100
+    min_samples_leaf: int = 1
+    max_bins: int = 255
+    random_state: RandomStateLike = None
+    num_threads: int = 0
+    verbose: bool = False
 
     def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> Self:
         """Draw the bags and grow the trees.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Self
 
@@ -30,6 +30,7 @@ _NOTHING_LEFT = 1e-30
 
 
 @register
+@dataclass(eq=False, repr=False)
 class RankBoost(Ranker):
     r"""RankBoost with threshold weak rankers.
 
@@ -127,30 +128,15 @@ class RankBoost(Ranker):
     comparison = Comparison("RankBoost", tuple({"n_thresholds": n} for n in (10, 50, None)))
     test_settings = ({"n_estimators": 50},)
 
-    features_: Ints32
-    thresholds_: Floats64
-    weights_: Floats64
-
-    def __init__(
-        self,
-        n_estimators: int = 300,
-        *,
-        n_thresholds: int | None = 10,
-        balance: Literal["pairs", "queries"] = "pairs",
-        k: int | None = 10,
-        patience: int | None = None,
-        convention: str = "standard",
-        num_threads: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.n_thresholds = n_thresholds
-        self.balance = balance
-        self.k = k
-        self.patience = patience
-        self.convention = convention
-        self.num_threads = num_threads
-        self.verbose = verbose
+    n_estimators: int = 300
+    _: KW_ONLY
+    n_thresholds: int | None = 10
+    balance: Literal["pairs", "queries"] = "pairs"
+    k: int | None = 10
+    patience: int | None = None
+    convention: str = "standard"
+    num_threads: int = 0
+    verbose: bool = False
 
     def fit(
         self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, validation: Any = None

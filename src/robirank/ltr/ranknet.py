@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +26,7 @@ _CELLS = 1 << 20  # pairs looked at in one go: a long list is cut so that memory
 
 
 @register
+@dataclass(eq=False, repr=False)
 class RankNet(Ranker):
     r"""RankNet: a network with one hidden layer, by the logistic loss of all pairs.
 
@@ -119,28 +120,16 @@ class RankNet(Ranker):
     )
     test_settings = ({"learning_rate": 1e-2, "max_iter": 10, "random_state": 0},)
 
-    def __init__(
-        self,
-        hidden_units: int = 10,
-        *,
-        alpha: float = 1e-2,
-        learning_rate: float = 1e-3,
-        max_iter: int = 100,
-        patience: int | None = 20,
-        k: int | None = 10,
-        convention: str = "standard",
-        random_state: RandomStateLike = None,
-        verbose: bool = False,
-    ) -> None:
-        self.hidden_units = hidden_units
-        self.alpha = alpha
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.patience = patience
-        self.k = k
-        self.convention = convention
-        self.random_state = random_state
-        self.verbose = verbose
+    hidden_units: int = 10
+    _: KW_ONLY
+    alpha: float = 1e-2
+    learning_rate: float = 1e-3
+    max_iter: int = 100
+    patience: int | None = 20
+    k: int | None = 10
+    convention: str = "standard"
+    random_state: RandomStateLike = None
+    verbose: bool = False
 
     def fit(
         self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, validation: Any = None

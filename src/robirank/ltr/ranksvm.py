@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ __all__ = ["RankSVM"]
 
 
 @register
+@dataclass(eq=False, repr=False)
 class RankSVM(LinearRanker):
     r"""Linear RankSVM with squared hinge loss.
 
@@ -75,20 +77,12 @@ class RankSVM(LinearRanker):
     comparison = Comparison("RankSVM", log_grid("C", -6, 1, 8))
     test_settings = ({"C": 0.01},)
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        max_iter: int = 500,
-        tol: float = 1e-5,
-        num_threads: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.C = C
-        self.max_iter = max_iter
-        self.tol = tol
-        self.num_threads = num_threads
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    max_iter: int = 500
+    tol: float = 1e-5
+    num_threads: int = 0
+    verbose: bool = False
 
     def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> Self:
         """Learn the weights.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -23,6 +24,7 @@ Init: TypeAlias = Literal["zeros", "random"] | ArrayLike | BaseEstimator
 
 
 @register
+@dataclass(eq=False, repr=False)
 class RoBiRank(LinearRanker):
     r"""Linear ranking by robust binary classification.
 
@@ -94,32 +96,18 @@ class RoBiRank(LinearRanker):
         {"rho": "type2", "init": "random", "random_state": 0},
     )
 
-    def __init__(
-        self,
-        alpha: float = 1e-3,
-        *,
-        rho: RhoName = "log",
-        metric: Metric = "ndcg",
-        gain: Gain = "exp",
-        init: Init = "zeros",
-        max_iter: int = 500,
-        tol: float = 1e-5,
-        warm_start: bool = False,
-        random_state: RandomStateLike = None,
-        num_threads: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.rho = rho
-        self.metric = metric
-        self.gain = gain
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.num_threads = num_threads
-        self.verbose = verbose
+    alpha: float = 1e-3
+    _: KW_ONLY
+    rho: RhoName = "log"
+    metric: Metric = "ndcg"
+    gain: Gain = "exp"
+    init: Init = "zeros"
+    max_iter: int = 500
+    tol: float = 1e-5
+    warm_start: bool = False
+    random_state: RandomStateLike = None
+    num_threads: int = 0
+    verbose: bool = False
 
     def fit(
         self,

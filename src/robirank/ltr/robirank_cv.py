@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +27,7 @@ DEFAULT_ALPHAS = tuple(float(a) for a in np.logspace(1, -5, 13))
 
 
 @register
+@dataclass(eq=False, repr=False)
 class RoBiRankCV(LinearRanker):
     """RoBiRank along a path of penalties, the best one chosen by NDCG on held-out queries.
 
@@ -82,36 +84,20 @@ class RoBiRankCV(LinearRanker):
     )
     test_settings = ({"alphas": [1.0, 0.01], "cv": 2, "random_state": 0},)
 
-    def __init__(
-        self,
-        alphas: Sequence[float] | None = None,
-        *,
-        cv: Any = 5,
-        k: int | Sequence[int] | None = 10,
-        convention: str = "standard",
-        rho: RhoName = "log",
-        metric: Metric = "ndcg",
-        gain: Gain = "exp",
-        init: Init = "zeros",
-        max_iter: int = 500,
-        tol: float = 1e-5,
-        random_state: RandomStateLike = None,
-        num_threads: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.alphas = alphas
-        self.cv = cv
-        self.k = k
-        self.convention = convention
-        self.rho = rho
-        self.metric = metric
-        self.gain = gain
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.num_threads = num_threads
-        self.verbose = verbose
+    alphas: Sequence[float] | None = None
+    _: KW_ONLY
+    cv: Any = 5
+    k: int | Sequence[int] | None = 10
+    convention: str = "standard"
+    rho: RhoName = "log"
+    metric: Metric = "ndcg"
+    gain: Gain = "exp"
+    init: Init = "zeros"
+    max_iter: int = 500
+    tol: float = 1e-5
+    random_state: RandomStateLike = None
+    num_threads: int = 0
+    verbose: bool = False
 
     def fit(
         self,
