@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -27,51 +26,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Rank documents by their features.")
 
 
-class Metric(StrEnum):
-    """The metric that the loss bounds."""
-
-    ndcg = "ndcg"
-    dcg = "dcg"
-
-
-class Init(StrEnum):
-    """Where training starts."""
-
-    zeros = "zeros"
-    random = "random"
-
-
-class OnError(StrEnum):
-    """What to do about a bad line."""
-
-    raise_ = "raise"
-    skip = "skip"
-
-
-class RunFormat(StrEnum):
-    """How predictions are written."""
-
-    scores = "scores"
-    tsv = "tsv"
-    trec = "trec"
-
-
-class EngineFormat(StrEnum):
-    """The search engine to export to."""
-
-    solr = "solr"
-    elasticsearch = "elasticsearch"
-
-
-class ConventionName(StrEnum):
-    """Whose definition of the measures."""
-
-    standard = "standard"
-    letor = "letor"
-    trec = "trec"
-    lightgbm = "lightgbm"
-
-
 DEFAULT_METRICS = ["ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr"]
 
 Data = Annotated[
@@ -79,6 +33,7 @@ Data = Annotated[
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, from `ltr train`.")]
 Sparse = Annotated[bool, typer.Option("--sparse", help="Keep the features sparse in memory.")]
+OnError = Literal["raise", "skip"]
 BadLines = Annotated[
     OnError, typer.Option("--on-error", help="Stop at a bad line, or skip and count it.")
 ]
@@ -103,9 +58,9 @@ def train(
         ),
     ] = None,
     folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
-    rho: Annotated[Rho, typer.Option(help="log is RoBiRank.")] = Rho.log,
-    metric: Annotated[Metric, typer.Option(help="The metric to bound.")] = Metric.ndcg,
-    init: Annotated[Init, typer.Option(help="Where to start.")] = Init.zeros,
+    rho: Annotated[Rho, typer.Option(help="log is RoBiRank.")] = "log",
+    metric: Annotated[Literal["ndcg", "dcg"], typer.Option(help="The metric to bound.")] = "ndcg",
+    init: Annotated[Literal["zeros", "random"], typer.Option(help="Where to start.")] = "zeros",
     max_iter: Annotated[int, typer.Option(min=1, help="Most iterations of a fit.")] = 500,
     normalize: Annotated[
         bool,
@@ -114,7 +69,7 @@ def train(
             help="Scale features to [0, 1] within each query; the model remembers it.",
         ),
     ] = False,
-    on_error: BadLines = OnError.raise_,
+    on_error: BadLines = "raise",
     sparse: Sparse = False,
     seed: Annotated[int, typer.Option(min=0, help="For random starts and folds.")] = 0,
     threads: Threads = None,
@@ -138,9 +93,9 @@ def train(
     if validation is not None:
         held_out = _read(validation, n_features=train_data.n_features, **read)
     options = {
-        "rho": rho.value,
-        "metric": metric.value,
-        "init": init.value,
+        "rho": rho,
+        "metric": metric,
+        "init": init,
         "max_iter": max_iter,
         "random_state": seed,
         "num_threads": threads or 0,
@@ -170,11 +125,11 @@ def predict(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of stdout.")
     ] = None,
     format: Annotated[
-        RunFormat,
+        Literal["scores", "tsv", "trec"],
         typer.Option(help="scores: one a line; tsv: query, document, score; trec: a run file."),
-    ] = RunFormat.scores,
+    ] = "scores",
     tag: Annotated[str, typer.Option(help="Name of the run, for --format trec.")] = "robirank",
-    on_error: BadLines = OnError.raise_,
+    on_error: BadLines = "raise",
     sparse: Sparse = False,
     quiet: Quiet = False,
 ) -> None:
@@ -183,7 +138,7 @@ def predict(
     from robirank.storage.files import write_text
 
     documents, scores = _score(model_path, data, sparse=sparse, on_error=on_error, quiet=quiet)
-    text = runs.FORMATS[format.value](documents, scores, tag)
+    text = runs.FORMATS[format](documents, scores, tag)
     if output is None:
         print_text(text)
     else:
@@ -210,12 +165,13 @@ def evaluate(
         ),
     ] = None,
     convention: Annotated[
-        ConventionName, typer.Option(help="Whose definition of the measures.")
-    ] = ConventionName.standard,
+        Literal["standard", "letor", "trec", "lightgbm"],
+        typer.Option(help="Whose definition of the metrics."),
+    ] = "standard",
     per_query: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write each query's values (tsv).")
     ] = None,
-    on_error: BadLines = OnError.raise_,
+    on_error: BadLines = "raise",
     sparse: Sparse = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -233,7 +189,7 @@ def evaluate(
         data = _read(files[0], **options)
         scores = runs.read_scores(scores_path, data.n_rows)
     given = (data.y, scores, data.qid)
-    wanted: Any = {"metrics": metrics or DEFAULT_METRICS, "convention": convention.value}
+    wanted: Any = {"metrics": metrics or DEFAULT_METRICS, "convention": convention}
     means = evaluate_ranking(*given, **wanted)
     if per_query is not None:
         table = evaluate_ranking(*given, **wanted, per_query=True)
@@ -241,16 +197,18 @@ def evaluate(
         note(f"wrote {data.n_queries:,} queries to {per_query}", quiet=quiet)
     if as_json:
         about = {"documents": data.n_rows, "queries": data.n_queries, "skipped": data.n_skipped}
-        print_json({**about, "convention": convention.value, "metrics": means})
+        print_json({**about, "convention": convention, "metrics": means})
     else:
-        title = f"{data.n_queries:,} queries, convention {convention.value}"
+        title = f"{data.n_queries:,} queries, convention {convention}"
         print_table(title, ["Metric", "mean"], [[n, f"{v:.4f}"] for n, v in means.items()])
 
 
 @app.command()
 def export(
     model_path: Model,
-    format: Annotated[EngineFormat, typer.Option(help="The search engine.")] = EngineFormat.solr,
+    format: Annotated[
+        Literal["solr", "elasticsearch"], typer.Option(help="The search engine.")
+    ] = "solr",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of stdout.")
     ] = None,
@@ -273,7 +231,7 @@ def export(
     names = None if feature_names is None else feature_names.read_text("utf-8").split("\n")
     document = export_linear(
         model,
-        format.value,
+        format,
         feature_names=names if names is None else [n.strip() for n in names if n.strip()],
         name=name,
         path=output,
@@ -357,7 +315,7 @@ def _read(
     n_features: int | None = None,
     sparse: bool = False,
     normalize: bool = False,
-    on_error: OnError = OnError.raise_,
+    on_error: OnError = "raise",
     threads: int | None = None,
     quiet: bool = False,
 ) -> RankingData:
@@ -369,7 +327,7 @@ def _read(
             sparse=sparse,
             n_features=n_features,
             normalize=normalize,
-            on_error=on_error.value,
+            on_error=on_error,
             num_threads=threads or 0,
         )
         skipped = f", {data.n_skipped:,} bad lines skipped" if data.n_skipped else ""
