@@ -34,7 +34,7 @@ from robirank.losses import (
 from robirank.objectives.linear import LinearObjective, minimize_lbfgs
 from robirank.registry import register
 from robirank.storage.estimators import SaveMixin
-from robirank.storage.parts import FittedArray, FittedParts
+from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 __all__ = ["RobustClassifier"]
 

@@ -1,10 +1,11 @@
-"""The estimators of the package, each of which says about itself what others need to know.
+"""The estimators of the package, by name.
 
-A class that is decorated with `register` can be saved and loaded by its name. What a fitted one
-consists of stands in its attribute ``fitted_parts``; a ranker may also have
+A class that is decorated with `register` can be saved, and loaded by its name. Its class attributes
+declare what others need to know of it:
 
-- ``comparison``, a `Comparison`: how it takes part in ``robirank experiment ltr``;
-- ``test_settings``, a tuple of dicts: cheap parameters, each of which must pass the contract tests.
+- ``fitted_parts``, a `FittedParts`: what a fitted one consists of;
+- ``comparison``, a `Comparison`, of a ranker: how it takes part in ``robirank experiment ltr``;
+- ``test_settings``, a tuple of dicts, of a ranker: cheap parameters for the contract tests.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def register(cls: _Class) -> _Class:
             f"{cls.__module__} needs another name"
         )
     if not hasattr(cls, "fitted_parts"):
-        raise TypeError(f"{cls.__name__} must have fitted_parts, which say what is saved of it")
+        raise TypeError(f"{cls.__name__} must declare fitted_parts: what is saved of it")
     _classes[cls.__name__] = cls
     return cls
 

@@ -580,7 +580,7 @@ def test_counts_are_not_negative(path):
 
 
 def test_a_class_is_registered_with_what_it_stores_and_under_one_name():
-    with pytest.raises(TypeError, match="Bare must have fitted_parts"):
+    with pytest.raises(TypeError, match="Bare must declare fitted_parts"):
         register(type("Bare", (), {}))
     with pytest.raises(ValueError, match=r"RoBiRank in robirank\.ltr\.robirank already"):
         register(type("RoBiRank", (RoBiRank,), {}))

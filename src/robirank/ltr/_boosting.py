@@ -16,7 +16,7 @@ from robirank.ltr._forest import ForestRanker
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr._lightgbm import import_lightgbm, read_forest, settled_order, tree_params
 from robirank.ltr.base import check_labels
-from robirank.storage.parts import FittedArray
+from robirank.storage.fitted_parts import FittedArray
 
 #: Settings to choose from when methods are compared.
 GRID: tuple[dict[str, Any], ...] = (

@@ -1,7 +1,7 @@
 """Forests of regression trees as plain arrays, which need no library but NumPy to predict.
 
-Arrays can be saved and loaded like any others, and `check_forest` says whether arrays from a file
-are trees at all, so that a walk through them ends and never leaves them.
+Arrays can be saved and loaded like any others, and `check_forest` finds out whether arrays
+from a file are trees at all, so that a walk through them ends and never leaves them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from robirank._types import Floats64, Ints32
 from robirank.ltr.base import Ranker
-from robirank.storage.parts import FittedArray, FittedParts
+from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 _CELLS = 1 << 16  # rows × trees of one block; its few arrays stay in cache
 
@@ -60,7 +60,7 @@ class Forest:
             depth += 1
 
     def sum(self, X: Any) -> Floats64:
-        """Add up what the trees say about each row of a dense or CSR matrix.
+        """Add up the values of the trees for each row of a dense or CSR matrix.
 
         All trees are walked at once, one level a step; the result for a row does not depend on
         the other rows.

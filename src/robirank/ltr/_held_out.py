@@ -71,7 +71,7 @@ class HeldOut:
 
 
 class BestSoFar:
-    """Remembers the best of a series of scores and says when to give up on it.
+    """The best of a series of scores, and whether to give up on finding a better one.
 
     Of equally good rounds the first is the best, so that a longer run never changes the answer
     without a gain.

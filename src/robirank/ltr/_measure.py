@@ -38,7 +38,7 @@ class ListMeasure:
         The cut-off of NDCG; None for the whole list.
     convention : str or Convention
         Gain, discount and ties, as in `robirank.metrics`; queries without a relevant document are
-        left out whatever it says of them.
+        left out in every convention.
     num_threads : int
 
     Attributes

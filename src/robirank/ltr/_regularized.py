@@ -20,7 +20,7 @@ __all__ = ["RegularizedRanker", "TrainingLists"]
 
 @dataclass(frozen=True)
 class TrainingLists:
-    """The lists that have something to tell apart, row after row.
+    """The lists in which labels differ, row after row.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class TrainingLists:
 class RegularizedRanker(LinearRanker):
     """A linear ranker with parameters ``alpha``, ``max_iter`` and ``tol``; see its subclasses.
 
-    A subclass says how to learn from lists (`_train`).
+    A subclass learns from lists in `_train`.
     """
 
     fitted_parts = LinearRanker.fitted_parts.plus(numbers={"gap_": float})
@@ -99,7 +99,7 @@ class RegularizedRanker(LinearRanker):
         check_positive("tol", self.tol)
 
     def _warn_of_outcome(self, converged: bool, advice: str) -> None:
-        """Warn if the minimum was not reached, or if it has nothing to say."""
+        """Warn if the minimum was not reached, or if it is at zero."""
         if not converged:
             warnings.warn(
                 f"stopped after max_iter={self.max_iter} iterations with a gap of {self.gap_:.2g} "

@@ -17,7 +17,7 @@ from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr._measure import Columns, ListMeasure, MeasureName
 from robirank.ltr.base import LinearRanker, check_labels
 from robirank.registry import Comparison, register
-from robirank.storage.parts import FittedArray, FittedParts
+from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 __all__ = ["AdaRank"]
 

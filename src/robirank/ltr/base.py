@@ -20,13 +20,13 @@ from robirank.objectives.linear import LinearObjective, minimize_lbfgs
 from robirank.objectives.score_loss import ScoreLoss
 from robirank.registry import Comparison
 from robirank.storage.estimators import SaveMixin
-from robirank.storage.parts import FittedArray, FittedParts
+from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 
 class Ranker(SaveMixin, BaseEstimator):
     """A scikit-learn estimator that scores documents so that each query's best come first.
 
-    Subclasses implement ``fit(X, y, *, qid=None, …)`` with `_check_fit` at the door, and
+    Subclasses implement ``fit(X, y, *, qid=None, …)``, which begins with `_check_fit`, and
     ``predict(X)``. ``qid`` may be of any type and need not be sorted; without it all rows form one
     query. With scikit-learn's metadata routing, call ``set_fit_request(qid=True)`` and
     ``set_score_request(qid=True)`` for use in cross-validation.

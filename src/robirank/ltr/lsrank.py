@@ -178,7 +178,7 @@ class Rankings:
         As in `TrainingLists`.
     gain : array of shape (n_rows,)
         2^label − 1, as a share of the best DCG of the list.
-    kin : array of shape (n_rows,)
+    label_group : array of shape (n_rows,)
         A number, rising from row to row, that rows of one list and one label share.
     discount, c : array of shape (n_rows,)
         What the place of each row counts, in NDCG and in the score of a ranking.
@@ -188,7 +188,7 @@ class Rankings:
     codes: Ints64
     starts: Ints64
     gain: Floats64
-    kin: Ints64
+    label_group: Ints64
     discount: Floats64
     c: Floats64
 
@@ -203,8 +203,10 @@ class Rankings:
         y = lists.y[best]
         gain = gains(y, "exp")
         gain /= np.add.reduceat(gain * discount, lists.starts)[lists.codes]
-        kin = np.cumsum((np.diff(lists.codes, prepend=0) != 0) | (np.diff(y, prepend=y[0]) != 0))
-        return cls(lists.X[best], lists.codes, lists.starts, gain, kin, discount, c)
+        label_group = np.cumsum(
+            (np.diff(lists.codes, prepend=0) != 0) | (np.diff(y, prepend=y[0]) != 0)
+        )
+        return cls(lists.X[best], lists.codes, lists.starts, gain, label_group, discount, c)
 
     def worst(self, w: Floats64) -> tuple[float, Floats64]:
         """The mean of max over π of Δ(π) + Σ c_i f_π(i), and a subgradient."""
@@ -225,13 +227,13 @@ class Rankings:
     def ideal(self, w: Floats64) -> Floats64:
         """The mean of Σ c_i x_π*(i) for the ideal rankings that score highest with weights w."""
         f = np.asarray(self.X @ w)
-        return self._mean_score(np.lexsort((-f, self.kin)), f)
+        return self._mean_score(np.lexsort((-f, self.label_group)), f)
 
     def _mean_score(self, row: Ints64, f: Floats64) -> Floats64:
         """The mean of Σ c_i x_π(i), where ``row`` has π and rows that could change places do."""
         weight = np.empty_like(f)
         weight[row] = self.c
-        weight = _share(weight, self.kin, f)
+        weight = _average_ties(weight, self.label_group, f)
         return np.asarray(self.X.T @ weight) / len(self.starts)
 
 
@@ -253,14 +255,16 @@ def _assign(f: Floats64, gain: Floats64, discount: Floats64, c: Floats64) -> Int
     return np.concatenate([chosen, rest])
 
 
-def _share(weight: Floats64, kin: Ints64, f: Floats64) -> Floats64:
-    """Give kin with equal scores the mean of their weights.
+def _average_ties(weight: Floats64, label_group: Ints64, f: Floats64) -> Floats64:
+    """Give rows of one label group that have equal scores the mean of their weights.
 
     They could change places in a ranking, so the mean is as good a choice as any, and the only one
     that does not depend on the order of rows.
     """
-    order = np.lexsort((f, kin))
-    new = (np.diff(kin[order], prepend=kin[0]) != 0) | (np.diff(f[order], prepend=np.nan) != 0)
+    order = np.lexsort((f, label_group))
+    new = (np.diff(label_group[order], prepend=label_group[0]) != 0) | (
+        np.diff(f[order], prepend=np.nan) != 0
+    )
     group = np.cumsum(new) - 1
     mean = np.bincount(group, weights=weight[order]) / np.bincount(group)
     shared = np.empty_like(weight)

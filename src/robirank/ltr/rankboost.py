@@ -18,7 +18,7 @@ from robirank._types import Floats64, Ints32, Ints64
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr.base import Ranker, check_labels
 from robirank.registry import Comparison, register
-from robirank.storage.parts import FittedArray, FittedParts
+from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 __all__ = ["RankBoost"]
 

@@ -17,7 +17,7 @@ from robirank._types import Floats64, Ints64
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr.base import Ranker, check_labels, one_blas_thread
 from robirank.registry import Comparison, register
-from robirank.storage.parts import FittedArray, FittedParts
+from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 __all__ = ["RankNet"]
 
@@ -281,7 +281,7 @@ def _lists_with_pairs(y: Floats64, queries: Queries) -> Iterator[PairList]:
 
 
 class Network:
-    """The weights A, b and v as views of one vector, and what they say about documents."""
+    """The network: its weights A, b and v are views of one vector, theta."""
 
     def __init__(self, theta: Floats64, n_features: int, n_hidden: int) -> None:
         self.theta = theta

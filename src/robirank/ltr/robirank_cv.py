@@ -19,7 +19,7 @@ from robirank.ltr.robirank import Init, RoBiRank
 from robirank.metrics import ndcg
 from robirank.objectives.listwise import Gain, Metric, QueryWeight
 from robirank.registry import register
-from robirank.storage.parts import FittedArray
+from robirank.storage.fitted_parts import FittedArray
 
 __all__ = ["RoBiRankCV"]
 

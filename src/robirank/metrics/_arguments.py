@@ -1,4 +1,4 @@
-"""What the measures take, checked at the door."""
+"""The arguments of metrics, checked."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Saving and loading fitted estimators, in one file, without pickle.
 
 A model file is a `safetensors <https://github.com/huggingface/safetensors>`_ file: the arrays as
-they are, and a JSON object that says which estimator they belong to. Loading a file from a
-stranger runs no code of theirs: the class is looked up by its name in `robirank.registry`, arrays
+they are, and a JSON object with the name of the estimator they belong to. Loading a file of
+unknown origin runs no code of it: the class is looked up by its name in `robirank.registry`, arrays
 and parameters are checked against what that class declares, and anything else is a
 `ModelFileError`.
 """
@@ -16,9 +16,9 @@ from typing import Any, Self
 
 from robirank import registry
 from robirank.storage.parts import (
-    pack_arrays,
     pack_extra,
     pack_features,
+    pack_fitted,
     pack_labels,
     pack_params,
     section,
@@ -75,7 +75,7 @@ def save_model(
     name, parts = type(model).__name__, model.fitted_parts
     check_is_fitted(model, list(parts.required))
     params, unsaved, arrays = pack_params(model)
-    tensors = arrays | pack_arrays(model, parts)
+    tensors = arrays | pack_fitted(model, parts)
     header = {
         "class": name,
         "params": params,

@@ -1,4 +1,4 @@
-"""What a saved estimator consists of, and how each part goes into a model file and back."""
+"""How the parts of an estimator go into a model file and back."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import inspect
 import json
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -15,75 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank._types import Floats64
+from robirank.storage.fitted_parts import FittedParts
 from robirank.storage.tensor_file import ModelFile, all_finite
-
-
-@dataclass(frozen=True)
-class FittedArray:
-    """What is expected of a fitted array.
-
-    Attributes
-    ----------
-    shape : tuple of int or str
-        A string names a length that is the same wherever the name occurs; "features" is
-        ``n_features_in_``.
-    dtype : str
-        In safetensors' words.
-    is_list : bool
-        Whether the estimator keeps it as a list.
-    index_of : str
-        The name of a length, where the values are indices: they run from 0 to below it.
-    """
-
-    shape: tuple[int | str, ...]
-    dtype: str = "F64"
-    is_list: bool = False
-    index_of: str = ""
-
-
-@dataclass(frozen=True)
-class FittedParts:
-    """What a fitted estimator consists of, beside its parameters; classes declare it.
-
-    Attributes
-    ----------
-    arrays : mapping from attribute to FittedArray
-        Fitted arrays.
-    numbers : mapping from attribute to type
-        Fitted numbers (int, which counts something, or float) and short texts (str).
-    labels : mapping from attribute to int
-        Fitted arrays of labels (numbers or strings), and how many.
-    required : tuple of str
-        Attributes without which there is no model; the others are saved where they exist.
-    features : bool
-        Whether it scores features: it then has ``n_features_in_``, and perhaps their names.
-    ids : mapping from attribute to str
-        Outside ids (`robirank.data.ids.Ids`, or None), and the name of their number among the
-        lengths of the arrays.
-    check : callable, optional
-        Is given the fitted attributes by name; raises a ValueError if they do not fit together.
-    """
-
-    arrays: Mapping[str, FittedArray]
-    numbers: Mapping[str, type] = field(default_factory=dict)
-    labels: Mapping[str, int] = field(default_factory=dict)
-    required: tuple[str, ...] = ("coef_",)
-    features: bool = True
-    ids: Mapping[str, str] = field(default_factory=dict)
-    check: Callable[[Mapping[str, Any]], None] | None = None
-
-    def plus(
-        self,
-        arrays: Mapping[str, FittedArray] | None = None,
-        numbers: Mapping[str, type] | None = None,
-    ) -> FittedParts:
-        """The same and more, for a subclass."""
-        return replace(
-            self,
-            arrays={**self.arrays, **(arrays or {})},
-            numbers={**self.numbers, **(numbers or {})},
-        )
-
 
 # Parameters: JSON values and arrays are saved, anything else is noted and becomes the default.
 
@@ -161,83 +93,39 @@ def unpack_params(file: ModelFile, cls: Any) -> dict[str, Any]:
 # What was learned.
 
 
-def pack_arrays(model: Any, parts: FittedParts) -> dict[str, NDArray[Any]]:
+def pack_fitted(model: Any, parts: FittedParts) -> dict[str, NDArray[Any]]:
     """Return the fitted arrays of a model, checked so that the file can be loaded again."""
-    lengths = {"features": int(model.n_features_in_)} if parts.features else {}
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, expected in parts.arrays.items():
-        if hasattr(model, name):
-            array: NDArray[Any] = np.asarray(getattr(model, name), _ARRAY_TYPES[expected.dtype])
-            wrong = _misfit(array.shape, expected, lengths)
-            if not wrong and not all_finite(array):
-                wrong = "holds NaN or infinity; such a model cannot be saved"
-            wrong = wrong or _outside(array, expected, lengths)
-            if wrong:
-                raise ValueError(f"{name} {wrong}")
-            arrays[name] = array
-    if parts.check is not None:
-        parts.check(vars(model))
-    return arrays | _pack_ids(model, parts, lengths)
-
-
-def _pack_ids(model: Any, parts: FittedParts, lengths: dict[str, int]) -> dict[str, NDArray[Any]]:
-    tensors: dict[str, NDArray[Any]] = {}
-    for name, length in parts.ids.items():
+    arrays: dict[str, NDArray[Any]] = {
+        name: np.asarray(getattr(model, name), _ARRAY_TYPES[expected.dtype])
+        for name, expected in parts.arrays.items()
+        if hasattr(model, name)
+    }
+    parts.validate(vars(model) | arrays)
+    for name, array in arrays.items():
+        if not all_finite(array):
+            raise ValueError(f"{name} holds NaN or infinity; such a model cannot be saved")
+    for name in parts.ids:
         ids = getattr(model, name, None)
-        if ids is None:
-            continue
-        if len(ids) != lengths[length]:
-            raise ValueError(f"{name} must name {lengths[length]} {length}; it names {len(ids)}")
-        tensors |= ids.to_tensors(name)
-    return tensors
+        arrays |= {} if ids is None else ids.to_tensors(name)
+    return arrays
 
 
 _ARRAY_TYPES: dict[str, type] = {"I32": np.int32, "F64": np.float64, "F32": np.float32}
 
 
-def _misfit(shape: tuple[int, ...], expected: FittedArray, lengths: dict[str, int]) -> str:
-    """Compare with the expected shape, learn lengths by name; say what is wrong, if anything."""
-    wanted = [lengths.get(n, n) if isinstance(n, str) else n for n in expected.shape]
-    fits = len(shape) == len(wanted) and all(
-        isinstance(length, str) or actual == length
-        for actual, length in zip(shape, wanted, strict=True)
-    )
-    if not fits:
-        return f"must have shape {_spell(wanted)}; it has {_spell(shape)}"
-    lengths |= {n: actual for n, actual in zip(wanted, shape, strict=True) if isinstance(n, str)}
-    return ""
-
-
-def _outside(array: NDArray[Any], expected: FittedArray, lengths: dict[str, int]) -> str:
-    """Say which value is no index of what the values are indices of, if there is one."""
-    if not expected.index_of:
-        return ""
-    size = lengths[expected.index_of]
-    bad = array[(array < 0) | (array >= size)]
-    return f"must hold {expected.index_of} 0 to {size - 1}; it holds {bad[0]}" if len(bad) else ""
-
-
-def _spell(shape: Sequence[int | str]) -> str:
-    return f"({', '.join(map(str, shape))})"
-
-
 def unpack_fitted(file: ModelFile, parts: FittedParts) -> dict[str, Any]:
     """Return the fitted attributes, each checked against what the class declares."""
     fitted = _unpack_features(file) if parts.features else {}
-    lengths = {"features": fitted["n_features_in_"]} if parts.features else {}
-    fitted |= _unpack_arrays(file, parts, lengths)
-    fitted |= _unpack_ids(file, parts, lengths)
+    fitted |= _unpack_arrays(file, parts)
+    fitted |= _unpack_ids(file, parts)
     fitted |= _unpack_numbers(file, parts)
     fitted |= _unpack_labels(file, parts)
-    missing = [name for name in parts.required if name not in fitted]
-    if missing:
-        file.refuse(f"it has no {', '.join(missing)}")
-    if parts.check is not None:
-        try:
-            parts.check(fitted)
-        except ValueError as error:
-            file.refuse(str(error))
-    return fitted
+    try:
+        parts.validate(fitted)
+    except ValueError as error:
+        file.refuse(str(error))
+    lists = {name for name, expected in parts.arrays.items() if expected.is_list}
+    return {name: v.tolist() if name in lists else v for name, v in fitted.items()}
 
 
 def _unpack_features(file: ModelFile) -> dict[str, Any]:
@@ -247,45 +135,30 @@ def _unpack_features(file: ModelFile) -> dict[str, Any]:
     return {"n_features_in_": width} | _unpack_names(file, width)
 
 
-def _unpack_arrays(file: ModelFile, parts: FittedParts, lengths: dict[str, int]) -> dict[str, Any]:
+def _unpack_arrays(file: ModelFile, parts: FittedParts) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, (dtype, shape) in file.tensors.items():
+    for name, (dtype, _) in file.tensors.items():
         if name.startswith("params.") or name.split(".")[0] in parts.ids:
             continue
-        expected = parts.arrays.get(name)
-        if expected is None:
+        if name not in parts.arrays:
             file.refuse(f"it has an array {name!r:.80}, which is no part of that class")
-        wrong = _misfit(shape, expected, lengths)
-        if not wrong and dtype != expected.dtype:
-            wrong = f"must have type {expected.dtype}; it has {dtype}"
-        if wrong:
-            file.refuse(f"{name} {wrong}")
-        array = file.read(name)
-        if wrong := _outside(array, expected, lengths):
-            file.refuse(f"{name} {wrong}")
-        found[name] = array.tolist() if expected.is_list else array
+        if dtype != parts.arrays[name].dtype:
+            file.refuse(f"{name} must have type {parts.arrays[name].dtype}; it has {dtype}")
+        found[name] = file.read(name)
     return found
 
 
-def _unpack_ids(file: ModelFile, parts: FittedParts, lengths: dict[str, int]) -> dict[str, Any]:
+def _unpack_ids(file: ModelFile, parts: FittedParts) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, length in parts.ids.items():
+    for name in parts.ids:
         tensors = {part: file.read(part) for part in file.tensors if part.startswith(f"{name}.")}
-        if not tensors:
-            continue
-        ids = _ids_from(file, tensors, name)
-        if len(ids) != lengths.get(length):
-            file.refuse(f"{name} must name {lengths.get(length)} {length}; it names {len(ids)}")
-        found[name] = ids
+        if tensors:
+            ids = import_module("robirank.data.ids").Ids  # by its name: data stands above storage
+            try:
+                found[name] = ids.from_tensors(tensors, name)
+            except (ValueError, TypeError) as error:
+                file.refuse(str(error))
     return found
-
-
-def _ids_from(file: ModelFile, tensors: dict[str, NDArray[Any]], name: str) -> Any:
-    ids = import_module("robirank.data.ids").Ids  # by its name: data stands above storage
-    try:
-        return ids.from_tensors(tensors, name)
-    except (ValueError, TypeError) as error:
-        file.refuse(str(error))
 
 
 def _unpack_numbers(file: ModelFile, parts: FittedParts) -> dict[str, Any]:
@@ -346,7 +219,7 @@ _LABEL_TYPES: dict[str, type] = {"str": str, "object": object, "bool": bool} | {
 
 
 def pack_features(model: Any, names: Sequence[str] | None) -> dict[str, Any]:
-    """Return what the header says of the features."""
+    """Return the number of features and their names, for the header."""
     to_save, in_fit = _names_to_save(model, names)
     return {
         "n_features_in_": int(model.n_features_in_),

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from robirank.latent.retrieve.topk import Factors, Liked, inverse_norms, rows_of, top_rows
 from robirank.storage.estimators import SaveMixin
-from robirank.storage.parts import FittedArray, FittedParts
+from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 __all__ = ["FactorModel"]
 
