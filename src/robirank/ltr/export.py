@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from robirank._types import Floats64
 from robirank.ltr.base import LinearRanker
-from robirank.ltr.robirank import RoBiRank
 from robirank.ltr.robirank_cv import RoBiRankCV
 from robirank.storage.files import write_text
 
@@ -207,13 +206,10 @@ def _factors(scaler: Any, width: int) -> Floats64:
 
 def _plain(model: LinearRanker, coef: Floats64, names: Any) -> LinearRanker:
     """Return a ranker with the parameters of the model and the given weights."""
-    params = model.get_params(deep=False)
     if isinstance(model, RoBiRankCV):
-        own = RoBiRank().get_params(deep=False)
-        shared = {name: value for name, value in params.items() if name in own}
-        plain: Any = RoBiRank(model.alpha_, **shared)
+        plain: Any = model.with_alpha(model.alpha_)
     else:
-        plain = type(model)(**params)
+        plain = type(model)(**model.get_params(deep=False))
     plain.coef_ = coef
     plain.n_features_in_ = len(coef)
     if names is not None:

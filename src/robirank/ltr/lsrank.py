@@ -203,10 +203,8 @@ class Rankings:
         y = lists.y[best]
         gain = gains(y, "exp")
         gain /= np.add.reduceat(gain * discount, lists.starts)[lists.codes]
-        label_group = np.cumsum(
-            (np.diff(lists.codes, prepend=0) != 0) | (np.diff(y, prepend=y[0]) != 0)
-        )
-        return cls(lists.X[best], lists.codes, lists.starts, gain, label_group, discount, c)
+        new = (np.diff(lists.codes, prepend=0) != 0) | (np.diff(y, prepend=y[0]) != 0)
+        return cls(lists.X[best], lists.codes, lists.starts, gain, np.cumsum(new), discount, c)
 
     def worst(self, w: Floats64) -> tuple[float, Floats64]:
         """The mean of max over π of Δ(π) + Σ c_i f_π(i), and a subgradient."""
@@ -262,10 +260,9 @@ def _average_ties(weight: Floats64, label_group: Ints64, f: Floats64) -> Floats6
     that does not depend on the order of rows.
     """
     order = np.lexsort((f, label_group))
-    new = (np.diff(label_group[order], prepend=label_group[0]) != 0) | (
-        np.diff(f[order], prepend=np.nan) != 0
-    )
-    group = np.cumsum(new) - 1
+    other_label = np.diff(label_group[order], prepend=label_group[0]) != 0
+    other_score = np.diff(f[order], prepend=np.nan) != 0
+    group = np.cumsum(other_label | other_score) - 1
     mean = np.bincount(group, weights=weight[order]) / np.bincount(group)
     shared = np.empty_like(weight)
     shared[order] = mean[group]

@@ -138,6 +138,12 @@ class RoBiRankCV(LinearRanker):
         self.n_iter_, self.loss_curve_ = models[best].n_iter_, models[best].loss_curve_
         return self
 
+    def with_alpha(self, alpha: float) -> RoBiRank:
+        """An unfitted `RoBiRank` with one penalty, and otherwise the same parameters."""
+        own = RoBiRank().get_params(deep=False)
+        shared = {n: v for n, v in self.get_params(deep=False).items() if n in own}
+        return RoBiRank(alpha, **shared)
+
     def _check_alphas(self) -> Floats64:
         alphas = np.array(DEFAULT_ALPHAS if self.alphas is None else self.alphas, dtype=np.float64)
         if alphas.ndim != 1 or len(alphas) == 0 or not (np.isfinite(alphas) & (alphas >= 0)).all():
@@ -152,18 +158,7 @@ class RoBiRankCV(LinearRanker):
         """One model a penalty, each started from the one before."""
         start, models = self.init, []
         for alpha in alphas:
-            model = RoBiRank(
-                float(alpha),
-                rho=self.rho,
-                metric=self.metric,
-                gain=self.gain,
-                init=start,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                random_state=self.random_state,
-                num_threads=self.num_threads,
-                verbose=self.verbose,
-            )
+            model = self.with_alpha(float(alpha)).set_params(init=start)
             models.append(model._fit_queries(X, y, queries, *weights))
             start = model.coef_
         return models
