@@ -16,6 +16,7 @@ from robirank._progress import FitProgress
 from robirank._queries import Queries, group_queries
 from robirank._types import Floats64
 from robirank.ltr._held_out import HeldOut
+from robirank.metrics import ndcg
 from robirank.objectives.linear import LinearObjective, minimize_lbfgs
 from robirank.objectives.score_loss import ScoreLoss
 from robirank.registry import Comparison
@@ -32,6 +33,7 @@ class Ranker(SaveMixin, BaseEstimator):
     ``set_score_request(qid=True)`` for use in cross-validation.
     """
 
+    # Parameters of those that have them.
     k: Any
     convention: str
     verbose: bool
@@ -57,8 +59,6 @@ class Ranker(SaveMixin, BaseEstimator):
         With ``sample_weight``, one value a row, the mean is weighted: a query weighs as much as the
         mean of its rows.
         """
-        from robirank.metrics import ndcg
-
         labels = np.asarray(y)
         by_query = ndcg(labels, self.predict(X), qid, k=10, per_query=True)
         if sample_weight is None:
