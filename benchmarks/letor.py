@@ -118,7 +118,7 @@ def run(folder: Path, console: Console) -> dict[str, np.ndarray]:
             seconds[name] += time.perf_counter() - begin
             test = fold.test
             found = evaluate_ranking(
-                test.y, scorer(test), test.qid, measures=MEASURES, convention="letor"
+                test.y, scorer(test), test.qid, metrics=MEASURES, convention="letor"
             )
             figures[name].append([found[m] for m in MEASURES])
     table = Table(title=f"{folder.name}, {len(folds)} folds, LETOR's convention: mean ± spread")

@@ -60,7 +60,7 @@ def evaluation_against_floor(rows: int) -> dict[str, float]:
     for _ in range(7):  # in turns, so that all see the same machine
         score_pass = min(score_pass, seconds(lambda: X @ w32, 1))
         gradient_pass = min(gradient_pass, seconds(lambda: g32 @ X, 1))
-        evaluation = min(evaluation, seconds(lambda: lists.evaluate_linear(X, w), 1))
+        evaluation = min(evaluation, seconds(lambda: lists.of_linear(X, w), 1))
     floor = score_pass + gradient_pass
     print(f"X·ω alone          {score_pass:7.3f} s   {size / score_pass:6.1f} GB/s")
     print(f"Xᵀg alone          {gradient_pass:7.3f} s   {size / gradient_pass:6.1f} GB/s")
@@ -84,15 +84,16 @@ def grid_against_direct(items: int = 400_000, relevant: int = 50) -> dict[str, f
     scores = (3 * rng.standard_normal(items)).astype(np.float32)
     y = np.zeros(items)
     y[rng.choice(items, relevant, replace=False)] = 1
-    lists = Lists.build(y, group_queries(None, items))
+    queries = group_queries(None, items)
+    lists = {m: Lists.build(y, queries, method=m, num_threads=1) for m in ("direct", "grid")}
     print(f"\none list of {items:,} items, {relevant} relevant, one thread, loss and gradient")
     times, results = {"direct": np.inf, "grid": np.inf}, {}
     for _ in range(30):  # in turns, so that both see the same machine
         for method in times:
-            once = seconds(lambda m=method: lists.evaluate(scores, method=m, n_threads=1), 2)
+            once = seconds(lambda m=method: lists[m].evaluate(scores), 2)
             times[method] = min(times[method], once)
     for method in times:
-        results[method] = lists.evaluate(scores, method=method, n_threads=1)
+        results[method] = lists[method].evaluate(scores)
         print(f"{method:6s} {1e3 * times[method]:8.3f} ms")
     direct, grid = results["direct"], results["grid"]
     error = max(

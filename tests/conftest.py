@@ -18,6 +18,12 @@ settings.register_profile("robirank", deadline=None, derandomize=bool(os.environ
 settings.load_profile("robirank")
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Look for doctests in no helper: it would be imported twice, under two names."""
+    is_file = collection_path.suffix == ".py"
+    return True if is_file and not collection_path.name.startswith("test_") else None
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder with the real data sets; tests that need it are skipped where it is missing."""

@@ -18,8 +18,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.fixes import parse_version
 
-from robirank.classifier import RobustClassifier, _objective
+from robirank.classifier import MarginLoss, RobustClassifier, _in_double
 from robirank.losses import sigma0, sigma1, sigma2
+from robirank.objectives.linear import LinearObjective
 
 SIGMAS = {"logistic": sigma0, "type1": sigma1, "type2": sigma2}
 WEIGHT_CHECK, FIXED = "check_sample_weight_equivalence", parse_version("1.7")
@@ -31,6 +32,11 @@ def _warnings_are_errors():
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         yield
+
+
+def objective_of(X, y, weight, loss, alpha, intercept=True):
+    margins = MarginLoss(2.0 * y - 1.0, weight, loss)
+    return LinearObjective(_in_double(X), margins, alpha=alpha, intercept=intercept)
 
 
 def two_clusters(n=200, d=4, seed=0, flip=0.1):
@@ -72,7 +78,7 @@ def test_gradient_matches_differences(loss, fit_intercept, kind):
     X, y = two_clusters(n=30)
     X = {"float64": X, "float32": X.astype(np.float32), "sparse": sp.csr_array(X)}[kind]
     weight = np.random.default_rng(1).dirichlet(np.ones(30))
-    f = _objective(X, 2.0 * y - 1.0, weight, loss, 0.1)
+    f = objective_of(X, y, weight, loss, 0.1, fit_intercept)
     theta = np.random.default_rng(2).standard_normal(4 + fit_intercept)
     h = 1e-5
     expected = [(f(theta + h * e)[0] - f(theta - h * e)[0]) / (2 * h) for e in np.eye(len(theta))]
@@ -89,7 +95,7 @@ def test_objective_is_the_documented_one_and_falls_to_a_stationary_point(loss):
     assert len(model.loss_curve_) == model.n_iter_ + 1
     assert (np.diff(model.loss_curve_) <= 0).all()
     theta = np.append(model.coef_[0], model.intercept_)
-    slope = _objective(X, 2.0 * y - 1.0, weight / weight.sum(), loss, 0.02)(theta)[1]
+    slope = objective_of(X, y, weight / weight.sum(), loss, 0.02)(theta)[1]
     assert np.abs(slope).max() <= 1e-7
 
 
@@ -297,7 +303,7 @@ def test_init_from_an_array_or_a_model_starts_there():
     X, y = two_clusters()
     base = LogisticRegression().fit(X, y)
     theta = np.append(base.coef_, base.intercept_)
-    expected = _objective(X, 2.0 * y - 1.0, np.full(len(y), 1 / len(y)), "type1", 1e-3)(theta)[0]
+    expected = objective_of(X, y, np.full(len(y), 1 / len(y)), "type1", 1e-3)(theta)[0]
     for init in (theta, theta.tolist(), base, FrozenEstimator(base)):
         model = RobustClassifier(init=init).fit(X, y)
         assert model.loss_curve_[0] == pytest.approx(expected)
@@ -356,12 +362,12 @@ def test_features_of_wild_scales_are_told():
     ("options", "message"),
     [
         ({"loss": "hinge"}, r"loss must be one of \['logistic', 'type1', 'type2'\]; got 'hinge'"),
-        ({"alpha": -1.0}, r"alpha must be a finite number ≥ 0; got -1\.0"),
-        ({"alpha": math.inf}, r"alpha must be a finite number ≥ 0; got inf"),
-        ({"alpha": "small"}, r"alpha must be a finite number ≥ 0; got 'small'"),
-        ({"tol": math.nan}, r"tol must be a finite number ≥ 0; got nan"),
-        ({"max_iter": 0}, r"max_iter must be an integer ≥ 1; got 0"),
-        ({"max_iter": 1.5}, r"max_iter must be an integer ≥ 1; got 1\.5"),
+        ({"alpha": -1.0}, r"alpha must be a finite number >= 0; got -1\.0"),
+        ({"alpha": math.inf}, r"alpha must be a finite number >= 0; got inf"),
+        ({"alpha": "small"}, r"alpha must be a finite number >= 0; got 'small'"),
+        ({"tol": math.nan}, r"tol must be a finite number >= 0; got nan"),
+        ({"max_iter": 0}, r"max_iter must be a positive integer; got 0"),
+        ({"max_iter": 1.5}, r"max_iter must be a positive integer; got 1\.5"),
         ({"init": "ones"}, r"init must be one of .*'random'.*; got 'ones'"),
         ({"init": [1.0, 2.0]}, r"init must hold 4 or 5 \(intercept last\) coefficients; got 2"),
         ({"init": np.ones(5), "fit_intercept": False}, r"init must hold 4 coefficients; got 5"),

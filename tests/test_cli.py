@@ -123,12 +123,12 @@ def test_train_options_reach_the_model(files, tmp_path):
     assert result.stderr == ""
     model = load_model(tmp_path / "m")
     wanted = {"alpha": 0.5, "rho": "type2", "metric": "dcg", "init": "random", "max_iter": 50}
-    assert model.get_params() | wanted | {"random_state": 7, "n_threads": 1} == model.get_params()
+    assert model.get_params() | wanted | {"random_state": 7, "num_threads": 1} == model.get_params()
 
 
 def test_train_chooses_the_penalty_on_validation_queries(files, tmp_path):
     result = run(
-        *("ltr", "train", files / "train.txt", "--vali", files / "vali.txt"),
+        *("ltr", "train", files / "train.txt", "--validation", files / "vali.txt"),
         *("--model", tmp_path / "m", "--json"),
     )
     report = json.loads(result.stdout)
@@ -238,11 +238,11 @@ def test_trec_run_gives_the_same_ndcg(files):
     ours = json.loads(
         run(
             *("ltr", "evaluate", files / "model", files / "test.txt", "--json"),
-            *("--convention", "trec", "--measure", "ndcg@10"),
+            *("--convention", "trec", "--metric", "ndcg@10"),
         ).stdout
     )
     mean = np.mean([q["ndcg_cut_10"] for q in theirs.values()])
-    assert ours["measures"]["ndcg@10"] == pytest.approx(mean, abs=1e-4)
+    assert ours["metrics"]["ndcg@10"] == pytest.approx(mean, abs=1e-4)
 
 
 def test_a_tag_of_two_words_is_refused(files):
@@ -286,7 +286,7 @@ def test_evaluate_prints_the_measures(files):
     scores = load_model(files / "model").predict(TEST.X)
     result = run(
         *("ltr", "evaluate", files / "model", files / "test.txt"),
-        *("--measure", "ndcg@5", "--measure", "p@2"),
+        *("--metric", "ndcg@5", "--metric", "p@2"),
     )
     expected = metrics.ndcg(TEST.y, scores, TEST.qid, k=5)
     assert f"{expected:.4f}" in result.stdout
@@ -303,7 +303,7 @@ def test_evaluate_json_in_every_convention(files, convention):
     )
     report = json.loads(result.stdout)
     expected = metrics.evaluate_ranking(TEST.y, scores, TEST.qid, convention=convention)
-    assert report["measures"] == pytest.approx(expected)
+    assert report["metrics"] == pytest.approx(expected)
     assert (report["queries"], report["documents"]) == (10, 80)
     assert report["convention"] == convention
 
@@ -339,12 +339,12 @@ def test_per_query_file_has_the_mean(files, tmp_path):
     assert header == ["qid", "ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr"]
     assert [row[0] for row in rows] == [str(q) for q in range(1, 11)]
     mean = np.mean([float(row[3]) for row in rows])
-    assert json.loads(result.stdout)["measures"]["ndcg@10"] == pytest.approx(mean)
+    assert json.loads(result.stdout)["metrics"]["ndcg@10"] == pytest.approx(mean)
 
 
 def test_unknown_measure(files):
     message = error_of(
-        *("ltr", "evaluate", files / "model", files / "test.txt", "-q"), *("--measure", "auc")
+        *("ltr", "evaluate", files / "model", files / "test.txt", "-q"), *("--metric", "auc")
     )
     assert "'auc'" in message
     assert "ndcg" in message

@@ -1,20 +1,41 @@
-"""Checks of parameters at the door."""
+"""Checks of parameters; each error names the parameter, its value and what would be right."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 
-def check_positive(name: str, value: Any) -> None:
-    """Raise an error unless the parameter is a finite number above 0."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < np.inf:
-        raise ValueError(f"{name} must be a positive number; got {value!r}")
+def check_positive(name: str, value: Any, *, at_most: float = np.inf) -> None:
+    """Raise an error unless the parameter is a finite number above 0, and at most ``at_most``."""
+    if not _is_number(value) or not 0 < float(value) <= at_most or np.isinf(value):
+        also = "" if np.isinf(at_most) else f", at most {at_most:g}"
+        raise ValueError(f"{name} must be a positive number{also}; got {value!r}")
 
 
-def check_count(name: str, value: Any) -> None:
-    """Raise an error unless the parameter is an integer of at least 1."""
+def check_not_negative(name: str, value: Any) -> None:
+    """Raise an error unless the parameter is a finite number of at least 0."""
+    if not _is_number(value) or not 0 <= float(value) < np.inf:
+        raise ValueError(f"{name} must be a finite number >= 0; got {value!r}")
+
+
+def check_count(name: str, value: Any, *, or_none: bool = False) -> None:
+    """Raise an error unless the parameter is an integer of at least 1, or perhaps None."""
+    if or_none and value is None:
+        return
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be a positive integer; got {value!r}")
+        also = " or None" if or_none else ""
+        raise ValueError(f"{name} must be a positive integer{also}; got {value!r}")
+
+
+def check_choice(name: str, value: Any, allowed: Iterable[Any], also: str = "") -> None:
+    """Raise an error unless the parameter is one of the allowed values; ``also`` names others."""
+    if value not in list(allowed):
+        raise ValueError(f"{name} must be one of {list(allowed)}{also}; got {value!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

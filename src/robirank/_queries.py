@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from robirank._types import Ints64
+
 
 @dataclass(frozen=True)
 class Queries:
@@ -29,8 +31,8 @@ class Queries:
     """
 
     ids: NDArray[np.generic]
-    offsets: NDArray[np.int64]
-    order: NDArray[np.int64] | None
+    offsets: Ints64
+    order: Ints64 | None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -41,7 +43,7 @@ class Queries:
         return int(self.offsets[-1])
 
     @property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Ints64:
         """The number of rows of each query."""
         return np.diff(self.offsets)
 
@@ -57,18 +59,18 @@ class Queries:
         rows[self.order] = values
         return rows
 
-    def rows(self) -> NDArray[np.int64]:
+    def rows(self) -> Ints64:
         """The row at each place."""
         return np.arange(self.n_rows, dtype=np.int64) if self.order is None else self.order
 
-    def take(self, which: NDArray[np.int64]) -> Queries:
+    def take(self, which: Ints64) -> Queries:
         """Keep the queries with the given numbers; rows keep theirs."""
         sizes = self.sizes[which]
         offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         places = np.repeat(self.offsets[which] - offsets[:-1], sizes) + np.arange(offsets[-1])
         return Queries(self.ids[which], offsets, self.rows()[places])
 
-    def codes(self) -> NDArray[np.int64]:
+    def codes(self) -> Ints64:
         """The number of the query (0, 1, …) that each *place* belongs to."""
         return np.repeat(np.arange(len(self), dtype=np.int64), self.sizes)
 
@@ -141,7 +143,7 @@ def _is_missing(value: object) -> bool:
 
 def _unique_codes(
     ids: NDArray[np.generic],
-) -> tuple[NDArray[np.generic], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.generic], Ints64, Ints64]:
     """Unique ids, the first row of each, and the code of each row."""
     if ids.dtype != object:
         unique, first, codes = np.unique(ids, return_index=True, return_inverse=True)

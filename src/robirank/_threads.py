@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
+from numbers import Integral
 
 
-def thread_count(n_threads: int | None) -> int:
-    """The number of threads to run: as asked, or every core this process may use.
+def thread_count(num_threads: int = 0) -> int:
+    """The number of threads to run: as asked, or for 0 every core that this process may use.
 
     ``OMP_NUM_THREADS`` is respected. A forked child runs one thread, because the threads of its
     parent's OpenMP did not come along and would be waited for. Results never depend on the number.
     """
-    if n_threads is None:
-        if _forked:
-            return 1
-        limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-        return int(limit) if limit.isdigit() and int(limit) > 0 else _cores()
-    if isinstance(n_threads, bool) or n_threads != int(n_threads) or n_threads < 1:
-        raise ValueError(f"n_threads must be a positive integer or None; got {n_threads!r}")
-    return int(n_threads)
+    whole = isinstance(num_threads, Integral) and not isinstance(num_threads, bool)
+    if not whole or num_threads < 0:
+        raise ValueError(f"num_threads must be 0 (all cores) or more; got {num_threads!r}")
+    if num_threads:
+        return int(num_threads)
+    if _forked:
+        return 1
+    limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(limit) if limit.isdigit() and int(limit) > 0 else _cores()
 
 
 _forked = False

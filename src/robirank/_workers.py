@@ -33,7 +33,7 @@ class Workers:
     """
 
     def __init__(self, num_threads: int = 0) -> None:
-        self.num_threads = thread_count(num_threads or None)
+        self.num_threads = thread_count(num_threads)
         self._pool: ThreadPoolExecutor | None = None
         self._limits: Any = None
 

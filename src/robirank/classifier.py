@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from numbers import Integral, Real
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import OptimizeResult, minimize
+from scipy.optimize import OptimizeResult
+from scipy.sparse.linalg import LinearOperator
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from robirank._checks import check_choice, check_count, check_not_negative
+from robirank._random import RandomStateLike, as_random_state
+from robirank._types import Floats64
 from robirank.losses import (
     LN2,
     sigma0,
@@ -28,15 +31,17 @@ from robirank.losses import (
     sigma2,
     sigma2_prime,
 )
+from robirank.objectives.linear import LinearObjective, minimize_lbfgs
+from robirank.registry import register
 from robirank.storage.estimators import SaveMixin
+from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 __all__ = ["RobustClassifier"]
 
-Floats = NDArray[np.float64]
 LossName = Literal["logistic", "type1", "type2"]
 InitName = Literal["zeros", "random", "logistic"]
 
-_LOSSES: dict[str, tuple[Callable[[ArrayLike], Floats], Callable[[ArrayLike], Floats]]] = {
+_LOSSES: dict[str, tuple[Callable[[ArrayLike], Floats64], Callable[[ArrayLike], Floats64]]] = {
     "logistic": (sigma0, sigma0_prime),
     "type1": (sigma1, sigma1_prime),
     "type2": (sigma2, sigma2_prime),
@@ -53,6 +58,8 @@ def _has_probabilities(estimator: Any) -> bool:
     return True
 
 
+@register
+@dataclass(eq=False, repr=False)
 class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     r"""Linear binary classifier that can give up on hopeless points (paper, section 2).
 
@@ -103,7 +110,7 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         Stop when no component of the gradient is larger.
     warm_start : bool, default=False
         Whether a second call of `fit` starts from the solution of the first, whatever `init` is.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Decides the start when ``init="random"``.
 
     Attributes
@@ -144,33 +151,26 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     1.0
     """
 
-    coef_: Floats
-    intercept_: Floats
-    classes_: NDArray[Any]
-    n_iter_: int
-    loss_curve_: list[float]
-    n_features_in_: int
+    fitted_parts = FittedParts(
+        {
+            "coef_": FittedArray((1, "features")),
+            "intercept_": FittedArray((1,)),
+            "loss_curve_": FittedArray(("iterations",), is_list=True),
+        },
+        {"n_iter_": int},
+        {"classes_": 2},
+        required=("coef_", "intercept_", "classes_"),
+    )
 
-    def __init__(
-        self,
-        loss: LossName = "type1",
-        *,
-        alpha: float = 1e-3,
-        fit_intercept: bool = True,
-        init: InitName | ArrayLike | BaseEstimator = "zeros",
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.loss = loss
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
+    loss: LossName = "type1"
+    _: KW_ONLY
+    alpha: float = 1e-3
+    fit_intercept: bool = True
+    init: InitName | ArrayLike | BaseEstimator = "zeros"
+    max_iter: int = 1000
+    tol: float = 1e-6
+    warm_start: bool = False
+    random_state: RandomStateLike = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -206,11 +206,11 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         self.intercept_ = theta[X.shape[1] :] if self.fit_intercept else np.zeros(1)
         return self
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Any) -> Floats64:
         """Return f(x) of every point; ``classes_[1]`` is predicted where it is ≥ 0."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
-        return _times(X, self.coef_[0]) + self.intercept_[0]
+        return _in_double(X) @ self.coef_[0] + self.intercept_[0]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of every point."""
@@ -218,7 +218,7 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         return self.classes_[positive.astype(np.intp)]
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Floats64:
         r"""Return the probability of each class, :math:`1 / (1 + 2^{-f(x)})` for the second.
 
         Only for ``loss="logistic"``: the minimum of that loss is the log-odds to base 2. The
@@ -233,20 +233,14 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         return np.column_stack([expit(-f), expit(f)])
 
     def _check_parameters(self) -> None:
-        if self.loss not in _LOSSES:
-            raise ValueError(f"loss must be one of {[*_LOSSES]}; got {self.loss!r}")
-        for name, value in (("alpha", self.alpha), ("tol", self.tol)):
-            if not isinstance(value, Real) or not 0 <= value < np.inf:
-                raise ValueError(f"{name} must be a finite number ≥ 0; got {value!r}")
-        if not isinstance(self.max_iter, Integral) or self.max_iter < 1:
-            raise ValueError(f"max_iter must be an integer ≥ 1; got {self.max_iter!r}")
-        if isinstance(self.init, str) and self.init not in _INITS:
-            raise ValueError(
-                f"init must be one of {[*_INITS]}, an array or a fitted linear model; "
-                f"got {self.init!r}"
-            )
+        check_choice("loss", self.loss, _LOSSES)
+        check_not_negative("alpha", self.alpha)
+        check_not_negative("tol", self.tol)
+        check_count("max_iter", self.max_iter)
+        if isinstance(self.init, str):
+            check_choice("init", self.init, _INITS, ", an array or a fitted linear model")
 
-    def _start(self, X: Any, classes: NDArray[Any], sign: Floats, weight: Floats) -> Floats:
+    def _start(self, X: Any, classes: NDArray[Any], sign: Floats64, weight: Floats64) -> Floats64:
         d = X.shape[1]
         if self.warm_start and hasattr(self, "coef_"):
             return self._earlier(d, classes)
@@ -254,13 +248,13 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
             return _given_start(self.init, d, self.fit_intercept)
         zeros = np.zeros(d + self.fit_intercept)
         if self.init == "random":
-            rng = check_random_state(self.random_state)
+            rng = as_random_state(self.random_state)
             zeros[:d] = rng.standard_normal(d) / np.sqrt(d)
         if self.init == "logistic" and self.loss != "logistic":
             return self._minimise(X, sign, weight, "logistic", zeros)
         return zeros
 
-    def _earlier(self, d: int, classes: NDArray[Any]) -> Floats:
+    def _earlier(self, d: int, classes: NDArray[Any]) -> Floats64:
         if self.coef_.shape[1] != d or not np.array_equal(self.classes_, classes):
             raise ValueError(
                 f"warm_start=True goes on from a model of {self.coef_.shape[1]} features and the "
@@ -270,27 +264,22 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         return _given_start(self, d, self.fit_intercept)
 
     def _minimise(
-        self, X: Any, sign: Floats, weight: Floats, loss: LossName, start: Floats
-    ) -> Floats:
-        objective = _objective(X, sign, weight, loss, float(self.alpha))
+        self, X: Any, sign: Floats64, weight: Floats64, loss: LossName, start: Floats64
+    ) -> Floats64:
+        objective = LinearObjective(
+            _in_double(X),
+            MarginLoss(sign, weight, loss),
+            alpha=self.alpha,
+            intercept=self.fit_intercept,
+        )
         self.loss_curve_ = [objective(start)[0]]
-
-        def record(intermediate_result: OptimizeResult) -> None:
-            self.loss_curve_.append(float(intermediate_result.fun))
-
-        result = minimize(
+        result = minimize_lbfgs(
             objective,
             start,
-            jac=True,
-            method="L-BFGS-B",
-            callback=record,
-            options={
-                "maxiter": int(self.max_iter),
-                "maxfun": 50 * int(self.max_iter) + 50,
-                "gtol": float(self.tol),
-                "ftol": 0.0,
-                "maxls": 50,
-            },
+            max_iter=self.max_iter,
+            gtol=self.tol,
+            max_line_search=50,
+            after_iteration=lambda _, value, __: self.loss_curve_.append(value),
         )
         self.n_iter_ = int(result.nit)
         self._warn_unless_converged(result)
@@ -313,7 +302,7 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         )
 
 
-def _signs(y: NDArray[Any]) -> tuple[NDArray[Any], Floats]:
+def _signs(y: NDArray[Any]) -> tuple[NDArray[Any], Floats64]:
     """Return the two classes, and −1 or +1 for every label."""
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
@@ -327,9 +316,9 @@ def _signs(y: NDArray[Any]) -> tuple[NDArray[Any], Floats]:
     return classes, np.where(codes == 1, 1.0, -1.0)
 
 
-def _shares(sample_weight: ArrayLike | None, X: Any) -> Floats:
+def _shares(sample_weight: ArrayLike | None, X: Any) -> Floats64:
     """Return every point's share of the mean: weights that sum to 1."""
-    weight = cast(Floats, _check_sample_weight(sample_weight, X, dtype=np.float64))
+    weight = cast(Floats64, _check_sample_weight(sample_weight, X, dtype=np.float64))
     if (weight < 0).any():
         raise ValueError(f"sample_weight must be ≥ 0; its smallest value is {weight.min()}")
     if not (weight > 0).any():
@@ -337,7 +326,7 @@ def _shares(sample_weight: ArrayLike | None, X: Any) -> Floats:
     return weight / weight.sum()
 
 
-def _given_start(init: Any, d: int, fit_intercept: bool) -> Floats:
+def _given_start(init: Any, d: int, fit_intercept: bool) -> Floats64:
     """Return ω (and b) from an array or from a fitted linear model."""
     if hasattr(init, "fit"):
         if not hasattr(init, "coef_"):
@@ -363,45 +352,29 @@ def _dense(X: Any) -> Any:
     return X.toarray() if hasattr(X, "toarray") else X
 
 
-def _objective(
-    X: Any, sign: Floats, weight: Floats, loss: LossName, alpha: float
-) -> Callable[[Floats], tuple[float, Floats]]:
-    r"""Return θ = (ω, b) ↦ the objective and its gradient; θ may come without b.
+@dataclass(frozen=True)
+class MarginLoss:
+    r"""The weighted mean of :math:`\sigma(y_i f(x_i))`, as a function of the scores f."""
 
-    With margins :math:`m_i = y_i f(x_i)` and :math:`r_i = w_i y_i \sigma'(m_i)`, the gradient by
-    ω is :math:`X^\top r + \alpha \omega` and the one by b is :math:`\sum_i r_i`.
-    """
-    value, slope = _LOSSES[loss]
-    d = X.shape[1]
+    sign: Floats64
+    weight: Floats64
+    loss: LossName
 
-    def objective(theta: Floats) -> tuple[float, Floats]:
-        omega, intercept = theta[:d], theta[d:]
-        margin = sign * (_times(X, omega) + intercept.sum())
-        residual = weight * sign * slope(margin)
-        gradient = np.empty_like(theta)
-        gradient[:d] = _transposed_times(X, residual) + alpha * omega
-        gradient[d:] = residual.sum()
-        return float(weight @ value(margin) + 0.5 * alpha * (omega @ omega)), gradient
-
-    return objective
+    def __call__(self, scores: Floats64) -> tuple[float, Floats64]:
+        """Return the loss and its derivative by each score."""
+        value, slope = _LOSSES[self.loss]
+        margin = self.sign * scores
+        return float(self.weight @ value(margin)), self.weight * self.sign * slope(margin)
 
 
-def _times(X: Any, omega: Floats) -> Floats:
-    """X ω in double precision, without a double copy of a float32 X."""
+def _in_double(X: Any) -> Any:
+    """X for products in double precision, without a double copy of a float32 array."""
     if sp.issparse(X) or X.dtype == np.float64:
-        return np.asarray(X @ omega)
-    return np.concatenate([block.astype(np.float64) @ omega for block in _blocks(X)])
-
-
-def _transposed_times(X: Any, residual: Floats) -> Floats:
-    """Xᵀ r in double precision, without a double copy of a float32 X."""
-    if sp.issparse(X) or X.dtype == np.float64:
-        return np.asarray(X.T @ residual)
-    total = np.zeros(X.shape[1])
-    for block, part in zip(_blocks(X), _blocks(residual), strict=True):
-        total += block.astype(np.float64).T @ part
-    return total
-
-
-def _blocks(rows: NDArray[Any]) -> list[NDArray[Any]]:
-    return [rows[i : i + _BLOCK_ROWS] for i in range(0, len(rows), _BLOCK_ROWS)]
+        return X
+    blocks = [slice(i, i + _BLOCK_ROWS) for i in range(0, len(X), _BLOCK_ROWS)]
+    return LinearOperator(
+        X.shape,
+        matvec=lambda w: np.concatenate([X[rows].astype(np.float64) @ w for rows in blocks]),
+        rmatvec=lambda s: sum(X[rows].astype(np.float64).T @ s[rows] for rows in blocks),
+        dtype=np.float64,
+    )

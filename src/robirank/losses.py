@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
+
+from robirank._checks import check_choice
+from robirank._types import Floats64, Ints64
 
 __all__ = [
     "RHOS",
@@ -37,13 +40,12 @@ __all__ = [
     "xi_bound",
 ]
 
-Floats = NDArray[np.float64]
 RhoName = Literal["log", "identity", "type2"]
 
 LN2 = float(np.log(2.0))
 
 
-def sigma0(t: ArrayLike) -> Floats:
+def sigma0(t: ArrayLike) -> Floats64:
     r"""Logistic loss, :math:`\sigma_0(t) = \log_2(1 + 2^{-t})` (paper, section 2).
 
     An upper bound of the 0-1 loss I(t < 0), convex, never overflows.
@@ -56,7 +58,7 @@ def sigma0(t: ArrayLike) -> Floats:
     return np.logaddexp2(0.0, -np.asarray(t, dtype=np.float64))
 
 
-def sigma0_prime(t: ArrayLike) -> Floats:
+def sigma0_prime(t: ArrayLike) -> Floats64:
     r"""Derivative :math:`\sigma_0'(t) = -1 / (1 + 2^t)`.
 
     Examples
@@ -67,7 +69,7 @@ def sigma0_prime(t: ArrayLike) -> Floats:
     return -np.asarray(expit(-np.asarray(t, dtype=np.float64) * LN2))
 
 
-def rho1(t: ArrayLike) -> Floats:
+def rho1(t: ArrayLike) -> Floats64:
     r"""Type-I transformation, :math:`\rho_1(t) = \log_2(t + 1)` (paper, equation 2).
 
     Examples
@@ -78,16 +80,16 @@ def rho1(t: ArrayLike) -> Floats:
     return np.log1p(np.asarray(t, dtype=np.float64)) / LN2
 
 
-def rho1_prime(t: ArrayLike) -> Floats:
+def rho1_prime(t: ArrayLike) -> Floats64:
     r"""Derivative :math:`\rho_1'(t) = 1 / (\ln 2 \, (t + 1))`."""
     return 1.0 / (LN2 * (np.asarray(t, dtype=np.float64) + 1.0))
 
 
-def _rho1_second(t: ArrayLike) -> Floats:
+def _rho1_second(t: ArrayLike) -> Floats64:
     return -1.0 / (LN2 * (np.asarray(t, dtype=np.float64) + 1.0) ** 2)
 
 
-def rho2(t: ArrayLike) -> Floats:
+def rho2(t: ArrayLike) -> Floats64:
     r"""Type-II transformation, :math:`\rho_2(t) = 1 - 1 / \log_2(t + 2)` (paper, equation 2).
 
     With t the rank of an item (from 0), :math:`1 - \rho_2(t)` is the discount of DCG.
@@ -103,19 +105,19 @@ def rho2(t: ArrayLike) -> Floats:
     return above_one / (1.0 + above_one)
 
 
-def rho2_prime(t: ArrayLike) -> Floats:
+def rho2_prime(t: ArrayLike) -> Floats64:
     r"""Derivative :math:`\rho_2'(t) = 1 / (\ln 2 \, (t + 2) \log_2^2(t + 2))`."""
     t = np.asarray(t, dtype=np.float64)
     return 1.0 / (LN2 * (t + 2.0) * np.log2(t + 2.0) ** 2)
 
 
-def _rho2_second(t: ArrayLike) -> Floats:
+def _rho2_second(t: ArrayLike) -> Floats64:
     t = np.asarray(t, dtype=np.float64)
     log = np.log2(t + 2.0)
     return -(1.0 + 2.0 / (LN2 * log)) / (LN2 * ((t + 2.0) * log) ** 2)
 
 
-def sigma1(t: ArrayLike) -> Floats:
+def sigma1(t: ArrayLike) -> Floats64:
     r"""Type-I robust loss, :math:`\sigma_1(t) = \rho_1(\sigma_0(t))` (paper, equation 3).
 
     It grows without bound as :math:`t \to -\infty`, but its slope vanishes.
@@ -123,12 +125,12 @@ def sigma1(t: ArrayLike) -> Floats:
     return rho1(sigma0(t))
 
 
-def sigma1_prime(t: ArrayLike) -> Floats:
+def sigma1_prime(t: ArrayLike) -> Floats64:
     r"""Derivative :math:`\sigma_1'(t) = \rho_1'(\sigma_0(t))\,\sigma_0'(t)`."""
     return rho1_prime(sigma0(t)) * sigma0_prime(t)
 
 
-def sigma2(t: ArrayLike) -> Floats:
+def sigma2(t: ArrayLike) -> Floats64:
     r"""Type-II robust loss, :math:`\sigma_2(t) = \rho_2(\sigma_0(t))` (paper, equation 3).
 
     It converges to 1 as :math:`t \to -\infty`: the loss gives up on hopeless points.
@@ -136,7 +138,7 @@ def sigma2(t: ArrayLike) -> Floats:
     return rho2(sigma0(t))
 
 
-def sigma2_prime(t: ArrayLike) -> Floats:
+def sigma2_prime(t: ArrayLike) -> Floats64:
     r"""Derivative :math:`\sigma_2'(t) = \rho_2'(\sigma_0(t))\,\sigma_0'(t)`."""
     return rho2_prime(sigma0(t)) * sigma0_prime(t)
 
@@ -145,9 +147,9 @@ def sigma2_prime(t: ArrayLike) -> Floats:
 class Rho:
     """A transformation ρ of a list's sum of losses, with its first two derivatives."""
 
-    value: Callable[[ArrayLike], Floats]
-    prime: Callable[[ArrayLike], Floats]
-    second: Callable[[ArrayLike], Floats]
+    value: Callable[[ArrayLike], Floats64]
+    prime: Callable[[ArrayLike], Floats64]
+    second: Callable[[ArrayLike], Floats64]
 
 
 RHOS: dict[RhoName, Rho] = {
@@ -162,12 +164,12 @@ RHOS: dict[RhoName, Rho] = {
 """``log`` is RoBiRank (Type-I), ``type2`` the bound tight to DCG, ``identity`` the basic model."""
 
 
-def xi(t: ArrayLike) -> Floats:
+def xi(t: ArrayLike) -> Floats64:
     r"""The ξ that makes the linear bound tight, :math:`\xi = 1 / (t + 1)` (paper, ξ-step)."""
     return 1.0 / (np.asarray(t, dtype=np.float64) + 1.0)
 
 
-def xi_bound(t: ArrayLike, xi: ArrayLike) -> Floats:
+def xi_bound(t: ArrayLike, xi: ArrayLike) -> Floats64:
     r"""Linear bound :math:`\rho_1(t) \le -\log_2 \xi + (\xi (t + 1) - 1) / \ln 2` (equation 13).
 
     It holds for every :math:`\xi > 0`, with equality at :math:`\xi = 1 / (t + 1)`.
@@ -182,7 +184,7 @@ def xi_bound(t: ArrayLike, xi: ArrayLike) -> Floats:
     return -np.log2(xi) + (xi * (t + 1.0) - 1.0) / LN2
 
 
-def rank(scores: ArrayLike) -> NDArray[np.int64]:
+def rank(scores: ArrayLike) -> Ints64:
     r"""Rank of every item of one list, counted from 0: how many others score strictly more.
 
     .. math:: \mathrm{rank}(y) = \sum_{y' \ne y} I(s_y - s_{y'} < 0)   \qquad (\text{equation 4})
@@ -211,7 +213,7 @@ def rank_loss(scores: ArrayLike, weights: ArrayLike, rho: RhoName = "type2") -> 
     return float(np.dot(w, _named(rho).value(rank(s))))
 
 
-def _checked(scores: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats]:
+def _checked(scores: ArrayLike, weights: ArrayLike) -> tuple[Floats64, Floats64]:
     s = np.asarray(scores, dtype=np.float64)
     w = np.asarray(weights, dtype=np.float64)
     if s.ndim != 1 or s.shape != w.shape:
@@ -224,9 +226,8 @@ def _checked(scores: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats]:
     return s, w
 
 
-def _named(rho: str) -> Rho:
-    if rho not in RHOS:
-        raise ValueError(f"rho must be one of {[*RHOS]}; got {rho!r}")
+def _named(rho: RhoName) -> Rho:
+    check_choice("rho", rho, RHOS)
     return RHOS[rho]
 
 
@@ -250,10 +251,10 @@ class ListLoss:
     """
 
     loss: float
-    gradient: Floats
-    hessian: Floats
-    majorant: Floats
-    t: Floats
+    gradient: Floats64
+    hessian: Floats64
+    majorant: Floats64
+    t: Floats64
 
 
 def list_loss(scores: ArrayLike, weights: ArrayLike, rho: RhoName = "log") -> ListLoss:

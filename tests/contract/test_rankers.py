@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
-from contract.rankers import GRIDS, RANKERS, expected_failures
+from contract.rankers import RANKERS, expected_failures, grid_of
 from robirank import load_model, make_ranking, save_model
 from robirank.metrics import ndcg
 
@@ -69,6 +69,25 @@ def test_kept_round_is_the_one_that_scored_best_on_validation(ranker, data):
 
 
 @each_ranker
+def test_patience_ends_a_fit_that_gains_no_more(ranker, data):
+    if "patience" not in ranker.get_params():
+        pytest.skip(f"{type(ranker).__name__} does not stop early")
+    # Validation labels that have nothing to do with the features: progress soon ends.
+    noise = np.random.default_rng(0).integers(0, 3, len(data))
+    vali = (data.X, noise, data.qid)
+    curves = {
+        patience: clone(ranker)
+        .set_params(patience=patience)
+        .fit(data.X, data.y, qid=data.qid, validation=vali)
+        .validation_scores_
+        for patience in (2, None)
+    }
+    assert curves[2] == curves[None][: len(curves[2])]
+    best = int(np.argmax(curves[2])) + 1
+    assert len(curves[2]) in (best + 2, len(curves[None]))
+
+
+@each_ranker
 def test_same_seed_same_bits(ranker, data):
     runs = [clone(ranker).fit(data.X, data.y, qid=data.qid).predict(data.X) for _ in range(2)]
     assert_array_equal(runs[0], runs[1])
@@ -76,10 +95,10 @@ def test_same_seed_same_bits(ranker, data):
 
 @each_ranker
 def test_threads_do_not_change_a_bit(ranker, data):
-    if "n_threads" not in ranker.get_params():
+    if "num_threads" not in ranker.get_params():
         pytest.skip(f"{type(ranker).__name__} runs on one thread")
     runs = [
-        clone(ranker).set_params(n_threads=n).fit(data.X, data.y, qid=data.qid).predict(data.X)
+        clone(ranker).set_params(num_threads=n).fit(data.X, data.y, qid=data.qid).predict(data.X)
         for n in (1, 3)
     ]
     assert_array_equal(runs[0], runs[1])
@@ -118,8 +137,7 @@ def test_saved_model_predicts_the_same(ranker, data, tmp_path):
 def test_grid_search_over_groups(ranker, data):
     with config_context(enable_metadata_routing=True):
         routed = clone(ranker).set_fit_request(qid=True).set_score_request(qid=True)
-        grid = GRIDS[type(ranker).__name__]
-        search = GridSearchCV(routed, grid, cv=GroupKFold(3), error_score="raise")
+        search = GridSearchCV(routed, grid_of(ranker), cv=GroupKFold(3), error_score="raise")
         search.fit(data.X, data.y, qid=data.qid, groups=data.qid)
     assert search.best_score_ > 0.75
 

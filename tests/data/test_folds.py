@@ -102,7 +102,7 @@ def test_parts_are_widened_to_the_widest(tmp_path, sparse):
 
 def test_options_reach_the_files(tmp_path):
     write(tmp_path)
-    fold = load_dataset(tmp_path, dtype=np.float64, normalize=True, n_threads=1)[0]
+    fold = load_dataset(tmp_path, dtype=np.float64, normalize=True, num_threads=1)[0]
     assert fold.test.X.dtype == np.float64
     assert fold.test.X.tolist() == [[1, 0], [0, 1]]
     (tmp_path / "test.txt").write_text("bad\n1 qid:1 0:1\n")

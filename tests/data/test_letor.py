@@ -141,7 +141,7 @@ def test_normalize_is_what_ranking_data_does():
 def test_qids_are_integers_or_exact_text(written, expected):
     text = b"".join(b"1 qid:%b 1:1\n" % qid for qid in written)
     for threads in (1, 3):
-        options = LetorOptions(n_threads=threads)
+        options = LetorOptions(num_threads=threads)
         data = read_letor(io.BytesIO(text), options, block_bytes=16, piece_bytes=1)
         np.testing.assert_array_equal(data.qid, expected)
         assert data.qid.dtype.kind == expected.dtype.kind
@@ -212,7 +212,7 @@ def test_the_same_file_in_other_clothes(clothes, block_bytes):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_no_cut_changes_the_result(sparse):
     text = b"# start\n" + LETOR4 + b"\n0 qid:19\n3 qid:20 1:1e-3 9:4 # docid = last"
-    options = LetorOptions(sparse=sparse, n_threads=2)
+    options = LetorOptions(sparse=sparse, num_threads=2)
     whole = load(text, sparse=sparse)
     for size in range(1, len(text) + 2):
         assert_same(read_letor(io.BytesIO(text), options, block_bytes=size, piece_bytes=40), whole)
@@ -232,7 +232,7 @@ def test_the_number_of_threads_does_not_change_the_result(sparse, dtype):
     results = [
         read_letor(
             io.BytesIO(text),
-            LetorOptions(sparse=sparse, dtype=dtype, n_threads=n_threads),
+            LetorOptions(sparse=sparse, dtype=dtype, num_threads=n_threads),
             block_bytes=1 << 16,
             piece_bytes=1 << 11,
         )
@@ -407,7 +407,7 @@ def test_the_first_bad_line_is_reported_whatever_the_threads():
             with pytest.raises(LetorFormatError) as caught:
                 read_letor(
                     io.BytesIO(b"".join(lines)),
-                    LetorOptions(n_threads=threads),
+                    LetorOptions(num_threads=threads),
                     block_bytes=1024,
                     piece_bytes=64,
                 )
@@ -578,7 +578,7 @@ def test_what_is_no_binary_file():
         ({"dtype": np.int32}, "dtype must be float32 or float64"),
         ({"on_error": "ignore"}, "on_error must be 'raise' or 'skip'; got 'ignore'"),
         ({"n_features": 0}, "n_features must be a positive number or None; got 0"),
-        ({"n_threads": 0}, "n_threads must be a positive integer or None; got 0"),
+        ({"num_threads": -1}, r"num_threads must be 0 \(all cores\) or more; got -1"),
         ({"normalize": True, "sparse": True}, "normalize=True gives a dense array"),
     ],
 )
@@ -658,7 +658,7 @@ def test_reads_what_scikit_learn_reads(parts, block_bytes):
         io.BytesIO(text), query_id=True, n_features=5, dtype=np.float32, zero_based=False
     )
     for sparse in (False, True):
-        options = LetorOptions(sparse=sparse, n_features=5, n_threads=2)
+        options = LetorOptions(sparse=sparse, n_features=5, num_threads=2)
         ours = read_letor(io.BytesIO(text), options, block_bytes=block_bytes, piece_bytes=30)
         np.testing.assert_array_equal(dense(ours), theirs.toarray())
         np.testing.assert_array_equal(ours.y, their_y)
@@ -677,7 +677,7 @@ WORDS = b"1|1 qid:7 1:0.5|2:1e9| |qid:|7|:|0.5|\n|#|docid = x|\r\n|-|e|\0|\xff|\
 )
 @pytest.mark.filterwarnings("ignore:.*left out:UserWarning")
 def test_any_bytes_parse_or_raise(text, block_bytes, on_error, sparse):
-    options = LetorOptions(on_error=on_error, sparse=sparse, n_features=100, n_threads=2)
+    options = LetorOptions(on_error=on_error, sparse=sparse, n_features=100, num_threads=2)
     n_lines = text.count(b"\n") + 1
     try:
         data = read_letor(io.BytesIO(text), options, block_bytes=block_bytes, piece_bytes=8)

@@ -149,13 +149,13 @@ def test_records_of_some_users(table, data):
     users = np.array(
         data.draw(st.lists(st.integers(0, len(table) - 1), unique=True)), dtype=np.int64
     )
-    where, starts = records.of_users(users)
+    starts, items, weights = records.of_users(users)
     assert starts[0] == 0
-    assert starts[-1] == len(where)
+    assert starts[-1] == len(items) == len(weights)
     for row, user in enumerate(users):
-        own = where[starts[row] : starts[row + 1]]
-        assert_array_equal(records.items[own], np.flatnonzero(table[user]))
-        assert_array_equal(records.weights_of(own), table[user][table[user] > 0])
+        own = slice(starts[row], starts[row + 1])
+        assert_array_equal(items[own], np.flatnonzero(table[user]))
+        assert_array_equal(weights[own], table[user][table[user] > 0])
 
 
 @given(tables, st.data())

@@ -65,7 +65,7 @@ def test_every_file_it_names_is_there(result, folder):
 def test_the_saved_model_is_the_one_in_the_table(result):
     test = make_demo_data(N_QUERIES, SEED).test
     model = load_model(result.files["model"])
-    measured = evaluate_ranking(test.y, model.predict(test.X), test.qid, measures=MEASURES)
+    measured = evaluate_ranking(test.y, model.predict(test.X), test.qid, metrics=MEASURES)
     assert result.methods["RoBiRank"].measures == pytest.approx(measured)
 
 
@@ -74,7 +74,7 @@ def test_the_penalty_is_the_best_on_validation(result):
     for name in ("Identity", "Pairwise logistic"):
         reached = {}
         for alpha in ALPHAS:
-            model = METHODS[name](alpha, SEED, None).fit(
+            model = METHODS[name](alpha, SEED, 0).fit(
                 data.train.X, data.train.y, qid=data.train.qid
             )
             reached[alpha] = model.score(data.vali.X, data.vali.y, qid=data.vali.qid)
@@ -144,7 +144,7 @@ def test_robust_beats_convex_where_there_are_outliers():
         data = make_demo_data(60, seed)
         reached = {}
         for name in ("RoBiRank", "Identity"):
-            model, _ = _choose(METHODS[name], data, seed, None)
+            model, _ = _choose(METHODS[name], data, seed, 0)
             reached[name] = model.score(data.test.X, data.test.y, qid=data.test.qid)
         assert reached["RoBiRank"] > reached["Identity"] + 0.01
 

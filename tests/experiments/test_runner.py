@@ -51,7 +51,9 @@ def test_unit_chooses_on_validation_and_measures_on_test(folder):
     fit, results = run_unit(FIELD["RoBiRank"], fold, experiment)
     by_hand = []
     for params in FIELD["RoBiRank"].grid:
-        model = RoBiRank(**params, n_threads=1).fit(fold.train.X, fold.train.y, qid=fold.train.qid)
+        model = RoBiRank(**params, num_threads=1).fit(
+            fold.train.X, fold.train.y, qid=fold.train.qid
+        )
         value = ndcg(
             fold.vali.y, model.predict(fold.vali.X), fold.vali.qid, k=5, convention="letor"
         )

@@ -14,14 +14,7 @@ from sklearn.exceptions import NotFittedError
 from latent.tiny import Tiny, tiny
 from robirank import load_extra, load_model, save_model
 from robirank.data import ids
-from robirank.storage import estimators
 from robirank.storage.estimators import ModelFileError
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch):
-    layout = estimators._latent("latent.tiny:Tiny", {"n_iter_": int})
-    monkeypatch.setitem(estimators.LAYOUTS, "Tiny", layout)
 
 
 @pytest.fixture

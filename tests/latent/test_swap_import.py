@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose
 from scipy.sparse import csr_matrix
 
 from latent.tiny import Tiny
-from robirank.storage import estimators
 
 pytest.importorskip("implicit")
 
@@ -75,14 +74,8 @@ def theirs(tmp_path_factory):
     return run(PEER, str(tmp_path_factory.mktemp("peer") / "model.npz"))
 
 
-@pytest.fixture
-def savable(monkeypatch):
-    layout = estimators._latent("latent.tiny:Tiny")
-    monkeypatch.setitem(estimators.LAYOUTS, "Tiny", layout)
-
-
 @pytest.mark.parametrize("name", OURS)
-def test_the_same_script_gives_answers_of_the_same_form(name, theirs, savable, tmp_path):
+def test_the_same_script_gives_answers_of_the_same_form(name, theirs, tmp_path):
     ours = run(OURS[name], str(tmp_path / "model"))
     assert ours["answers"].keys() == theirs["answers"].keys()
     for question, (ids, scores) in ours["answers"].items():
@@ -94,7 +87,7 @@ def test_the_same_script_gives_answers_of_the_same_form(name, theirs, savable, t
 
 @pytest.mark.parametrize("name", OURS)
 @pytest.mark.parametrize("line", ERRORS.split("\n")[1:-1])
-def test_the_same_mistake_is_the_same_kind_of_error(name, line, theirs, savable, tmp_path):
+def test_the_same_mistake_is_the_same_kind_of_error(name, line, theirs, tmp_path):
     ours = run(OURS[name], str(tmp_path / "model"))
     kinds = []
     for names in (theirs, ours):
@@ -104,7 +97,7 @@ def test_the_same_mistake_is_the_same_kind_of_error(name, line, theirs, savable,
     assert kinds[0] is kinds[1]
 
 
-def test_the_same_factors_give_the_same_answers(theirs, savable, monkeypatch, tmp_path):
+def test_the_same_factors_give_the_same_answers(theirs, monkeypatch, tmp_path):
     peer = theirs["model"]
     monkeypatch.setattr(Tiny, "given", (peer.user_factors, peer.item_factors))
     ours = run(OURS["Tiny"], str(tmp_path / "model"))

@@ -3,10 +3,14 @@
 import numpy as np
 
 from robirank.latent.retrieve.recommend import FactorModel
+from robirank.registry import register
 
 
+@register
 class Tiny(FactorModel):
     """The interface of the implicit package's models, without learning."""
+
+    fitted_parts = FactorModel.fitted_parts.plus(numbers={"n_iter_": int})
 
     given: tuple = ()  # (U, V) for the next fit
 

@@ -182,7 +182,7 @@ def test_threads_do_not_change_a_bit_of_a_large_fit():
     X = rng.standard_normal((150_000, 3)).astype(np.float32)
     y = rng.integers(0, 3, len(X))
     fits = [
-        AdaRank(4, metric="map", n_threads=n).fit(X, y, qid=np.arange(len(X)) // 50)
+        AdaRank(4, metric="map", num_threads=n).fit(X, y, qid=np.arange(len(X)) // 50)
         for n in (1, 2, 3)
     ]
     for other in fits[1:]:
@@ -198,7 +198,7 @@ def test_threads_do_not_change_a_bit_of_a_large_fit():
         ({"tol": -1.0}, "tol must be a number >= 0; got -1.0"),
         ({"tol": None}, "tol must be a number >= 0; got None"),
         ({"metric": "mrr"}, "metric must be one of"),
-        ({"k": -1}, "k must be a positive integer; got -1"),
+        ({"k": -1}, "k must be a positive integer or None; got -1"),
     ],
 )
 def test_bad_parameters_are_named(data, params, message):

@@ -193,7 +193,7 @@ def test_threads_do_not_change_a_bit_of_a_large_fit():
     X = rng.standard_normal((30_000, 4)).astype(np.float32)
     y = rng.integers(0, 3, len(X))
     fits = [
-        CoordinateAscent(n_restarts=1, max_iter=2, random_state=0, n_threads=n)
+        CoordinateAscent(n_restarts=1, max_iter=2, random_state=0, num_threads=n)
         .fit(X, y, qid=np.arange(len(X)) // 50)
         .coef_
         for n in (1, 2, 3)
@@ -211,7 +211,7 @@ def test_threads_do_not_change_a_bit_of_a_large_fit():
         ({"tol": -1}, "tol must be a finite number >= 0; got -1"),
         ({"slack": np.inf}, "slack must be a finite number >= 0; got inf"),
         ({"metric": "mrr"}, "metric must be one of"),
-        ({"k": 0}, "k must be a positive integer; got 0"),
+        ({"k": 0}, "k must be a positive integer or None; got 0"),
     ],
 )
 def test_bad_parameters_are_named(data, params, message):

@@ -260,7 +260,7 @@ def test_stopping_early_warns():
     ("params", "message"),
     [
         ({"alpha": 0.0}, "alpha must be a positive number; got 0.0"),
-        ({"k": 0}, "k must be a positive integer; got 0"),
+        ({"k": 0}, "k must be a positive integer or None; got 0"),
         ({"decay": "linear"}, "decay must be 'log' or a finite number > 0; got 'linear'"),
         ({"decay": -1.0}, "decay must be"),
         ({"ties": "first"}, "ties must be one of"),

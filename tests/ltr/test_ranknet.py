@@ -36,7 +36,7 @@ def only_list(y):
 def test_loss_of_two_documents_by_hand():
     two = only_list([0, 1])
     assert two.rows.tolist() == [1, 0]  # the better one first
-    loss, slope = two.loss(np.array([0.0, np.log(3)]))
+    loss, slope = two(np.array([0.0, np.log(3)]))
     assert loss == pytest.approx(np.log(4))
     assert_allclose(slope, [-3 / 4, 3 / 4])
 
@@ -48,7 +48,7 @@ def test_loss_is_that_of_all_pairs(y, cells, monkeypatch):
     y = np.array(y, dtype=float)
     s = np.random.default_rng(0).standard_normal(len(y))
     documents = only_list(y)
-    loss, slope = documents.loss(s[documents.rows])
+    loss, slope = documents(s[documents.rows])
     expected = pair_loss(s, y)
     assert loss == pytest.approx(expected[0])
     assert_allclose(slope, expected[1][documents.rows], rtol=1e-12)

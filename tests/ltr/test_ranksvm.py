@@ -43,7 +43,7 @@ def plain_pair_sum(scores, y, qid):
 def test_fast_sum_is_the_sum_over_pairs(rows):
     scores, y, qid = (np.array(column) for column in zip(*rows, strict=True))
     loss, gradient, count = plain_pair_sum(scores, y, qid)
-    pairs = PairSum(y.astype(float), group_queries(qid, len(y)), n_threads=1)
+    pairs = PairSum(y.astype(float), group_queries(qid, len(y)), num_threads=1)
     assert pairs.count == count
     fast, slope = pairs(scores.astype(float))
     assert_allclose(fast * max(count, 1), loss, rtol=1e-9, atol=1e-9)
@@ -104,7 +104,7 @@ def test_threads_do_not_change_a_bit():
     data = make_ranking(n_queries=300, n_docs=(1, 30), n_features=3, random_state=0)
     scores = data.X[:, 0].astype(float)
     queries = group_queries(data.qid, len(data))
-    one, many = (PairSum(data.y, queries, n_threads=n)(scores) for n in (1, 5))
+    one, many = (PairSum(data.y, queries, num_threads=n)(scores) for n in (1, 5))
     assert one[0] == many[0]
     assert_array_equal(one[1], many[1])
 

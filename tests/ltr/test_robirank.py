@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from robirank import RoBiRank, losses, make_ranking
 from robirank._queries import group_queries
+from robirank.objectives.linear import LinearObjective
 from robirank.objectives.listwise import Lists
 
 
@@ -42,14 +43,10 @@ def test_objective_is_the_papers(data, rho):
 
 @pytest.mark.parametrize("rho", ["log", "identity", "type2"])
 def test_gradient_of_the_objective(data, rho):
-    model = RoBiRank(alpha=0.1, rho=rho)
-    lists = Lists.build(data.y, group_queries(data.qid, len(data)))
-    X = data.X.astype(np.float64)
+    lists = Lists.build(data.y, group_queries(data.qid, len(data)), rho=rho)
+    objective = LinearObjective(data.X.astype(np.float64), lists, alpha=0.1)
     w = np.random.default_rng(0).standard_normal(5)
-    error = check_grad(
-        lambda w: model._objective(w, X, lists)[0], lambda w: model._objective(w, X, lists)[1], w
-    )
-    assert error < 1e-6
+    assert check_grad(lambda w: objective(w)[0], lambda w: objective(w)[1], w) < 1e-6
 
 
 def test_convex_case_reaches_the_optimum_of_a_generic_solver(data):
@@ -126,14 +123,14 @@ def test_features_out_of_scale_are_reported(data):
 def test_interrupted_fit_can_go_on(data, monkeypatch):
     model = RoBiRank(0.1, warm_start=True)
     calls = iter(range(100))
-    original = RoBiRank._objective
+    original = LinearObjective.__call__
 
-    def interrupt(self, w, X, lists):
+    def interrupt(self, w):
         if next(calls) == 6:
             raise KeyboardInterrupt
-        return original(self, w, X, lists)
+        return original(self, w)
 
-    monkeypatch.setattr(RoBiRank, "_objective", interrupt)
+    monkeypatch.setattr(LinearObjective, "__call__", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(data.X, data.y, qid=data.qid)
     assert 0 < model.n_iter_ < 6
@@ -216,7 +213,7 @@ def test_progress_is_shown_only_on_request(data, capfd):
         ({"init": np.full(5, np.nan)}, "init must be finite"),
         ({"max_iter": 0}, "max_iter must be a positive integer"),
         ({"tol": 0.0}, "tol must be a positive number"),
-        ({"n_threads": -2}, "n_threads must be a positive integer"),
+        ({"num_threads": -2}, r"num_threads must be 0 \(all cores\) or more"),
     ],
 )
 def test_bad_parameters_are_named(data, params, message):

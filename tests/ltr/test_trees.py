@@ -128,7 +128,7 @@ def test_settled_order_tells_short_numbers_apart():
 def test_threads_do_not_change_a_bit(method):
     data = make_ranking(n_queries=100, n_docs=30, n_features=4, random_state=0)
     fits = [
-        fresh(method, n_estimators=3, n_threads=n).fit(data.X, data.y, qid=data.qid)
+        fresh(method, n_estimators=3, num_threads=n).fit(data.X, data.y, qid=data.qid)
         for n in (1, 2, 3)
     ]
     for name in ("split_feature_", "threshold_", "leaf_value_"):
@@ -159,7 +159,7 @@ def test_bag_of_one_label_predicts_it():
         ({"max_leaf_nodes": 2.5}, "max_leaf_nodes must be a positive integer"),
         ({"min_samples_leaf": 0}, "min_samples_leaf must be a positive integer"),
         ({"max_bins": 1}, "max_bins must be at least 2"),
-        ({"n_threads": 0}, "n_threads must be a positive integer"),
+        ({"num_threads": None}, r"num_threads must be 0 \(all cores\) or more"),
     ],
 )
 def test_bad_parameters_are_named(method, params, message, data):
@@ -173,8 +173,8 @@ def test_bad_parameters_are_named(method, params, message, data):
         (MART(learning_rate=0.0), "learning_rate must be a positive number"),
         (MART(patience=0), "patience must be a positive integer"),
         (LambdaMART(k=0), "k must be a positive integer"),
-        (RandomForests(max_samples=1.5), "max_samples must be a number above 0 and at most 1"),
-        (RandomForests(max_features=0.0), "max_features must be a number above 0 and at most 1"),
+        (RandomForests(max_samples=1.5), "max_samples must be a positive number, at most 1"),
+        (RandomForests(max_features=0.0), "max_features must be a positive number, at most 1"),
     ],
 )
 def test_bad_parameters_of_one_method_are_named(method, message, data):

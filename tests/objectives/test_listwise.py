@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,20 +13,20 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from robirank import listwise_loss, losses
 from robirank._queries import group_queries
-from robirank.objectives.listwise import Lists, relevance_weights
+from robirank.objectives.listwise import Lists
 
 RHOS = ("log", "identity", "type2")
 METHODS = ("direct", "grid")
 TOLERANCE = {"direct": 1e-12, "grid": 1e-4}
 
 
-def lists_of(weights):
+def lists_of(weights, **settings):
     """One list whose relevant items carry exactly the given weights."""
     weights = np.asarray(weights, dtype=np.float64)
     relevant = np.flatnonzero(weights > 0)
     starts = np.array([0, len(relevant)])
     queries = group_queries(None, len(weights))
-    return Lists(queries, starts, relevant.astype(np.int32), weights[relevant])
+    return Lists(queries, starts, relevant.astype(np.int32), weights[relevant], **settings)
 
 
 def random_list(rng, items, spread, share=0.2):
@@ -42,9 +43,9 @@ def random_list(rng, items, spread, share=0.2):
 def test_kernel_agrees_with_reference(instruction_set, rho, method, items, spread):
     scores, weights = random_list(np.random.default_rng(items), items, spread, share=20 / items)
     reference = losses.list_loss(scores, weights, rho)
-    lists = lists_of(weights)
-    got = lists.evaluate(scores, rho=rho, method=method, hessian="exact")
-    bound = lists.evaluate(scores, rho=rho, method=method, hessian="majorant")
+    lists = lists_of(weights, rho=rho, method=method)
+    got = lists.evaluate(scores, hessian="exact")
+    bound = lists.evaluate(scores, hessian="majorant")
     tolerance = TOLERANCE[method]
     assert_allclose(got.loss, reference.loss, rtol=tolerance)
     assert_allclose(got.t, reference.t[weights > 0], rtol=tolerance, atol=1e-12)
@@ -68,7 +69,7 @@ def test_any_list_agrees_with_reference(scores, seed, rho, method, dtype):
     rng = np.random.default_rng(seed)
     weights = rng.random(len(scores)) * (rng.random(len(scores)) < rng.random())
     reference = losses.list_loss(scores, weights, rho)
-    got = lists_of(weights).evaluate(scores, rho=rho, method=method)
+    got = lists_of(weights, rho=rho, method=method).evaluate(scores)
     assert_allclose(got.loss, reference.loss, rtol=TOLERANCE[method], atol=1e-12)
     scale = np.abs(reference.gradient).max(initial=0)
     precision = 1e-6 if dtype is np.float32 else 0
@@ -84,8 +85,8 @@ def test_any_list_agrees_with_reference(scores, seed, rho, method, dtype):
 @pytest.mark.parametrize("method", METHODS)
 def test_derivatives_against_finite_differences(rho, method):
     scores, weights = random_list(np.random.default_rng(3), 40, 2.0)
-    lists = lists_of(weights)
-    got = lists.evaluate(scores, rho=rho, method=method, hessian="exact")
+    got = lists_of(weights, rho=rho, method=method).evaluate(scores, hessian="exact")
+    lists = lists_of(weights, rho=rho, method="direct")
     step = 1e-3
     for j in range(len(scores)):
         up, down = scores.copy(), scores.copy()
@@ -94,8 +95,8 @@ def test_derivatives_against_finite_differences(rho, method):
         # The reference is differenced: the grid's own rounding would drown in the difference.
         rise = losses.list_loss(up, weights, rho).loss - losses.list_loss(down, weights, rho).loss
         assert_allclose(got.gradient[j], rise / (2 * step), rtol=1e-3, atol=1e-5)
-        turn = lists.evaluate(up, rho=rho, method="direct").gradient[j]
-        turn -= lists.evaluate(down, rho=rho, method="direct").gradient[j]
+        turn = lists.evaluate(up).gradient[j]
+        turn -= lists.evaluate(down).gradient[j]
         assert_allclose(got.hessian[j], turn / (2 * step), rtol=1e-3, atol=1e-5)
 
 
@@ -106,7 +107,7 @@ def test_items_far_from_all_relevant_ones_have_closed_forms(instruction_set, met
     weights = np.zeros(1001)
     weights[[490, 500]] = 1.0
     reference = losses.list_loss(scores, weights, "identity")
-    got = lists_of(weights).evaluate(scores, rho="identity", method=method)
+    got = lists_of(weights, rho="identity", method=method).evaluate(scores)
     assert_allclose(got.loss, reference.loss, rtol=1e-6)
     assert_allclose(got.gradient, reference.gradient, rtol=1e-4, atol=1e-7)
 
@@ -118,7 +119,7 @@ def test_extreme_scores_are_finite_and_right(instruction_set, method, dtype):
     weights = np.array([1.0, 2.0, 0.5, 0.0, 0.0])
     for rho in RHOS:
         reference = losses.list_loss(scores, weights, rho)
-        got = lists_of(weights).evaluate(scores, rho=rho, method=method, hessian="exact")
+        got = lists_of(weights, rho=rho, method=method).evaluate(scores, hessian="exact")
         assert_allclose(got.loss, reference.loss, rtol=1e-12)
         assert_allclose(got.gradient, reference.gradient, rtol=1e-6, atol=1e-12)
         assert_allclose(got.hessian, reference.hessian, rtol=1e-6, atol=1e-12)
@@ -132,7 +133,7 @@ def test_outlying_irrelevant_items_stay_outside_the_grid(instruction_set, method
     weights[:20] = 1.0
     for rho in RHOS:
         reference = losses.list_loss(scores, weights, rho)
-        got = lists_of(weights).evaluate(scores, rho=rho, method=method, hessian="exact")
+        got = lists_of(weights, rho=rho, method=method).evaluate(scores, hessian="exact")
         assert_allclose(got.loss, reference.loss, rtol=TOLERANCE[method])
         # Far items have tiny gradients of their own; they too are right to many digits.
         assert_allclose(got.gradient[500:], reference.gradient[500:], rtol=1e-4, atol=1e-300)
@@ -146,7 +147,7 @@ def test_well_separated_item_keeps_its_digits_on_the_grid():
     weights = np.zeros(201)
     weights[0] = 1.0
     reference = losses.list_loss(scores, weights)
-    got = lists_of(weights).evaluate(scores, method="grid")
+    got = lists_of(weights, method="grid").evaluate(scores)
     assert_allclose(got.t, reference.t[:1], rtol=1e-4)
     assert_allclose(got.gradient, reference.gradient, rtol=1e-4)
 
@@ -185,9 +186,8 @@ def test_auto_picks_a_method_that_agrees():
     rng = np.random.default_rng(1)
     for items, share in ((50, 0.5), (100_000, 0.001)):
         scores, weights = random_list(rng, items, 3.0, share)
-        lists = lists_of(weights)
-        auto = lists.evaluate(scores, method="auto")
-        direct = lists.evaluate(scores, method="direct")
+        auto = lists_of(weights, method="auto").evaluate(scores)
+        direct = lists_of(weights, method="direct").evaluate(scores)
         assert_allclose(auto.loss, direct.loss, rtol=1e-4)
         # Short lists must be summed exactly, long ones must not be.
         assert (auto.loss == direct.loss) == (items == 50)
@@ -227,13 +227,13 @@ def test_same_bits_for_any_number_of_threads():
     X = rng.standard_normal((len(y), 13)).astype(np.float32)
     lists = Lists.build(y, group_queries(qid, len(y)))
     w = rng.standard_normal(13)
-    one = listwise_loss(scores, y, qid, n_threads=1)
-    loss, gradient = lists.evaluate_linear(X, w, n_threads=1)
+    one = listwise_loss(scores, y, qid, num_threads=1)
+    loss, gradient = replace(lists, num_threads=1).of_linear(X, w)
     for threads in (2, 3, 7):
-        many = listwise_loss(scores, y, qid, n_threads=threads)
+        many = listwise_loss(scores, y, qid, num_threads=threads)
         assert many.loss == one.loss
         assert_array_equal(many.gradient, one.gradient)
-        loss_too, gradient_too = lists.evaluate_linear(X, w, n_threads=threads)
+        loss_too, gradient_too = replace(lists, num_threads=threads).of_linear(X, w)
         assert loss_too == loss
         assert_array_equal(gradient_too, gradient)
 
@@ -249,9 +249,9 @@ def test_linear_pass_is_the_chain_rule(instruction_set, dtype, columns, shuffled
     X = rng.standard_normal((len(y), columns)).astype(dtype)
     w = rng.standard_normal(columns)
     for rho in RHOS:
-        lists = Lists.build(y, group_queries(qid, len(y)))
-        plain = lists.evaluate(X.astype(np.float64) @ w, rho=rho)
-        loss, gradient = lists.evaluate_linear(X, w, rho=rho)
+        lists = Lists.build(y, group_queries(qid, len(y)), rho=rho)
+        plain = lists.evaluate(X.astype(np.float64) @ w)
+        loss, gradient = lists.of_linear(X, w)
         assert_allclose(loss, plain.loss, rtol=1e-12)
         assert_allclose(gradient, X.astype(np.float64).T @ plain.gradient, atol=1e-12)
 
@@ -285,9 +285,9 @@ def test_weights_of_samples_and_queries():
         ({"rho": "hinge"}, "rho must be one of"),
         ({"method": "fft"}, "method must be one of"),
         ({"metric": "map"}, "metric must be one of"),
-        ({"gain": "log"}, "gain must be one of"),
+        ({"gain": "log"}, "gain must be one of .* or a callable"),
         ({"hessian": "full"}, "hessian must be one of"),
-        ({"n_threads": 0}, "n_threads must be a positive integer"),
+        ({"num_threads": 1.5}, r"num_threads must be 0 \(all cores\) or more"),
         ({"sample_weight": [1.0]}, "sample_weight must have one value"),
         ({"sample_weight": [1.0, -1.0]}, "non-negative"),
         ({"query_weight": {7: 1.0}}, "query_weight has no weight for 1 queries, such as 0"),
@@ -308,20 +308,30 @@ def test_scores_that_are_not_finite_are_refused(instruction_set, bad, method):
         listwise_loss(scores, np.ones(100), method=method)
 
 
-def test_labels_without_a_gain_are_refused():
-    with pytest.raises(ValueError, match="label -1 has gain"):
-        relevance_weights(np.array([0.0, -1.0]), "exp")
-    with pytest.raises(ValueError, match="label nan has gain nan"):
-        relevance_weights(np.array([1.0, np.nan]), "exp")
-    with pytest.raises(ValueError, match="label 5000 has gain inf"):
-        relevance_weights(np.array([5000.0]), "exp")
-    assert_array_equal(relevance_weights(np.array([0.0, 4.0]), np.sqrt), [0.0, 2.0])
+@pytest.mark.parametrize(
+    ("label", "gain", "message"),
+    [
+        (-1.0, "exp", r"y must not be negative with gain='exp'; y\[1\] is -1"),
+        (-1.0, "linear", r"gain must not be negative.* for the label y\[1\] = -1"),
+        (np.nan, "exp", r"gain must be finite; it is nan for the label y\[1\] = nan"),
+        (np.nan, "linear", r"gain must be finite; it is nan for the label y\[1\] = nan"),
+        (5000.0, "exp", r"gain must be finite; it is inf for the label y\[1\] = 5000"),
+    ],
+)
+def test_labels_without_a_gain_are_refused(label, gain, message):
+    with pytest.raises(ValueError, match=message):
+        listwise_loss([0.0, 1.0], [1.0, label], gain=gain)
+
+
+def test_a_gain_of_ones_own():
+    roots = listwise_loss([0.0, 1.0], [0.0, 4.0], gain=np.sqrt, metric="dcg")
+    assert roots.loss == listwise_loss([0.0, 1.0], [0.0, 2.0], gain="linear", metric="dcg").loss
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_forked_child_does_not_wait_for_its_parents_threads():
     scores, y, qid = batch(np.random.default_rng(0), 3000)
-    expected = listwise_loss(scores, y, qid, n_threads=2).loss
+    expected = listwise_loss(scores, y, qid, num_threads=2).loss
     child = os.fork()
     if child == 0:
         os._exit(0 if listwise_loss(scores, y, qid).loss == expected else 1)

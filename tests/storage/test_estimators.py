@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import struct
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -15,15 +16,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import save
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from robirank import RoBiRank, RoBiRankCV, RobustClassifier, load_model, save_model
+from robirank import (
+    MART,
+    AdaRank,
+    RankBoost,
+    RoBiRank,
+    RoBiRankCV,
+    RobustClassifier,
+    load_model,
+    save_model,
+)
 from robirank.data.generators import make_ranking
 from robirank.ltr.ranksvm import RankSVM
+from robirank.registry import find, register
 from robirank.storage import files
-from robirank.storage.estimators import LAYOUTS, ModelFileError, load_extra
+from robirank.storage.estimators import ModelFileError, load_extra
 
 DATA = make_ranking(n_queries=12, n_docs=10, n_features=4, random_state=0)
 
@@ -120,7 +132,7 @@ PARAMS = st.fixed_dictionaries(
         "tol": st.floats(1e-300, 1e300),
         "warm_start": st.booleans(),
         "random_state": st.none() | st.integers(0, 2**32 - 1),
-        "n_threads": st.none() | st.integers(1, 64),
+        "num_threads": st.integers(0, 64),
         "verbose": st.booleans(),
     }
 )
@@ -266,7 +278,7 @@ def test_other_classes_and_subclasses(path):
         pass
 
     for other in (StandardScaler(), Mine()):
-        with pytest.raises(TypeError, match="must be one of RoBiRank"):
+        with pytest.raises(TypeError, match="must be one of AdaRank"):
             save_model(other, path)
 
 
@@ -422,10 +434,10 @@ HOSTILE = {
     "version 0": ({"format_version": 0}, "must be a positive integer"),
     "version as text": ({"format_version": "1"}, "must be a positive integer"),
     "true is no version": ({"format_version": True}, "must be a positive integer"),
-    "unknown class": ({"class": "os.system"}, "holds class 'os.system'; known are RoBiRank"),
-    "a module as class": ({"class": "subprocess:Popen"}, "known are RoBiRank"),
-    "class is a list": ({"class": ["RoBiRank"]}, "known are RoBiRank"),
-    "no class": ({"class": None}, "known are RoBiRank"),
+    "unknown class": ({"class": "os.system"}, "holds class 'os.system', which is not registered"),
+    "a module as class": ({"class": "subprocess:Popen"}, "known are AdaRank"),
+    "class is a list": ({"class": ["RoBiRank"]}, "known are AdaRank"),
+    "no class": ({"class": None}, "known are AdaRank"),
     "unknown parameter": ({"params": {"evil": 1}}, "parameter 'evil'"),
     "dunder parameter": ({"params": {"__class__": "x"}}, "parameter '__class__'"),
     "self as parameter": ({"params": {"self": 1}}, "parameter 'self'"),
@@ -525,8 +537,66 @@ def test_lengths_that_must_agree(path):
         load_model(path)
 
 
-def test_loading_imports_only_from_the_list():
-    assert all(layout.home.startswith("robirank.") for layout in LAYOUTS.values())
+INDICES = {
+    "a weak ranker before the first feature": (RankBoost(5), "features_", 0, -1, "features 0 to 3"),
+    "a weak ranker behind the last feature": (RankBoost(5), "features_", 0, 99, "features 0 to 3"),
+    "a round before the first feature": (AdaRank(5), "features_", 0, -1, "features 0 to 3"),
+    "a round behind the last feature": (AdaRank(5), "features_", -1, 4, "features 0 to 3"),
+    "a split behind the last feature": (MART(3), "split_feature_", 0, 99, "features 0 to 3"),
+    "a split before the first feature": (MART(3), "split_feature_", 0, -2, "or −1 for a leaf"),
+    "an inner node made a leaf": (MART(3), "split_feature_", 0, -1, "must be its own child"),
+    "a circle": (MART(3), "left_child_", 0, 0, "behind their parent"),
+    "a child in another tree": (MART(3), "left_child_", 0, 25, "behind their parent"),
+    "a tree that begins too late": (MART(3), "tree_offsets_", 0, 1, "tree_offsets"),
+    "a tree that ends too late": (MART(3), "tree_offsets_", -1, 10**6, "tree_offsets"),
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "place", "value", "message"), INDICES.values(), ids=INDICES.keys()
+)
+def test_indices_that_lead_nowhere_are_refused(model, name, place, value, message, path):
+    """They would change scores in silence, or fail when the model predicts."""
+    model = clone(model).fit(DATA.X, DATA.y, qid=DATA.qid)
+    save_model(model, path)
+    bad = getattr(model, name).copy()
+    bad[place] = value
+    tampered(path, tensors={name: bad})
+    with pytest.raises(ModelFileError, match=message):
+        load_model(path)
+    setattr(model, name, bad)
+    with pytest.raises(ValueError, match=message):
+        save_model(model, path)
+
+
+def test_counts_are_not_negative(path):
+    save_model(MART(3).fit(DATA.X, DATA.y, qid=DATA.qid), path)
+    tampered(path, numbers={"n_iter_": 3, "best_iter_": -3})
+    with pytest.raises(ModelFileError, match="best_iter_ must be a finite int; it is -3"):
+        load_model(path)
+
+
+# The registry
+
+
+def test_a_class_is_registered_with_what_it_stores_and_under_one_name():
+    with pytest.raises(TypeError, match="Bare must declare fitted_parts"):
+        register(type("Bare", (), {}))
+    with pytest.raises(ValueError, match=r"RoBiRank in robirank\.ltr\.robirank already"):
+        register(type("RoBiRank", (RoBiRank,), {}))
+    assert find("RoBiRank") is RoBiRank
+    assert find("Bare") is None
+
+
+def test_looking_all_estimators_up_imports_no_extra():
+    code = """
+import sys
+from robirank.registry import estimators
+assert {"RoBiRank", "LambdaMART", "RobustClassifier", "WARP"} <= set(estimators())
+print([m for m in ("lightgbm", "ray", "torch", "matplotlib", "fsspec") if m in sys.modules])
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
 
 
 # Methods

@@ -69,9 +69,9 @@ def ltr(
     as_json: AsJson = False,
 ) -> None:
     """Compare the whole field, settings chosen on the validation part."""
-    from robirank.experiments.ltr.methods import PAPER_FIELD
+    from robirank.experiments.ltr.methods import whole_field
 
-    names = PAPER_FIELD if methods is None else _names(methods)
+    names = whole_field() if methods is None else _names(methods)
     _run("ltr", data, output, names, convention, select, normalize, seed, jobs, as_json)
 
 

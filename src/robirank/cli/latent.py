@@ -87,7 +87,7 @@ def train(
         SolverChoice,
         typer.Option(help="exact sums over all items, sgd samples them; auto goes by size."),
     ] = SolverChoice.auto,
-    rho: Annotated[Rho, typer.Option(help="log is RoBiRank.")] = Rho.log,
+    rho: Annotated[Rho, typer.Option(help="log is RoBiRank.")] = "log",
     weighting: Annotated[
         WeightingChoice, typer.Option(help="What a count is worth: 1, log2(1 + count), itself.")
     ] = WeightingChoice.binary,
@@ -155,7 +155,7 @@ def train(
     model = _make(
         method,
         solver.value,
-        rho.value,
+        rho,
         factors=factors,
         regularization=regularization,
         iterations=iterations,

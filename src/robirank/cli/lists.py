@@ -11,25 +11,24 @@ from robirank.cli.console import print_json, print_text
 from robirank.storage.files import write_whole
 
 if TYPE_CHECKING:
-    import numpy as np
     import polars as pl
-    from numpy.typing import NDArray
 
+    from robirank._types import Floats32, Ints32
     from robirank.data.ids import Ids
 
 FORMATS = (".tsv", ".csv", ".jsonl", ".parquet")
 
 
 def check_format(path: Path | None) -> None:
-    """Refuse, before the work, a file whose name does not say what to write."""
+    """Refuse, before the work, a file whose ending is not one of the known formats."""
     if path is not None and path.suffix not in FORMATS:
         raise ValueError(f"--output must end in one of {', '.join(FORMATS)}; got {path}")
 
 
 def as_frame(
     asked: tuple[str, pl.Series],
-    found: NDArray[np.int32],
-    scores: NDArray[np.float32],
+    found: Ints32,
+    scores: Floats32,
     ids: Ids,
     names: pl.Series | None,
     column: str = "item",
@@ -39,7 +38,7 @@ def as_frame(
     Parameters
     ----------
     asked : tuple of str and Series
-        What the first column is called, and what it says of each list.
+        The name of the first column, and its value for each list.
     found : array of shape (n_lists, N)
         Codes, best first; −1 where nothing is left.
     scores : array of the same shape
@@ -67,7 +66,7 @@ def as_frame(
 
 
 def write_file(path: Path, blocks: Iterable[pl.DataFrame]) -> int:
-    """Write lists to a file of the kind that its name says; returns how many rows."""
+    """Write lists to a file in the format of its ending; return the number of rows."""
     import polars as pl
 
     n_rows = 0

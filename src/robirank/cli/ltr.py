@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,7 +18,7 @@ from robirank.cli.console import (
     show_progress,
     step,
 )
-from robirank.cli.options import Json, Quiet, Rho
+from robirank.cli.options import Json, Quiet, Rho, Threads
 
 if TYPE_CHECKING:
     from robirank.data.ranking import RankingData
@@ -27,58 +26,14 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Rank documents by their features.")
 
 
-class Metric(StrEnum):
-    """The metric that the loss bounds."""
-
-    ndcg = "ndcg"
-    dcg = "dcg"
-
-
-class Init(StrEnum):
-    """Where training starts."""
-
-    zeros = "zeros"
-    random = "random"
-
-
-class OnError(StrEnum):
-    """What to do about a bad line."""
-
-    raise_ = "raise"
-    skip = "skip"
-
-
-class RunFormat(StrEnum):
-    """How predictions are written."""
-
-    scores = "scores"
-    tsv = "tsv"
-    trec = "trec"
-
-
-class EngineFormat(StrEnum):
-    """The search engine to export to."""
-
-    solr = "solr"
-    elasticsearch = "elasticsearch"
-
-
-class ConventionName(StrEnum):
-    """Whose definition of the measures."""
-
-    standard = "standard"
-    letor = "letor"
-    trec = "trec"
-    lightgbm = "lightgbm"
-
-
-DEFAULT_MEASURES = ["ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr"]
+DEFAULT_METRICS = ["ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr"]
 
 Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="Judged documents, LETOR format (.gz too).")
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, from `ltr train`.")]
 Sparse = Annotated[bool, typer.Option("--sparse", help="Keep the features sparse in memory.")]
+OnError = Literal["raise", "skip"]
 BadLines = Annotated[
     OnError, typer.Option("--on-error", help="Stop at a bad line, or skip and count it.")
 ]
@@ -92,20 +47,20 @@ def train(
     model_path: Annotated[
         Path, typer.Option("--model", "-m", metavar="OUT", help="Where to save the model.")
     ],
-    vali: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Validation queries, to choose alpha.")
+    validation: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Held-out queries, to choose alpha.")
     ] = None,
     alpha: Annotated[
         float | None,
         typer.Option(
-            help="L2 penalty. Without it a path of penalties is tried: on --vali, or by "
+            help="L2 penalty. Without it a path of penalties is tried: on --validation, or by "
             "cross-validation over queries."
         ),
     ] = None,
     folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
-    rho: Annotated[Rho, typer.Option(help="log is RoBiRank.")] = Rho.log,
-    metric: Annotated[Metric, typer.Option(help="The metric to bound.")] = Metric.ndcg,
-    init: Annotated[Init, typer.Option(help="Where to start.")] = Init.zeros,
+    rho: Annotated[Rho, typer.Option(help="log is RoBiRank.")] = "log",
+    metric: Annotated[Literal["ndcg", "dcg"], typer.Option(help="The metric to bound.")] = "ndcg",
+    init: Annotated[Literal["zeros", "random"], typer.Option(help="Where to start.")] = "zeros",
     max_iter: Annotated[int, typer.Option(min=1, help="Most iterations of a fit.")] = 500,
     normalize: Annotated[
         bool,
@@ -114,10 +69,10 @@ def train(
             help="Scale features to [0, 1] within each query; the model remembers it.",
         ),
     ] = False,
-    on_error: BadLines = OnError.raise_,
+    on_error: BadLines = "raise",
     sparse: Sparse = False,
     seed: Annotated[int, typer.Option(min=0, help="For random starts and folds.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="All cores by default.")] = None,
+    threads: Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -134,25 +89,27 @@ def train(
         "quiet": quiet,
     }
     train_data = _read(data, **read)
-    vali_data = None if vali is None else _read(vali, n_features=train_data.n_features, **read)
+    held_out = None
+    if validation is not None:
+        held_out = _read(validation, n_features=train_data.n_features, **read)
     options = {
-        "rho": rho.value,
-        "metric": metric.value,
-        "init": init.value,
+        "rho": rho,
+        "metric": metric,
+        "init": init,
         "max_iter": max_iter,
         "random_state": seed,
-        "n_threads": threads,
+        "num_threads": threads or 0,
         "verbose": show_progress(quiet),
     }
     with step("train", quiet=quiet) as details:
-        model = _fit(train_data, vali_data, alpha, folds, options)
+        model = _fit(train_data, held_out, alpha, folds, options)
         details.append(f"{model.n_iter_} iterations to objective {model.loss_curve_[-1]:.6g}")
     model.verbose = False
     from robirank.storage.estimators import save_model
 
     extra = {"normalize": normalize}
     save_model(model, model_path, feature_names=train_data.feature_names, extra=extra)
-    report = _training_report(model, train_data, vali_data)
+    report = _training_report(model, train_data, held_out)
     report |= {"model": str(model_path), "seconds": round(time.perf_counter() - started, 3)}
     if as_json:
         print_json(report)
@@ -168,11 +125,11 @@ def predict(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of stdout.")
     ] = None,
     format: Annotated[
-        RunFormat,
+        Literal["scores", "tsv", "trec"],
         typer.Option(help="scores: one a line; tsv: query, document, score; trec: a run file."),
-    ] = RunFormat.scores,
+    ] = "scores",
     tag: Annotated[str, typer.Option(help="Name of the run, for --format trec.")] = "robirank",
-    on_error: BadLines = OnError.raise_,
+    on_error: BadLines = "raise",
     sparse: Sparse = False,
     quiet: Quiet = False,
 ) -> None:
@@ -181,7 +138,7 @@ def predict(
     from robirank.storage.files import write_text
 
     documents, scores = _score(model_path, data, sparse=sparse, on_error=on_error, quiet=quiet)
-    text = runs.FORMATS[format.value](documents, scores, tag)
+    text = runs.FORMATS[format](documents, scores, tag)
     if output is None:
         print_text(text)
     else:
@@ -199,21 +156,22 @@ def evaluate(
         Path | None,
         typer.Option("--scores", metavar="FILE", help="One score a line, in place of MODEL."),
     ] = None,
-    measure: Annotated[
+    metrics: Annotated[
         list[str] | None,
         typer.Option(
-            "--measure",
-            help=f"May be repeated; {', '.join(DEFAULT_MEASURES)} by default.",
+            "--metric",
+            help=f"May be repeated; {', '.join(DEFAULT_METRICS)} by default.",
             show_default=False,
         ),
     ] = None,
     convention: Annotated[
-        ConventionName, typer.Option(help="Whose definition of the measures.")
-    ] = ConventionName.standard,
+        Literal["standard", "letor", "trec", "lightgbm"],
+        typer.Option(help="Whose definition of the metrics."),
+    ] = "standard",
     per_query: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write each query's values (tsv).")
     ] = None,
-    on_error: BadLines = OnError.raise_,
+    on_error: BadLines = "raise",
     sparse: Sparse = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -230,26 +188,27 @@ def evaluate(
     else:
         data = _read(files[0], **options)
         scores = runs.read_scores(scores_path, data.n_rows)
-    measures = measure or DEFAULT_MEASURES
-    table = evaluate_ranking(
-        data.y, scores, data.qid, measures=measures, convention=convention.value, per_query=True
-    )
-    means = {name: runs.mean(values) for name, values in table.items()}
+    given = (data.y, scores, data.qid)
+    wanted: Any = {"metrics": metrics or DEFAULT_METRICS, "convention": convention}
+    means = evaluate_ranking(*given, **wanted)
     if per_query is not None:
+        table = evaluate_ranking(*given, **wanted, per_query=True)
         runs.write_per_query(per_query, data.queries.ids, table)
         note(f"wrote {data.n_queries:,} queries to {per_query}", quiet=quiet)
     if as_json:
         about = {"documents": data.n_rows, "queries": data.n_queries, "skipped": data.n_skipped}
-        print_json({**about, "convention": convention.value, "measures": means})
+        print_json({**about, "convention": convention, "metrics": means})
     else:
-        title = f"{data.n_queries:,} queries, convention {convention.value}"
-        print_table(title, ["Measure", "mean"], [[n, f"{v:.4f}"] for n, v in means.items()])
+        title = f"{data.n_queries:,} queries, convention {convention}"
+        print_table(title, ["Metric", "mean"], [[n, f"{v:.4f}"] for n, v in means.items()])
 
 
 @app.command()
 def export(
     model_path: Model,
-    format: Annotated[EngineFormat, typer.Option(help="The search engine.")] = EngineFormat.solr,
+    format: Annotated[
+        Literal["solr", "elasticsearch"], typer.Option(help="The search engine.")
+    ] = "solr",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of stdout.")
     ] = None,
@@ -272,7 +231,7 @@ def export(
     names = None if feature_names is None else feature_names.read_text("utf-8").split("\n")
     document = export_linear(
         model,
-        format.value,
+        format,
         feature_names=names if names is None else [n.strip() for n in names if n.strip()],
         name=name,
         path=output,
@@ -284,7 +243,7 @@ def export(
 
 def _fit(
     train_data: RankingData,
-    vali_data: RankingData | None,
+    held_out: RankingData | None,
     alpha: float | None,
     folds: int,
     options: dict[str, Any],
@@ -296,11 +255,11 @@ def _fit(
         return RoBiRank(alpha, **options).fit(X, y, qid=qid)
     from robirank.ltr.robirank_cv import RoBiRankCV
 
-    return RoBiRankCV(cv=folds, **options).fit(X, y, qid=qid, validation=vali_data)
+    return RoBiRankCV(cv=folds, **options).fit(X, y, qid=qid, validation=held_out)
 
 
 def _training_report(
-    model: Any, train_data: RankingData, vali_data: RankingData | None
+    model: Any, train_data: RankingData, held_out: RankingData | None
 ) -> dict[str, Any]:
     report: dict[str, Any] = {
         "documents": train_data.n_rows,
@@ -317,10 +276,10 @@ def _training_report(
         report["alphas"] = [
             {"alpha": a, "ndcg@10": m} for a, m in zip(model.alphas_.tolist(), means, strict=True)
         ]
-        if vali_data is None:
+        if held_out is None:
             report["cross_validated_ndcg@10"] = model.best_score_
-    if vali_data is not None:
-        report["validation_ndcg@10"] = model.score(vali_data.X, vali_data.y, qid=vali_data.qid)
+    if held_out is not None:
+        report["validation_ndcg@10"] = model.score(held_out.X, held_out.y, qid=held_out.qid)
     return report
 
 
@@ -356,7 +315,7 @@ def _read(
     n_features: int | None = None,
     sparse: bool = False,
     normalize: bool = False,
-    on_error: OnError = OnError.raise_,
+    on_error: OnError = "raise",
     threads: int | None = None,
     quiet: bool = False,
 ) -> RankingData:
@@ -368,8 +327,8 @@ def _read(
             sparse=sparse,
             n_features=n_features,
             normalize=normalize,
-            on_error=on_error.value,
-            n_threads=threads,
+            on_error=on_error,
+            num_threads=threads or 0,
         )
         skipped = f", {data.n_skipped:,} bad lines skipped" if data.n_skipped else ""
         details.append(

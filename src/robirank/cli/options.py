@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-
-class Rho(StrEnum):
-    """The transformation ρ."""
-
-    log = "log"
-    identity = "identity"
-    type2 = "type2"
-
-
+Rho = Literal["log", "identity", "type2"]
 LatentModel = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model file, from `latent train`.")
 ]

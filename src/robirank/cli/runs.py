@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank._types import Floats64
 from robirank.storage.files import write_text
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _doc_ids(data: RankingData) -> list[str]:
     return ["_".join(str(doc).split()) or f"d{row}" for row, doc in enumerate(ids, start=1)]
 
 
-def read_scores(path: Path, n_rows: int) -> NDArray[np.float64]:
+def read_scores(path: Path, n_rows: int) -> Floats64:
     """Read one score a line, as many as there are documents."""
     lines = path.read_text("utf-8").split()
     if len(lines) != n_rows:
@@ -75,12 +76,6 @@ def read_scores(path: Path, n_rows: int) -> NDArray[np.float64]:
         bad = int(np.argmin(np.isfinite(scores)))
         raise ValueError(f"{path} must hold finite numbers; score {bad + 1} is {lines[bad]}")
     return scores
-
-
-def mean(values: Any) -> float:
-    """Return the mean over queries, without those that a convention leaves out."""
-    counted = np.asarray(values)[~np.isnan(values)]
-    return float(counted.mean()) if len(counted) else float("nan")
 
 
 def write_per_query(path: Path, ids: NDArray[Any], table: Mapping[str, Any]) -> None:

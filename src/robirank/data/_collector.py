@@ -9,10 +9,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from robirank._types import Floats32, Floats64
 from robirank.data._columns import as_column, is_missing
 from robirank.data.ids import Codes, Ids
-
-Floats = NDArray[np.float32]
 
 _PLAIN_INTEGER = r"^(0|-?[1-9][0-9]*)$"
 
@@ -25,7 +24,7 @@ class CodedColumns:
     items: Ids
     user: Codes
     item: Codes
-    count: Floats | None
+    count: Floats32 | None
     time: NDArray[Any] | None
 
 
@@ -222,7 +221,7 @@ def choose(name: str, value: Any, allowed: tuple[str, ...]) -> None:
         raise ValueError(f"{name} must be {options}; got {value!r}")
 
 
-def as_counts(values: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def as_counts(values: Any) -> tuple[Floats64, NDArray[np.bool_]]:
     """Counts as float64, and which of them are missing (null, None or NaN)."""
     if isinstance(values, pl.Series) and values.dtype == pl.String:
         numbers = values.cast(pl.Float64, strict=False)
@@ -278,7 +277,7 @@ def _parsed_times(values: pl.Series) -> pl.Series:
         ) from None
 
 
-def _floats(values: Any, name: str) -> NDArray[np.float64]:
+def _floats(values: Any, name: str) -> Floats64:
     try:
         if hasattr(values, "isna"):  # pandas: its own NA is no number
             return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))

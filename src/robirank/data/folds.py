@@ -86,7 +86,7 @@ def load_dataset(
     normalize: bool = False,
     on_error: Literal["raise", "skip"] = "raise",
     dtype: DTypeLike = np.float32,
-    n_threads: int | None = None,
+    num_threads: int = 0,
 ) -> Folds:
     r"""Open a folder of LETOR files: ``Fold1``, ``Fold2``, … or one split.
 
@@ -102,7 +102,7 @@ def load_dataset(
     ----------
     folder : str or path
         The folder.
-    sparse, n_features, zero_based, normalize, on_error, dtype, n_threads
+    sparse, n_features, zero_based, normalize, on_error, dtype, num_threads
         As in `load_letor`.
 
     Returns
@@ -127,7 +127,7 @@ def load_dataset(
         normalize=normalize,
         on_error=on_error,
         dtype=dtype,
-        n_threads=n_threads,
+        num_threads=num_threads,
     )
     path = Path(folder)
     if not path.is_dir():

@@ -10,11 +10,12 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from robirank._random import RandomStateLike, as_generator
+from robirank._types import Floats64, Ints64
 from robirank.data.ranking import RankingData
 
 __all__ = ["make_ranking"]
 
-Floats = NDArray[np.float64]
 
 MSLR_GRADES = (0.52, 0.32, 0.13, 0.02, 0.01)
 """Shares of the grades 0 to 4 in MSLR-WEB30K, rounded."""
@@ -39,7 +40,7 @@ def make_ranking(
     empty: float = ...,
     nonlinear: bool = ...,
     dtype: DTypeLike = ...,
-    random_state: int | np.random.Generator | None = ...,
+    random_state: RandomStateLike = ...,
     return_coef: Literal[False] = ...,
 ) -> RankingData: ...
 
@@ -58,9 +59,9 @@ def make_ranking(
     empty: float = ...,
     nonlinear: bool = ...,
     dtype: DTypeLike = ...,
-    random_state: int | np.random.Generator | None = ...,
+    random_state: RandomStateLike = ...,
     return_coef: Literal[True],
-) -> tuple[RankingData, Floats]: ...
+) -> tuple[RankingData, Floats64]: ...
 
 
 def make_ranking(
@@ -76,9 +77,9 @@ def make_ranking(
     empty: float = 0.0,
     nonlinear: bool = False,
     dtype: DTypeLike = np.float32,
-    random_state: int | np.random.Generator | None = None,
+    random_state: RandomStateLike = None,
     return_coef: bool = False,
-) -> RankingData | tuple[RankingData, Floats]:
+) -> RankingData | tuple[RankingData, Floats64]:
     r"""Make judged documents whose right ranking is known.
 
     Document y of query x has standard normal features, half of whose variance all documents of
@@ -129,7 +130,7 @@ def make_ranking(
         of :math:`\phi_f`, which no linear model can follow.
     dtype : float32 or float64, default=float32
         Of the features.
-    random_state : int, Generator or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Decides everything; None makes new data at each call.
     return_coef : bool, default=False
         Whether to return ω as well.
@@ -177,7 +178,7 @@ class _Plan:
     n_docs: tuple[int, int]
     n_features: int
     n_informative: int
-    tails: Floats  # tails[g - 1] is the share of documents of grade g or more
+    tails: Floats64  # tails[g - 1] is the share of documents of grade g or more
     noise: float
     outliers: float
     empty: float
@@ -199,18 +200,12 @@ class _Streams:
     empty: np.random.Generator
 
 
-def _streams(random_state: int | np.random.Generator | None) -> _Streams:
-    seed_ok = isinstance(random_state, Integral) and random_state >= 0
-    if not (seed_ok or random_state is None or isinstance(random_state, np.random.Generator)):
-        raise ValueError(
-            "random_state must be an integer ≥ 0, a numpy.random.Generator or None; "
-            f"got {random_state!r}"
-        )
-    seeds = np.random.default_rng(random_state).integers(2**63, size=8)
+def _streams(random_state: RandomStateLike) -> _Streams:
+    seeds = as_generator(random_state).integers(2**63, size=8)
     return _Streams(*(np.random.default_rng(int(seed)) for seed in seeds))
 
 
-def _make(plan: _Plan, streams: _Streams) -> tuple[RankingData, Floats]:
+def _make(plan: _Plan, streams: _Streams) -> tuple[RankingData, Floats64]:
     coef = _draw_coef(plan, streams.model)
     sizes = streams.sizes.integers(*plan.n_docs, size=plan.n_queries, endpoint=True)
     offsets = np.concatenate(([0], np.cumsum(sizes)))
@@ -234,14 +229,14 @@ def _make(plan: _Plan, streams: _Streams) -> tuple[RankingData, Floats]:
     return RankingData(X, y, qid, feature_names=names), coef
 
 
-def _draw_coef(plan: _Plan, rng: np.random.Generator) -> Floats:
+def _draw_coef(plan: _Plan, rng: np.random.Generator) -> Floats64:
     coef = np.zeros(plan.n_features)
     places = np.sort(rng.permutation(plan.n_features)[: plan.n_informative])
     coef[places] = rng.standard_normal(plan.n_informative)
     return coef / np.linalg.norm(coef)
 
 
-def _blocks(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+def _blocks(offsets: Ints64) -> Iterator[tuple[int, int]]:
     """Ranges of whole queries of about `_BLOCK_ROWS` documents, at least one query each."""
     first = 0
     while first < len(offsets) - 1:
@@ -251,9 +246,7 @@ def _blocks(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _fill_features(
-    block: NDArray[Any], query: NDArray[np.int64], n_queries: int, streams: _Streams
-) -> None:
+def _fill_features(block: NDArray[Any], query: Ints64, n_queries: int, streams: _Streams) -> None:
     streams.documents.standard_normal(dtype=block.dtype, out=block)
     shared = streams.queries.standard_normal((n_queries, block.shape[1]), dtype=block.dtype)
     block *= np.sqrt(1.0 - QUERY_SHARE, dtype=block.dtype)
@@ -262,8 +255,8 @@ def _fill_features(
 
 
 def _hidden_score(
-    block: NDArray[Any], coef: Floats, plan: _Plan, rng: np.random.Generator
-) -> Floats:
+    block: NDArray[Any], coef: Floats64, plan: _Plan, rng: np.random.Generator
+) -> Floats64:
     curved = np.flatnonzero(coef)[1::2] if plan.nonlinear else np.empty(0, dtype=np.intp)
     straight = coef.copy()
     straight[curved] = 0.0
@@ -276,9 +269,7 @@ def _hidden_score(
     return score + plan.noise * np.sqrt(variance) * rng.standard_normal(len(block))
 
 
-def _counts(
-    plan: _Plan, streams: _Streams, sizes: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _counts(plan: _Plan, streams: _Streams, sizes: Ints64) -> tuple[Ints64, Ints64]:
     """Count, for each query, the documents of grade ≥ 1, ≥ 2, …, and the outliers."""
     draw = streams.grades.random((plan.n_queries, 1))
     counts = np.floor(sizes[:, None] * plan.tails + draw).astype(np.int64)
@@ -292,7 +283,7 @@ def _counts(
     return counts, hopeless
 
 
-def _rank(key: Floats, query: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _rank(key: Floats64, query: Ints64, sizes: Ints64) -> Ints64:
     """Return the place of each document in its query, from 0, by rising key."""
     rank = np.empty(len(key), dtype=np.int64)
     starts = np.cumsum(sizes) - sizes
@@ -300,17 +291,15 @@ def _rank(key: Floats, query: NDArray[np.int64], sizes: NDArray[np.int64]) -> ND
     return rank
 
 
-def _grade(
-    rank: NDArray[np.int64], query: NDArray[np.int64], counts: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _grade(rank: Ints64, query: Ints64, counts: Ints64) -> Ints64:
     return np.asarray((rank[:, None] < counts[query]).sum(axis=1))
 
 
 def _outliers(
-    rank: NDArray[np.int64],
-    query: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    hopeless: NDArray[np.int64],
+    rank: Ints64,
+    query: Ints64,
+    sizes: Ints64,
+    hopeless: Ints64,
     streams: _Streams,
 ) -> NDArray[np.bool_]:
     """Choose the given number of documents in the lower half of each query."""
@@ -352,7 +341,7 @@ def _informative(n_informative: int | None, n_features: int) -> int:
     return int(n_informative)
 
 
-def _tails(n_grades: Any, label_distribution: Sequence[float] | None) -> Floats:
+def _tails(n_grades: Any, label_distribution: Sequence[float] | None) -> Floats64:
     n_grades = _count("n_grades", n_grades, low=2)
     if label_distribution is None:
         shares = np.array(MSLR_GRADES) if n_grades == 5 else 3.0 ** -np.arange(n_grades)

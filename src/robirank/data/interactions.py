@@ -393,7 +393,7 @@ def from_records(records: CodedColumns) -> Interactions:
         time=records.time,
         n_users=len(records.users),
         n_items=len(records.items),
-        n_threads=thread_count(None),
+        n_threads=thread_count(),
     )
     n = int(indptr[-1])
     if n < len(indices):  # merged records left room at the end

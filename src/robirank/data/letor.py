@@ -81,7 +81,7 @@ def load_letor(
     normalize: bool = False,
     on_error: Literal["raise", "skip"] = "raise",
     dtype: DTypeLike = np.float32,
-    n_threads: int | None = None,
+    num_threads: int = 0,
 ) -> RankingData:
     """Read a LETOR (SVMlight with query ids) file, plain or gzip.
 
@@ -108,8 +108,8 @@ def load_letor(
         `n_skipped`. A damaged gzip file raises in any case.
     dtype : float32 or float64
         The type of `X`.
-    n_threads : int, optional
-        How many threads parse; all available cores by default. It does not change the result.
+    num_threads : int, default=0
+        How many threads parse; 0: every core. It does not change the result.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def load_letor(
         normalize=normalize,
         on_error=on_error,
         dtype=dtype,
-        n_threads=n_threads,
+        num_threads=num_threads,
     )
     return read_letor(path, options)
 
@@ -158,7 +158,7 @@ class LetorOptions:
     normalize: bool = False
     on_error: str = "raise"
     dtype: DTypeLike = np.float32
-    n_threads: int | None = None
+    num_threads: int = 0
 
     def __post_init__(self) -> None:
         if np.dtype(self.dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
@@ -167,7 +167,7 @@ class LetorOptions:
             raise ValueError(f"on_error must be 'raise' or 'skip'; got {self.on_error!r}")
         if self.n_features is not None and not 1 <= self.n_features < 2**31:
             raise ValueError(f"n_features must be a positive number or None; got {self.n_features}")
-        thread_count(self.n_threads)
+        thread_count(self.num_threads)
         if self.normalize and self.sparse:
             raise ValueError("normalize=True gives a dense array; leave out sparse=True")
 
@@ -180,7 +180,7 @@ def read_letor(
     piece_bytes: int = 128 << 10,
 ) -> RankingData:
     """Read a file block by block, each shared out to the threads in pieces."""
-    n_threads = thread_count(options.n_threads)
+    n_threads = thread_count(options.num_threads)
     block_bytes = block_bytes or max(4, n_threads) << 20
     kind = _core.LetorParser if np.dtype(options.dtype) == np.float32 else _core.LetorParser64
     parser = kind(

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank import _core
+from robirank._random import RandomStateLike, native_seed, new_generator
 from robirank._threads import thread_count
-from robirank.data._seeds import RandomState, generator, native_seed
+from robirank._types import Floats32, Floats64, Ints64
 from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions, offsets
 
 __all__ = ["make_interactions"]
 
-Floats = NDArray[np.float64]
-Factors = NDArray[np.float32]
+Factors = Floats32
 
 TASTES_OF_A_USER = 1.0
 TASTES_OF_AN_ITEM = 0.5
@@ -36,7 +36,7 @@ def make_interactions(
     popularity: float = ...,
     activity: float = ...,
     noise: float = ...,
-    random_state: RandomState = ...,
+    random_state: RandomStateLike = ...,
     return_factors: Literal[False] = ...,
 ) -> Interactions: ...
 
@@ -51,7 +51,7 @@ def make_interactions(
     popularity: float = ...,
     activity: float = ...,
     noise: float = ...,
-    random_state: RandomState = ...,
+    random_state: RandomStateLike = ...,
     return_factors: Literal[True],
 ) -> tuple[Interactions, Factors, Factors]: ...
 
@@ -65,7 +65,7 @@ def make_interactions(
     popularity: float = 1.0,
     activity: float = 0.6,
     noise: float = 0.2,
-    random_state: RandomState = None,
+    random_state: RandomStateLike = None,
     return_factors: bool = False,
 ) -> Interactions | tuple[Interactions, Factors, Factors]:
     r"""Make interactions of users whose tastes are known.
@@ -97,7 +97,7 @@ def make_interactions(
         Exponents of the power laws; 0 makes all items equally popular, all users equally active.
     noise : float, default=0.2
         The share of interactions that follow popularity and not taste, from 0 to 1.
-    random_state : int, Generator or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Decides everything; None makes new data at each call.
     return_factors : bool, default=False
         Whether to return π and φ as well.
@@ -131,7 +131,7 @@ def make_interactions(
         )
     factors = _count("factors", factors)
     noise = _real("noise", noise, 1.0)
-    rng = generator(random_state)
+    rng = new_generator(random_state)
     lengths = list_lengths(n_users, n_items, n_interactions, _real("activity", activity), rng)
     popular = _power_law(n_items, n_interactions / n_users, _real("popularity", popularity))[
         rng.permutation(n_items)
@@ -144,7 +144,7 @@ def make_interactions(
     share[:, :-1] *= 1 - noise
     share[:, -1] = noise
     indptr = offsets(lengths)
-    indices = _core.draw_lists(indptr, share, tables, seed=seed, n_threads=thread_count(None))
+    indices = _core.draw_lists(indptr, share, tables, seed=seed, n_threads=thread_count())
     data = Interactions(Ids.range(n_users), Ids.range(n_items), indptr, indices)
     if user_factors is None:
         return data
@@ -153,7 +153,7 @@ def make_interactions(
 
 def list_lengths(
     n_users: int, n_items: int, n_interactions: int, activity: float, rng: np.random.Generator
-) -> NDArray[np.int64]:
+) -> Ints64:
     """How many items each user has: a power law that adds up to `n_interactions`."""
     least = int(n_interactions >= n_users)
     weight = _power_law(n_users, n_users / 1000, activity)[rng.permutation(n_users)]
@@ -164,7 +164,7 @@ def list_lengths(
     return least + np.diff(np.minimum(ends, ends[-1]), prepend=0).astype(np.int64)
 
 
-def _shared_out(weight: Floats, total: int, most: int) -> Floats:
+def _shared_out(weight: Floats64, total: int, most: int) -> Floats64:
     """Numbers in proportion to the weights, none above `most`, that add up to `total`."""
     order = np.argsort(-weight)
     heavy = weight[order]
@@ -181,12 +181,12 @@ def _shared_out(weight: Floats, total: int, most: int) -> Floats:
     return back
 
 
-def _power_law(n: int, shift: float, exponent: float) -> Floats:
+def _power_law(n: int, shift: float, exponent: float) -> Floats64:
     weight = (np.arange(1, n + 1) + shift) ** -exponent
     return np.asarray(weight / weight.sum())
 
 
-def _taste_tables(popular: Floats, factors: int, rng: np.random.Generator) -> Factors:
+def _taste_tables(popular: Floats64, factors: int, rng: np.random.Generator) -> Factors:
     """φ, one row a taste, and popularity in the last row."""
     tables = np.empty((factors + 1, len(popular)), dtype=np.float32)
     _fill_dirichlet(tables[:-1].T, TASTES_OF_AN_ITEM, rng)

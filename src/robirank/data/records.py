@@ -61,12 +61,19 @@ class Records:
         """How many records each item has."""
         return np.bincount(self.items, minlength=self.n_items)
 
-    def of_users(self, users: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The places of the records of some users, and where each user's begin among them."""
+    def places_of(self, users: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where the records of each of some users start, and their places among all records."""
         begin = self.indptr[users]
         counts = self.indptr[users + 1] - begin
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        return np.repeat(begin - starts[:-1], counts) + np.arange(starts[-1]), starts
+        return starts, np.repeat(begin - starts[:-1], counts) + np.arange(starts[-1])
+
+    def of_users(
+        self, users: NDArray[Any]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+        """Where the records of each of some users start, their items and their weights."""
+        starts, where = self.places_of(users)
+        return starts, self.items[where], self.weights_of(where)
 
     def part(self, first_user: int, n_items: int) -> Records:
         """The records of the users from one on, among the first items only."""

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank import _core
+from robirank._random import RandomStateLike, native_seed, new_generator
 from robirank._threads import thread_count
-from robirank.data._seeds import RandomState, generator, native_seed
 from robirank.data.interactions import Interactions
 
 __all__ = ["split_leave_one_out", "split_new_users", "split_ratio", "split_time"]
@@ -25,7 +25,7 @@ Moment = float | datetime.date | np.datetime64 | str
 
 
 def split_ratio(
-    data: Interactions, test: float = 0.2, *, random_state: RandomState = 0
+    data: Interactions, test: float = 0.2, *, random_state: RandomStateLike = 0
 ) -> tuple[Interactions, Interactions]:
     """Take a share of each user's interactions, at random, for the test.
 
@@ -37,7 +37,7 @@ def split_ratio(
     data : Interactions
     test : float
         The share, between 0 and 1.
-    random_state : int, Generator or None
+    random_state : int, Generator, RandomState or None
         Decides everything.
 
     Returns
@@ -52,13 +52,13 @@ def split_ratio(
     ([7, 1], [3, 0])
     """
     share = _fraction("test", test)
-    rng = generator(random_state)
+    rng = new_generator(random_state)
     wanted = np.minimum(_rounded(data.lengths * share, rng), np.maximum(data.lengths - 1, 0))
     return _cut(data, _sample(data, wanted, rng))
 
 
 def split_leave_one_out(
-    data: Interactions, *, by_time: bool = False, random_state: RandomState = 0
+    data: Interactions, *, by_time: bool = False, random_state: RandomStateLike = 0
 ) -> tuple[Interactions, Interactions]:
     """Take one interaction of each user for the test; a user's only one is left to learn from.
 
@@ -68,7 +68,7 @@ def split_leave_one_out(
     by_time : bool
         Whether to take the latest (of several, the one whose item has the highest code) in place
         of a random one.
-    random_state : int, Generator or None
+    random_state : int, Generator, RandomState or None
         Decides which one is taken; without meaning if `by_time`.
 
     Returns
@@ -84,7 +84,7 @@ def split_leave_one_out(
     """
     enough = data.lengths > 1
     if not by_time:
-        rng = generator(random_state)
+        rng = new_generator(random_state)
         return _cut(data, _sample(data, enough.astype(np.int64), rng))
     times = _times(data)
     latest = np.zeros(len(data), dtype=times.dtype)
@@ -144,7 +144,7 @@ def split_new_users(
     fraction: float = 0.1,
     *,
     hidden: float = 0.5,
-    random_state: RandomState = 0,
+    random_state: RandomStateLike = 0,
 ) -> tuple[Interactions, Interactions, Interactions]:
     """Hold out whole users, and hide a share of what each of them did.
 
@@ -159,7 +159,7 @@ def split_new_users(
     hidden : float
         The share of a held-out user's interactions to hide, rounded up or down at random; at
         least one is hidden and at least one visible.
-    random_state : int, Generator or None
+    random_state : int, Generator, RandomState or None
         Decides everything.
 
     Returns
@@ -179,7 +179,7 @@ def split_new_users(
     [[0, 2], [2, 0], [2, 0]]
     """
     share = _fraction("hidden", hidden)
-    rng = generator(random_state)
+    rng = new_generator(random_state)
     able = np.flatnonzero(data.lengths > 1)
     n_new = min(round(_fraction("fraction", fraction) * data.n_users), len(able))
     new = np.zeros(data.n_users, dtype=bool)
@@ -195,9 +195,7 @@ def _cut(data: Interactions, test: Mask) -> tuple[Interactions, Interactions]:
 
 
 def _sample(data: Interactions, wanted: NDArray[np.int64], rng: np.random.Generator) -> Mask:
-    chosen = _core.sample_rows(
-        data.indptr, wanted, seed=native_seed(rng), n_threads=thread_count(None)
-    )
+    chosen = _core.sample_rows(data.indptr, wanted, seed=native_seed(rng), n_threads=thread_count())
     return chosen.view(np.bool_)
 
 

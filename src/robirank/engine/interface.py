@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from robirank._types import Ints32
 from robirank.engine.parts import Block, Part
 
 __all__ = ["Engine", "Figures", "ScanTask", "Sizes", "SweepTask", "add_up", "never"]
@@ -25,10 +23,10 @@ Figures = dict[str, float]
 
 #: task(part, block, position, settings, key): ``position`` is the place of each item in the
 #: epoch's order, and ``key`` decides the random numbers.
-SweepTask = Callable[[Part, Block, NDArray[np.int32], Any, int], Figures]
+SweepTask = Callable[[Part, Block, Ints32, Any, int], Figures]
 
 #: task(part, blocks, position, settings): the blocks can be gone through as often as needed.
-ScanTask = Callable[[Part, Iterable[Block], NDArray[np.int32], Any], Figures]
+ScanTask = Callable[[Part, Iterable[Block], Ints32, Any], Figures]
 
 
 @dataclass(frozen=True)

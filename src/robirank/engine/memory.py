@@ -1,4 +1,4 @@
-"""Factors and records in the memory of this process, as the stratified algorithm wants them.
+"""Floats32 and records in the memory of this process, as the stratified algorithm wants them.
 
 U lies part by part. V lies in the order of the present epoch, so that a block of it, and a cell of
 a block, is one stretch of memory; turning to the next epoch costs one copy of V.
@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank._types import Floats32, Ints64
 from robirank.data.records import Records
 from robirank.data.user_parts import count_parts, user_parts
-from robirank.engine.parts import Block, Floats, Part, empty_rows
+from robirank.engine.parts import Block, Part, empty_rows
 from robirank.engine.strata import Plan
 
 __all__ = ["StrataMemory"]
@@ -40,10 +41,10 @@ class StrataMemory:
     def __init__(
         self,
         records: Records,
-        U: Floats,
-        V: Floats,
-        decay_u: Floats,
-        decay_v: Floats,
+        U: Floats32,
+        V: Floats32,
+        decay_u: Floats32,
+        decay_v: Floats32,
         *,
         parts: int,
         seed: int,
@@ -56,7 +57,7 @@ class StrataMemory:
         n_parts = count_parts(wanted, n_users, self.n_items)
         self.parts = []
         for users in user_parts(part_seed, n_users, n_parts):
-            where, indptr = records.of_users(users)
+            indptr, where = records.places_of(users)
             weight = None if records.weight is None else records.weight[where]
             items = records.items[where]
             part = Part.empty(users, indptr, items, weight, decay_u[users], self.n_factors)
@@ -86,7 +87,7 @@ class StrataMemory:
             for own in [slice(low, high)]
         ]
 
-    def factors(self) -> tuple[Floats, Floats]:
+    def factors(self) -> tuple[Floats32, Floats32]:
         """U and V in the order of the data."""
         U = np.empty((len(self._indptr) - 1, self.n_factors), dtype=np.float32)
         for part in self.parts:
@@ -113,7 +114,7 @@ class StrataMemory:
             part.sums[:] = state["sums_u"][part.users]
             part.slope[:] = state["slope"][self._records_of(part)]
 
-    def _records_of(self, part: Part) -> NDArray[np.int64]:
+    def _records_of(self, part: Part) -> Ints64:
         """The places of a part's records in the data."""
         begin = self._indptr[part.users] - part.indptr[:-1]
         return np.repeat(begin, np.diff(part.indptr)) + np.arange(len(part.items))

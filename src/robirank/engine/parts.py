@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from robirank._types import Floats32, Ints32, Ints64
 
 __all__ = ["Block", "HeldOut", "Part", "empty_rows", "padded"]
-
-Floats = NDArray[np.float32]
 
 ROW_UNIT = 16  # floats; rows of factors are padded to a multiple, which the kernels ask for
 
@@ -22,8 +21,8 @@ ROW_UNIT = 16  # floats; rows of factors are padded to a multiple, which the ker
 class HeldOut:
     """Validation records of the users of a part, in CSR form."""
 
-    indptr: NDArray[np.int64]
-    items: NDArray[np.int32]
+    indptr: Ints64
+    items: Ints32
 
 
 @dataclass
@@ -47,24 +46,24 @@ class Part:
     held_out : HeldOut or None
     """
 
-    users: NDArray[np.int32]
-    indptr: NDArray[np.int64]
-    items: NDArray[np.int32]
-    weight: Floats | None
-    U: Floats
-    sums: Floats
-    decay: Floats
-    slope: Floats
+    users: Ints32
+    indptr: Ints64
+    items: Ints32
+    weight: Floats32 | None
+    U: Floats32
+    sums: Floats32
+    decay: Floats32
+    slope: Floats32
     held_out: HeldOut | None = None
 
     @classmethod
     def empty(
         cls,
-        users: NDArray[np.int32],
-        indptr: NDArray[np.int64],
-        items: NDArray[np.int32],
-        weight: Floats | None,
-        decay: Floats,
+        users: Ints32,
+        indptr: Ints64,
+        items: Ints32,
+        weight: Floats32 | None,
+        decay: Floats32,
         factors: int,
     ) -> Part:
         """A part whose rows are zero and whose slopes are the weights."""
@@ -79,13 +78,13 @@ class Part:
             slope=np.ones(len(items), dtype=np.float32) if weight is None else weight.copy(),
         )
 
-    def start(self, rows: Floats) -> None:
+    def start(self, rows: Floats32) -> None:
         """Set everything that changes to what it is before the first step."""
         self.U[:, : rows.shape[1]] = rows
         self.sums[:] = 0.0
         self.slope[:] = 1.0 if self.weight is None else self.weight
 
-    def records_of(self, users: slice) -> tuple[NDArray[np.int64], slice]:
+    def records_of(self, users: slice) -> tuple[Ints64, slice]:
         """Where the records of some users begin among their own, and which those are."""
         indptr = self.indptr[users.start : users.stop + 1]
         return indptr - indptr[0], slice(int(indptr[0]), int(indptr[-1]))
@@ -105,18 +104,18 @@ class Block:
     """
 
     first: int
-    V: Floats
-    sums: Floats
-    decay: Floats
-    popularity: Floats
+    V: Floats32
+    sums: Floats32
+    decay: Floats32
+    popularity: Floats32
 
 
 def padded(factors: int) -> int:
-    """Floats a row: a multiple of what the kernels handle at once."""
+    """Floats32 a row: a multiple of what the kernels handle at once."""
     return -(-factors // ROW_UNIT) * ROW_UNIT
 
 
-def empty_rows(n: int, factors: int) -> Floats:
+def empty_rows(n: int, factors: int) -> Floats32:
     """Rows of zeros, padded, each beginning on a cache line."""
     width = padded(factors)
     memory = np.zeros(n * width + ROW_UNIT, dtype=np.float32)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from robirank._types import Ints32, Ints64
 from robirank.data.user_parts import random_stream
 
 __all__ = ["DATA_ORDER", "Plan", "schedule", "share", "task_key", "visiting_order", "waves"]
@@ -92,7 +92,7 @@ class Plan:
     parts: int
 
     @cached_property
-    def order(self) -> NDArray[np.int32]:
+    def order(self) -> Ints32:
         """The item at each place of the epoch's order."""
         if self.epoch == DATA_ORDER:
             return np.arange(self.n_items, dtype=np.int32)
@@ -100,17 +100,17 @@ class Plan:
         return stream.permutation(self.n_items).astype(np.int32)
 
     @cached_property
-    def position(self) -> NDArray[np.int32]:
+    def position(self) -> Ints32:
         """The place of each item in the epoch's order."""
         position = np.empty(self.n_items, dtype=np.int32)
         position[self.order] = np.arange(self.n_items, dtype=np.int32)
         return position
 
     @property
-    def bounds(self) -> NDArray[np.int64]:
+    def bounds(self) -> Ints64:
         """Block b holds the places ``bounds[b]:bounds[b + 1]``."""
         return np.arange(self.parts + 1, dtype=np.int64) * self.n_items // self.parts
 
-    def items(self, block: int) -> NDArray[np.int32]:
+    def items(self, block: int) -> Ints32:
         """The items of a block, in the epoch's order."""
         return self.order[self.bounds[block] : self.bounds[block + 1]]

@@ -14,9 +14,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from robirank._checks import check_count
+from robirank._types import Floats32
 from robirank.data.records import Records, as_records
 from robirank.engine.config import RayConfig
-from robirank.engine.parts import Floats
 from robirank.latent.fit import FitResult, Start, fit_table
 from robirank.latent.options import EpochReport, FitOptions
 from robirank.latent.problem import Request
@@ -35,6 +35,8 @@ class LatentModel(FactorModel):
 
     A subclass gives its parameters as a `Request` and solves for single users (`_fold_in`).
     """
+
+    fitted_parts = FactorModel.fitted_parts.plus(numbers={"n_iter_": int, "best_iter_": int})
 
     factors: int
     weighting: Any
@@ -175,7 +177,7 @@ class LatentModel(FactorModel):
         self.user_ids_, self.item_ids_ = ids
         return self
 
-    def fold_in(self, user_items: Any) -> Floats:
+    def fold_in(self, user_items: Any) -> Floats32:
         """Find factors for users that the model has not seen, from what they have.
 
         The items stay as they are. `LatentRoBiRank` solves each user's own problem by L-BFGS
@@ -199,17 +201,25 @@ class LatentModel(FactorModel):
             )
         return self._fold_in(self.item_factors, records)
 
+    @classmethod
+    def from_shards(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that a cluster left in many files; `robirank.load_model` calls it."""
+        from robirank.latent.retrieve.sharded import load_sharded
+
+        model: Self = load_sharded(path, cls)
+        return model
+
     @cached_property
-    def user_factors(self) -> Floats:  # type: ignore[override]
+    def user_factors(self) -> Floats32:  # type: ignore[override]
         """U; where a cluster left it in shards, it is read when it is first asked for."""
         return self._read_shards()[0]
 
     @cached_property
-    def item_factors(self) -> Floats:  # type: ignore[override]
+    def item_factors(self) -> Floats32:  # type: ignore[override]
         """V; where a cluster left it in shards, it is read when it is first asked for."""
         return self._read_shards()[1]
 
-    def _read_shards(self) -> tuple[Floats, Floats]:
+    def _read_shards(self) -> tuple[Floats32, Floats32]:
         if not hasattr(self, "sharded_"):
             raise AttributeError(f"this {type(self).__name__} has no factors yet; call fit first")
         self.user_factors, self.item_factors = self.sharded_.factors()
@@ -231,8 +241,8 @@ class LatentModel(FactorModel):
         """The parameters as a `Request`; an error names a wrong one."""
 
     @abstractmethod
-    def _fold_in(self, V: Floats, records: Records) -> Floats:
-        """Factors for the users of some records, with V as it is."""
+    def _fold_in(self, V: Floats32, records: Records) -> Floats32:
+        """Floats32 for the users of some records, with V as it is."""
 
     def _grown(self, records: Records, seed: int) -> Start:
         """The factors of all users and items of a table; those that are known stay."""

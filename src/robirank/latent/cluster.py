@@ -22,13 +22,13 @@ from robirank.latent.fit import Setup, read_validation
 from robirank.latent.loop import Progress
 from robirank.latent.options import FitOptions
 from robirank.latent.problem import Problem, Request
-from robirank.latent.retrieve.sharded import MANIFEST, ShardedManifest, ShardedModel
+from robirank.latent.retrieve.sharded import ShardedManifest, ShardedModel
 from robirank.latent.solvers import SOLVERS
 from robirank.latent.start import some_random_rows
 from robirank.latent.store import fingerprint
 from robirank.latent.validation import finite_task, validate_on_engine
 from robirank.storage.folder import FileEntry, Folder
-from robirank.storage.manifest import read_manifest, write_manifest
+from robirank.storage.manifest import MANIFEST, read_manifest, write_manifest
 
 __all__ = ["ClusterStore", "cluster_setup", "make_job"]
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from robirank._types import Floats32
 from robirank._workers import Workers
 from robirank.data.records import Records, as_records
 from robirank.engine.memory import StrataMemory
-from robirank.engine.parts import Floats
 from robirank.engine.threads import TaskTime, ThreadEngine
 from robirank.latent.loop import Loop, Progress, Store
 from robirank.latent.options import FitOptions
@@ -27,7 +27,7 @@ from robirank.storage.checkpoint_file import CheckpointFile
 
 __all__ = ["FitResult", "Setup", "Start", "fit_table", "local_setup", "random_start"]
 
-Start = tuple[Floats, Floats]
+Start = tuple[Floats32, Floats32]
 
 
 @dataclass(frozen=True)

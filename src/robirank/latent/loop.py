@@ -19,8 +19,8 @@ import msgspec
 import numpy as np
 
 from robirank._progress import FitProgress
+from robirank._types import Floats32
 from robirank.engine.interface import Figures, never
-from robirank.engine.parts import Floats
 from robirank.latent.options import EpochReport, FitOptions
 from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.interface import Solver
@@ -82,7 +82,7 @@ class Store(Protocol):
     def is_finite(self) -> bool:
         """Whether all factors are finite."""
 
-    def factors(self) -> tuple[Floats, Floats] | tuple[None, None]:
+    def factors(self) -> tuple[Floats32, Floats32] | tuple[None, None]:
         """U and V as they stand; None where no process has them all."""
 
     def validate(self, metric: str) -> float:

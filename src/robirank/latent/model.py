@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from robirank._checks import check_count, check_positive
+from robirank._checks import check_choice, check_count, check_positive
+from robirank._types import Floats32
 from robirank.data.records import Records, Weighting, as_records
 from robirank.engine.config import RayConfig
-from robirank.engine.parts import Floats
 from robirank.latent.base import LatentModel
 from robirank.latent.fit import FitResult
 from robirank.latent.objective import objective
@@ -16,11 +16,12 @@ from robirank.latent.problem import Request
 from robirank.latent.retrieve.fold_in import fold_in
 from robirank.latent.solvers import choose_solver, solver_names
 from robirank.losses import RHOS, RhoName
-from robirank.objectives.listwise import check_choice
+from robirank.registry import register
 
 __all__ = ["LatentRoBiRank"]
 
 
+@register
 class LatentRoBiRank(LatentModel):
     r"""RoBiRank from implicit feedback: users and items as points, ranked by inner products.
 
@@ -101,6 +102,8 @@ class LatentRoBiRank(LatentModel):
     ((3,), 'exact')
     """
 
+    fitted_parts = LatentModel.fitted_parts.plus(numbers={"solver_": str, "user_scale_": float})
+
     solver_: str
     user_scale_: float
 
@@ -168,7 +171,7 @@ class LatentRoBiRank(LatentModel):
             return "sgd"
         return choose_solver(n_users, n_items, self.factors)
 
-    def _fold_in(self, V: Floats, records: Records) -> Floats:
+    def _fold_in(self, V: Floats32, records: Records) -> Floats32:
         reg = self._regularization(records)
         weights = RowWeights(USER_EXPONENT, self.user_scale_)
         return fold_in(

@@ -11,17 +11,16 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from robirank import _core, losses
+from robirank._types import Floats32, Floats64, Ints32, Ints64
 from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.latent.penalty import Penalty
 
 __all__ = ["bound", "inner_sums", "objective"]
 
-Factors = NDArray[np.float32]
-Floats = NDArray[np.float64]
 _Result = TypeVar("_Result")
 
 _USERS = 512  # of a block: V is packed once for them
@@ -29,13 +28,13 @@ _RECORDS = 1 << 14  # whose two rows of factors are gathered at a time
 
 
 def inner_sums(
-    U: Factors,
-    V: Factors,
-    indptr: NDArray[np.int64],
-    items: NDArray[np.int32],
+    U: Floats32,
+    V: Floats32,
+    indptr: Ints64,
+    items: Ints32,
     *,
     num_threads: int = 0,
-) -> Floats:
+) -> Floats64:
     r"""The inner sum of every record, over all items.
 
     .. math:: t_{xy} = \sum_{y' \ne y} \log_2\big(1 + 2^{\langle U_x, V_{y'} - V_y \rangle}\big)
@@ -46,7 +45,7 @@ def inner_sums(
     Parameters
     ----------
     U, V : float32 arrays of shape (n_users, d) and (n_items, d)
-        Factors of users and items.
+        Floats32 of users and items.
     indptr, items : arrays
         The records: user x has ``items[indptr[x]:indptr[x + 1]]``.
     num_threads : int, default=0
@@ -71,7 +70,7 @@ def inner_sums(
     """
     t = np.empty(len(items))
 
-    def keep(own: slice, sums: Floats) -> None:
+    def keep(own: slice, sums: Floats64) -> None:
         t[own] = sums
 
     _for_each_block(keep, U, V, indptr, items, num_threads)
@@ -112,8 +111,8 @@ def bound(t: ArrayLike, xi: ArrayLike, weight: ArrayLike | None = None) -> float
 
 
 def objective(
-    U: Factors,
-    V: Factors,
+    U: Floats32,
+    V: Floats32,
     records: Records,
     *,
     rho: losses.RhoName = "log",
@@ -129,7 +128,7 @@ def objective(
     Parameters
     ----------
     U, V : float32 arrays of shape (n_users, d) and (n_items, d)
-        Factors of users and items.
+        Floats32 of users and items.
     records : Records
         The pairs Ω and their weights.
     rho : {"log", "identity", "type2"}
@@ -157,7 +156,7 @@ def objective(
         raise ValueError(f"rho must be one of {[*losses.RHOS]}; got {rho!r}")
     transform = losses.RHOS[rho].value
 
-    def loss_of(own: slice, sums: Floats) -> float:
+    def loss_of(own: slice, sums: Floats64) -> float:
         return float(transform(sums) @ records.weights_of(own))
 
     parts = _for_each_block(loss_of, U, V, records.indptr, records.items, num_threads)
@@ -167,11 +166,11 @@ def objective(
 
 
 def _for_each_block(
-    use: Callable[[slice, Floats], _Result],
-    U: Factors,
-    V: Factors,
-    indptr: NDArray[np.int64],
-    items: NDArray[np.int32],
+    use: Callable[[slice, Floats64], _Result],
+    U: Floats32,
+    V: Floats32,
+    indptr: Ints64,
+    items: Ints32,
     num_threads: int,
 ) -> list[_Result]:
     """Hand the inner sums of each block of users to `use`, with the records they belong to."""
@@ -189,18 +188,14 @@ def _for_each_block(
         return workers.map(work, range(0, len(active), _USERS))
 
 
-def _block_sums(
-    rows: Factors, V: Factors, offsets: NDArray[np.int64], items: NDArray[np.int32]
-) -> Floats:
+def _block_sums(rows: Floats32, V: Floats32, offsets: Ints64, items: Ints32) -> Floats64:
     sums = _core.InnerSums(rows, offsets, _record_scores(rows, V, offsets, items))
     sums.add(V)
     # The item itself added log2(1 + 2^0) = 1. NaN stays NaN.
     return np.maximum(sums.sums() - 1.0, 0.0)
 
 
-def _record_scores(
-    rows: Factors, V: Factors, offsets: NDArray[np.int64], items: NDArray[np.int32]
-) -> NDArray[np.float32]:
+def _record_scores(rows: Floats32, V: Floats32, offsets: Ints64, items: Ints32) -> Floats32:
     """⟨U_x, V_y⟩ of every record of a block of users."""
     row_of = np.repeat(np.arange(len(rows)), np.diff(offsets))
     scores = np.empty(len(items), dtype=np.float32)
@@ -210,9 +205,7 @@ def _record_scores(
     return scores
 
 
-def _checked(
-    U: Factors, V: Factors, indptr: Any, items: Any
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _checked(U: Floats32, V: Floats32, indptr: Any, items: Any) -> tuple[Ints64, Ints32]:
     for name, factors in (("U", U), ("V", V)):
         if factors.ndim != 2 or factors.dtype != np.float32:
             raise ValueError(

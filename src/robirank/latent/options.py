@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from robirank._checks import check_count, check_positive
-from robirank.engine.parts import Floats
+from robirank._types import Floats32
 from robirank.latent.retrieve.evaluate import check_metric
 
 __all__ = ["EpochReport", "FitOptions"]
@@ -39,8 +39,8 @@ class EpochReport:
     seconds: float
     loss: float
     validation: float | None
-    user_factors: Floats | None = field(repr=False)
-    item_factors: Floats | None = field(repr=False)
+    user_factors: Floats32 | None = field(repr=False)
+    item_factors: Floats32 | None = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from robirank._types import Floats32, Floats64, Ints64
 
 __all__ = ["Penalty", "RowWeights", "default_regularization"]
-
-Floats = NDArray[np.float32]
 
 #: How a row's weight grows with its records. With one for both, every record pays for its two rows
 #: alike; less protects the rows that have few records. Chosen on Gowalla's validation part.
@@ -68,17 +67,17 @@ class RowWeights:
         return cls(exponent, float(rows @ n) / total if total > 0 else 0.0)
 
     @classmethod
-    def of_counts(cls, exponent: float, counts: NDArray[np.int64]) -> RowWeights:
+    def of_counts(cls, exponent: float, counts: Ints64) -> RowWeights:
         """Scale the weights of rows with these numbers of records."""
         lengths, times = np.unique(counts, return_counts=True)
         return cls.scaled(exponent, lengths.tolist(), times.tolist())
 
-    def of(self, counts: NDArray[np.int64], factor: float = 1.0) -> NDArray[np.float64]:
+    def of(self, counts: Ints64, factor: float = 1.0) -> Floats64:
         """The weights of rows with so many records, times a factor; 0 for a row without."""
         n = counts.astype(np.float64)
         return np.where(counts > 0, factor * self.scale * n**self.exponent, 0.0)
 
-    def per_record(self, counts: NDArray[np.int64], factor: float = 1.0) -> Floats:
+    def per_record(self, counts: Ints64, factor: float = 1.0) -> Floats32:
         """A row's weight divided by its number of records, times a factor."""
         n = np.maximum(counts, 1).astype(np.float64)
         each = factor * self.scale * n ** (self.exponent - 1.0) * (counts > 0)
@@ -102,9 +101,7 @@ class Penalty:
     items: RowWeights
 
     @classmethod
-    def of_counts(
-        cls, regularization: float, users: NDArray[np.int64], items: NDArray[np.int64]
-    ) -> Penalty:
+    def of_counts(cls, regularization: float, users: Ints64, items: Ints64) -> Penalty:
         """The penalty for rows with these numbers of records."""
         return cls(
             regularization,
@@ -112,30 +109,28 @@ class Penalty:
             RowWeights.of_counts(ITEM_EXPONENT, items),
         )
 
-    def user_weights(self, counts: NDArray[np.int64]) -> Floats:
+    def user_weights(self, counts: Ints64) -> Floats32:
         """λ a_x of users with so many records."""
         return self.regularization * self.users.of(counts).astype(np.float32)
 
-    def item_weights(self, counts: NDArray[np.int64]) -> Floats:
+    def item_weights(self, counts: Ints64) -> Floats32:
         """λ b_y of items with so many records."""
         return self.regularization * self.items.of(counts).astype(np.float32)
 
-    def user_decay(self, counts: NDArray[np.int64]) -> Floats:
+    def user_decay(self, counts: Ints64) -> Floats32:
         """The share λ a_x / n_x of a user's penalty that one record pays."""
         return self.users.per_record(counts, self.regularization)
 
-    def item_decay(self, counts: NDArray[np.int64]) -> Floats:
+    def item_decay(self, counts: Ints64) -> Floats32:
         """The share λ b_y / n_y of an item's penalty that one record pays."""
         return self.items.per_record(counts, self.regularization)
 
-    def value(
-        self, U: Floats, V: Floats, users: NDArray[np.int64], items: NDArray[np.int64]
-    ) -> float:
+    def value(self, U: Floats32, V: Floats32, users: Ints64, items: Ints64) -> float:
         """The penalty of factors whose rows have these numbers of records."""
         norms = _weighted_norm(U, self.users.of(users)) + _weighted_norm(V, self.items.of(items))
         return 0.5 * self.regularization * norms
 
 
-def _weighted_norm(rows: Floats, weights: NDArray[np.float64]) -> float:
+def _weighted_norm(rows: Floats32, weights: Floats64) -> float:
     squares = np.einsum("ij,ij->i", rows, rows).astype(np.float64)
     return float(squares @ weights.astype(np.float32))  # as the solvers have them

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+
+from robirank._types import Floats32, Ints32
 
 __all__ = ["random_rows", "some_random_rows"]
 
 _ROWS = 1 << 14  # made at a time
 
-Floats = NDArray[np.float32]
 
-
-def random_rows(seed: int, side: int, n: int, d: int) -> Floats:
+def random_rows(seed: int, side: int, n: int, d: int) -> Floats32:
     """Normal numbers of variance 1 / d for n rows of U (side 0) or V (side 1).
 
     Examples
@@ -29,8 +28,8 @@ def random_rows(seed: int, side: int, n: int, d: int) -> Floats:
 
 
 def some_random_rows(
-    seed: int, side: int, n: int, d: int, chosen: Sequence[NDArray[np.int32]]
-) -> list[Floats]:
+    seed: int, side: int, n: int, d: int, chosen: Sequence[Ints32]
+) -> list[Floats32]:
     """Some of the rows that `random_rows` gives, without all of them at once.
 
     Examples
@@ -50,7 +49,7 @@ def some_random_rows(
     return found
 
 
-def _blocks(seed: int, side: int, n: int, d: int) -> Iterator[tuple[int, Floats]]:
+def _blocks(seed: int, side: int, n: int, d: int) -> Iterator[tuple[int, Floats32]]:
     stream = np.random.default_rng([seed, side])
     for first in range(0, n, _ROWS):
         block = stream.standard_normal((min(_ROWS, n - first), d), dtype=np.float32)

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import msgspec
 from numpy.typing import NDArray
 
+from robirank._types import Floats32
 from robirank.data.records import Records
-from robirank.engine.parts import Floats
 from robirank.latent.loop import Progress
 from robirank.latent.retrieve.evaluate import check_metric, evaluate
 from robirank.latent.retrieve.recommend import FactorModel
@@ -39,7 +39,7 @@ def checksum(records: Records | None) -> list[int] | None:
 
 
 class _Holder(Protocol):
-    def factors(self) -> tuple[Floats, Floats]: ...
+    def factors(self) -> tuple[Floats32, Floats32]: ...
 
     def state(self) -> dict[str, NDArray[Any]]: ...
 
@@ -73,7 +73,7 @@ class MemoryStore:
     ) -> None:
         self._holder, self._train, self._validation = holder, train, validation
         self._checkpoint, self._resume, self._threads = checkpoint, resume, num_threads
-        self._best: tuple[Floats, Floats] | None = None
+        self._best: tuple[Floats32, Floats32] | None = None
         self.whole_epochs = checkpoint is not None
 
     def restore(self) -> Progress | None:
@@ -108,7 +108,7 @@ class MemoryStore:
         """Whether all factors are finite."""
         return all(map(all_finite, self._holder.factors()))
 
-    def factors(self) -> tuple[Floats, Floats]:
+    def factors(self) -> tuple[Floats32, Floats32]:
         """U and V as they stand."""
         return self._holder.factors()
 
@@ -123,7 +123,7 @@ class MemoryStore:
         U, V = self._holder.factors()
         self._best = U.copy(), V.copy()
 
-    def result(self, progress: Progress) -> tuple[Floats, Floats]:  # noqa: ARG002
+    def result(self, progress: Progress) -> tuple[Floats32, Floats32]:  # noqa: ARG002
         """The best factors that were kept, or the last ones."""
         return self._best or self._holder.factors()
 

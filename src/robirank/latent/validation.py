@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from robirank._types import Ints32, Ints64
 from robirank.data.interactions import offsets
 from robirank.engine.interface import Engine, Figures
 from robirank.engine.parts import Block, HeldOut, Part
@@ -45,7 +45,7 @@ class RankSettings:
 
 
 def rank_task(
-    part: Part, blocks: Iterable[Block], position: NDArray[np.int32], settings: RankSettings
+    part: Part, blocks: Iterable[Block], position: Ints32, settings: RankSettings
 ) -> Figures:
     """Rank all items for some users; returns their number and the sum of the measure, in units."""
     own = waves(slice(0, len(part.users)))
@@ -78,7 +78,7 @@ def rank_task(
 def finite_task(
     part: Part,
     blocks: Iterable[Block],
-    position: NDArray[np.int32],  # noqa: ARG001
+    position: Ints32,  # noqa: ARG001
     settings: None,  # noqa: ARG001
 ) -> Figures:
     """Count what is not finite: the part's rows, and the block that visits it first."""
@@ -86,7 +86,7 @@ def finite_task(
     return {"not_finite": (not all_finite(part.U)) + (not all_finite(block.V))}
 
 
-def _rows_of(table: HeldOut, users: NDArray[np.int64]) -> HeldOut:
+def _rows_of(table: HeldOut, users: Ints64) -> HeldOut:
     """Some rows of a table in CSR form."""
     lengths = np.diff(table.indptr)[users]
     indptr = offsets(lengths)
@@ -94,7 +94,7 @@ def _rows_of(table: HeldOut, users: NDArray[np.int64]) -> HeldOut:
     return HeldOut(indptr, table.items[places])
 
 
-def _among(known: HeldOut, items: NDArray[np.int64]) -> Liked:
+def _among(known: HeldOut, items: Ints64) -> Liked:
     """The places among rising items of those that each user has."""
     place = np.searchsorted(items, known.items)
     place = np.minimum(place, len(items) - 1)

@@ -7,20 +7,22 @@ from typing import Any, Literal
 import numpy as np
 
 from robirank._checks import check_count, check_positive
+from robirank._types import Floats32
 from robirank._workers import Workers
 from robirank.data.records import Records, Weighting
 from robirank.engine.config import RayConfig
-from robirank.engine.parts import Floats
 from robirank.latent.base import LatentModel
 from robirank.latent.fit import strata_engine
 from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.warp import WarpSolver
+from robirank.registry import register
 
 __all__ = ["WARP"]
 
 _FOLD_IN_EPOCHS = 50
 
 
+@register
 class WARP(LatentModel):
     r"""Weighted approximate-rank pairwise loss (WSABIE), with the same care as `LatentRoBiRank`.
 
@@ -96,7 +98,7 @@ class WARP(LatentModel):
         self.random_state = random_state
         self.num_threads = num_threads
 
-    def _fold_in(self, V: Floats, records: Records) -> Floats:
+    def _fold_in(self, V: Floats32, records: Records) -> Floats32:
         U = np.zeros((records.n_users, V.shape[1]), np.float32)
         if not records.n_records:
             return U

@@ -2,50 +2,54 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from robirank._checks import check_count, check_positive
-from robirank._progress import FitProgress
 from robirank._queries import Queries
+from robirank._random import RandomStateLike, as_random_state
+from robirank._types import Floats64
 from robirank.ltr._forest import ForestRanker
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr._lightgbm import import_lightgbm, read_forest, settled_order, tree_params
 from robirank.ltr.base import check_labels
+from robirank.storage.fitted_parts import FittedArray
+
+#: Settings to choose from when methods are compared.
+GRID: tuple[dict[str, Any], ...] = (
+    {"learning_rate": 0.03, "max_leaf_nodes": 4},
+    {"learning_rate": 0.03, "max_leaf_nodes": 10},
+    {"learning_rate": 0.1, "max_leaf_nodes": 4},
+    {"learning_rate": 0.1, "max_leaf_nodes": 10},
+    {"learning_rate": 0.03, "max_leaf_nodes": 4, "min_samples_leaf": 50},
+    {"learning_rate": 0.03, "max_leaf_nodes": 10, "min_samples_leaf": 50},
+)
 
 
+@dataclass(eq=False, repr=False)
 class BoostedRanker(ForestRanker):
     """Trees grown one after the other, each to the gradient of a loss; subclasses name the loss."""
 
-    def __init__(
-        self,
-        n_estimators: int = 1000,
-        *,
-        learning_rate: float = 0.1,
-        max_leaf_nodes: int = 10,
-        min_samples_leaf: int = 1,
-        max_bins: int = 255,
-        patience: int = 100,
-        k: int | None = 10,
-        convention: str = "standard",
-        random_state: Any = None,
-        n_threads: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_samples_leaf = min_samples_leaf
-        self.max_bins = max_bins
-        self.patience = patience
-        self.k = k
-        self.convention = convention
-        self.random_state = random_state
-        self.n_threads = n_threads
-        self.verbose = verbose
+    fitted_parts = ForestRanker.fitted_parts.plus(
+        {"validation_scores_": FittedArray(("rounds",), is_list=True)},
+        {"n_iter_": int, "best_iter_": int},
+    )
+
+    n_estimators: int = 1000
+    _: KW_ONLY
+    learning_rate: float = 0.1
+    max_leaf_nodes: int = 10
+    min_samples_leaf: int = 1
+    max_bins: int = 255
+    patience: int | None = 100
+    k: int | None = 10
+    convention: str = "standard"
+    random_state: RandomStateLike = None
+    num_threads: int = 0
+    verbose: bool = False
 
     def fit(
         self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, validation: Any = None
@@ -68,11 +72,7 @@ class BoostedRanker(ForestRanker):
         params = self._params()
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)
-        held_out = None
-        if validation is not None:
-            held_out = HeldOut(
-                validation, self.n_features_in_, k=self.k, convention=self.convention
-            )
+        held_out = self._held_out(validation)
         labels, loss = self._loss(y, queries)
         params |= loss
         rows = settled_order(X, y, queries)
@@ -93,14 +93,13 @@ class BoostedRanker(ForestRanker):
         check_count("n_estimators", self.n_estimators)
         check_positive("learning_rate", self.learning_rate)
         check_tree_size(self.max_leaf_nodes, self.min_samples_leaf, self.max_bins)
-        check_count("patience", self.patience)
-        if self.k is not None:
-            check_count("k", self.k)
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        check_count("patience", self.patience, or_none=True)
+        check_count("k", self.k, or_none=True)
+        seed = as_random_state(self.random_state).randint(2**31 - 1)
         return tree_params(
             max_leaf_nodes=self.max_leaf_nodes,
             max_bins=self.max_bins,
-            n_threads=self.n_threads,
+            num_threads=self.num_threads,
             seed=seed,
         ) | {
             "learning_rate": float(self.learning_rate),
@@ -113,8 +112,7 @@ class BoostedRanker(ForestRanker):
         """Grow trees until they are enough, no split is left, or held-out queries gain no more."""
         best = BestSoFar(self.patience)
         self.n_iter_ = 0
-        title = type(self).__name__
-        with FitProgress(bool(self.verbose), total=self.n_estimators, title=title) as progress:
+        with self._progress(self.n_estimators) as progress:
             for _ in range(self.n_estimators):
                 booster.update()
                 if booster.num_trees() == self.n_iter_:
@@ -144,7 +142,7 @@ def check_tree_size(max_leaf_nodes: Any, min_samples_leaf: Any, max_bins: Any) -
 
 
 def _held_out_ndcg(booster: Any, held_out: HeldOut) -> float:
-    def measure(scores: NDArray[np.float64], _: Any) -> tuple[str, float, bool]:
+    def measure(scores: Floats64, _: Any) -> tuple[str, float, bool]:
         return "ndcg", held_out.ndcg(scores), True
 
     ((_, _, value, _),) = booster.eval_valid(measure)

@@ -20,10 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank._types import Floats64
+
 __all__ = ["Bundle", "BundleResult", "Stopping", "minimize_on_simplex"]
 
-Floats = NDArray[np.float64]
-Risk = Callable[[Floats], tuple[float, Floats]]
+Risk = Callable[[Floats64], tuple[float, Floats64]]
 
 #: How far from the best point towards the model's minimum every second evaluation looks.
 _SHORT_STEP = 0.1
@@ -52,7 +53,7 @@ class Stopping:
     """
 
     at_zero: float
-    slope: Floats
+    slope: Floats64
     alpha: float
     tol: float
 
@@ -81,7 +82,7 @@ class BundleResult:
         Whether the gap was small enough.
     """
 
-    w: Floats
+    w: Floats64
     objective: float
     gap: float
     n_iter: int
@@ -111,11 +112,11 @@ class Bundle:
     def __init__(self, risk: Risk, n_features: int, alpha: float) -> None:
         self._risk = risk
         self._alpha = alpha
-        self._slopes: list[Floats] = []
+        self._slopes: list[Floats64] = []
         self._offsets: list[float] = []
         self.at_zero = self._evaluate(np.zeros(n_features))
 
-    def _evaluate(self, w: Floats) -> float:
+    def _evaluate(self, w: Floats64) -> float:
         """Return R(w) and keep the plane that touches it there."""
         value, slope = self._risk(w)
         self._slopes.append(slope)
@@ -127,9 +128,9 @@ class Bundle:
         *,
         max_iter: int,
         tol: float,
-        start: Floats | None = None,
-        reward: Floats | None = None,
-        report: Callable[[Floats, float], None] | None = None,
+        start: Floats64 | None = None,
+        reward: Floats64 | None = None,
+        report: Callable[[Floats64, float], None] | None = None,
     ) -> BundleResult:
         """Minimise α/2 ‖w‖² − ⟨reward, w⟩ + R(w); planes of earlier calls are used again.
 
@@ -149,7 +150,7 @@ class Bundle:
         n_features = len(self._slopes[0])
         tilt = np.zeros(n_features) if reward is None else reward
 
-        def penalised(w: Floats, risk: float) -> float:
+        def penalised(w: Floats64, risk: float) -> float:
             return risk - float(tilt @ w) + 0.5 * self._alpha * float(w @ w)
 
         best_w, best, n_iter = np.zeros(n_features), self.at_zero, 0
@@ -182,7 +183,7 @@ class _Model:
     ⟨offsets, λ⟩ − ½ λᵀ G λ with G = slopes · slopesᵀ / α. λ is kept as a start for the next time.
     """
 
-    def __init__(self, slopes: Floats, offsets: Floats, alpha: float) -> None:
+    def __init__(self, slopes: Floats64, offsets: Floats64, alpha: float) -> None:
         self._alpha = alpha
         self._n = len(offsets)
         self._slopes, self._offsets = slopes, offsets
@@ -190,7 +191,7 @@ class _Model:
         self._multipliers = np.zeros(self._n)
         self._multipliers[-1] = 1.0
 
-    def add(self, slope: Floats, offset: float) -> None:
+    def add(self, slope: Floats64, offset: float) -> None:
         if self._n == len(self._offsets):
             self._reserve(2 * self._n)
         n = self._n
@@ -206,7 +207,7 @@ class _Model:
         self._offsets = np.pad(self._offsets, (0, more))
         self._gram = np.pad(self._gram, (0, more))
 
-    def minimize(self) -> tuple[Floats, float]:
+    def minimize(self) -> tuple[Floats64, float]:
         """Where the model is least, and its value there: a bound, whatever the rounding."""
         n = self._n
         offsets, gram = self._offsets[:n], self._gram[:n, :n]
@@ -217,7 +218,7 @@ class _Model:
         return w, float(weight @ offsets[active]) - 0.5 * self._alpha * float(w @ w)
 
 
-def minimize_on_simplex(gram: Floats, reward: Floats, start: Floats) -> Floats:
+def minimize_on_simplex(gram: Floats64, reward: Floats64, start: Floats64) -> Floats64:
     """Minimise ½ xᵀ gram x − rewardᵀ x over x ≥ 0 with Σ x = 1, by an active set.
 
     Parameters
@@ -252,8 +253,8 @@ def minimize_on_simplex(gram: Floats, reward: Floats, start: Floats) -> Floats:
 
 
 def _minimize_on_face(
-    gram: Floats, reward: Floats, x: Floats, support: NDArray[np.intp], ridge: float
-) -> tuple[Floats, NDArray[np.intp]]:
+    gram: Floats64, reward: Floats64, x: Floats64, support: NDArray[np.intp], ridge: float
+) -> tuple[Floats64, NDArray[np.intp]]:
     """Walk to the minimum over the coordinates of the support, dropping those that reach zero."""
     current = x[support]
     while True:

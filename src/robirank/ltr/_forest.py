@@ -1,7 +1,7 @@
 """Forests of regression trees as plain arrays, which need no library but NumPy to predict.
 
-Arrays can be saved and loaded like any others, and `check_forest` says whether arrays from a
-stranger are trees at all, so that a walk through them ends and never leaves them.
+Arrays can be saved and loaded like any others, and `check_forest` finds out whether arrays
+from a file are trees at all, so that a walk through them ends and never leaves them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from robirank._types import Floats64, Ints32
 from robirank.ltr.base import Ranker
+from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 _CELLS = 1 << 16  # rows × trees of one block; its few arrays stay in cache
 
@@ -37,11 +38,11 @@ class Forest:
         What a leaf adds to the score; 0 in inner nodes.
     """
 
-    tree_offsets: NDArray[np.int32]
-    split_feature: NDArray[np.int32]
-    threshold: NDArray[np.float64]
-    left_child: NDArray[np.int32]
-    leaf_value: NDArray[np.float64]
+    tree_offsets: Ints32
+    split_feature: Ints32
+    threshold: Floats64
+    left_child: Ints32
+    leaf_value: Floats64
 
     @property
     def n_trees(self) -> int:
@@ -58,8 +59,8 @@ class Forest:
             level = np.concatenate([self.left_child[inner], self.left_child[inner] + 1])
             depth += 1
 
-    def sum(self, X: Any) -> NDArray[np.float64]:
-        """Add up what the trees say about each row of a dense or CSR matrix.
+    def sum(self, X: Any) -> Floats64:
+        """Add up the values of the trees for each row of a dense or CSR matrix.
 
         All trees are walked at once, one level a step; the result for a row does not depend on
         the other rows.
@@ -81,7 +82,7 @@ class Forest:
         return scores
 
 
-def dense_blocks(X: Any, n_rows: int) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+def dense_blocks(X: Any, n_rows: int) -> Iterator[tuple[slice, Floats64]]:
     """Give a dense or CSR matrix as dense float64 blocks of rows, with the rows they hold."""
     for start in range(0, X.shape[0], n_rows):
         rows = slice(start, min(start + n_rows, X.shape[0]))
@@ -137,16 +138,33 @@ def check_forest(forest: Forest, n_features: int) -> None:
         raise ValueError("thresholds and leaf values of a forest must be finite")
 
 
+_ARRAYS = ("tree_offsets_", "split_feature_", "threshold_", "left_child_", "leaf_value_")
+
+
 class ForestRanker(Ranker):
     """A ranker whose score comes from a forest, which it keeps as arrays."""
 
-    tree_offsets_: NDArray[np.int32]
-    split_feature_: NDArray[np.int32]
-    threshold_: NDArray[np.float64]
-    left_child_: NDArray[np.int32]
-    leaf_value_: NDArray[np.float64]
+    fitted_parts = FittedParts(
+        {
+            "tree_offsets_": FittedArray(("offsets",), "I32"),
+            "split_feature_": FittedArray(("nodes",), "I32"),
+            "threshold_": FittedArray(("nodes",)),
+            "left_child_": FittedArray(("nodes",), "I32"),
+            "leaf_value_": FittedArray(("nodes",)),
+        },
+        required=_ARRAYS,
+        check=lambda fitted: check_forest(
+            Forest(*(fitted[name] for name in _ARRAYS)), fitted["n_features_in_"]
+        ),
+    )
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    tree_offsets_: Ints32
+    split_feature_: Ints32
+    threshold_: Floats64
+    left_child_: Ints32
+    leaf_value_: Floats64
+
+    def predict(self, X: Any) -> Floats64:
         """Score documents by the forest; within a query, a higher score means a better place.
 
         Neither the training data nor LightGBM is needed.
@@ -160,17 +178,11 @@ class ForestRanker(Ranker):
         array of shape (n_rows,)
         """
         X = self._check_predict(X)
-        forest = Forest(
-            self.tree_offsets_,
-            self.split_feature_,
-            self.threshold_,
-            self.left_child_,
-            self.leaf_value_,
-        )
-        check_forest(forest, self.n_features_in_)  # the arrays may come from a file
+        forest = Forest(*(getattr(self, name) for name in _ARRAYS))
+        check_forest(forest, self.n_features_in_)  # a walk through anything else may not end
         return self._combine(forest.sum(X), forest.n_trees)
 
-    def _combine(self, total: NDArray[np.float64], n_trees: int) -> NDArray[np.float64]:  # noqa: ARG002
+    def _combine(self, total: Floats64, n_trees: int) -> Floats64:  # noqa: ARG002
         """Make a score of the sum over trees."""
         return total
 

@@ -37,8 +37,7 @@ class HeldOut:
         self, validation: Any, n_features: int, *, k: int | Sequence[int] | None, convention: str
     ) -> None:
         for cut in k if isinstance(k, Sequence) else [k]:
-            if cut is not None:
-                check_count("k", cut)
+            check_count("k", cut, or_none=True)
         try:
             X, y, qid = validation
         except (TypeError, ValueError):
@@ -72,7 +71,7 @@ class HeldOut:
 
 
 class BestSoFar:
-    """Remembers the best of a series of scores and says when to give up on it.
+    """The best of a series of scores, and whether to give up on finding a better one.
 
     Of equally good rounds the first is the best, so that a longer run never changes the answer
     without a gain.
@@ -86,7 +85,7 @@ class BestSoFar:
     (2, True)
     """
 
-    def __init__(self, patience: int) -> None:
+    def __init__(self, patience: int | None) -> None:
         self.patience = patience
         self.scores: list[float] = []
         self.round = 0
@@ -101,5 +100,5 @@ class BestSoFar:
 
     @property
     def given_up(self) -> bool:
-        """Whether ``patience`` rounds have passed without a better one."""
-        return len(self.scores) - self.round >= self.patience
+        """Whether ``patience`` rounds have passed without a better one; None never gives up."""
+        return self.patience is not None and len(self.scores) - self.round >= self.patience

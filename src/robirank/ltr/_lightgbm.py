@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from robirank._queries import Queries
 from robirank._threads import thread_count
+from robirank._types import Ints64
 from robirank.ltr._forest import Forest, dense_blocks, join_forests
 
 _BLOCK_ROWS = 4096
@@ -31,7 +32,7 @@ def import_lightgbm() -> Any:
 
 
 def tree_params(
-    *, max_leaf_nodes: int, max_bins: int, n_threads: int | None, seed: int
+    *, max_leaf_nodes: int, max_bins: int, num_threads: int, seed: int
 ) -> dict[str, Any]:
     """Return the parameters of LightGBM that all tree rankers share."""
     return {
@@ -45,12 +46,12 @@ def tree_params(
         # One way to sum, in one order: the trees do not depend on the number of threads.
         "deterministic": True,
         "force_col_wise": True,
-        "num_threads": thread_count(n_threads),
+        "num_threads": thread_count(num_threads),
         "verbosity": -1,
     }
 
 
-def settled_order(X: Any, y: NDArray[Any], queries: Queries) -> NDArray[np.int64]:
+def settled_order(X: Any, y: NDArray[Any], queries: Queries) -> Ints64:
     """Order rows query by query, and within a query by a hash of their features.
 
     LightGBM breaks ties by the order of rows: all scores tie in the first round of LambdaMART, and

@@ -13,14 +13,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from robirank import _core
-from robirank._checks import check_count
+from robirank._checks import check_choice, check_count
 from robirank._queries import Queries
 from robirank._threads import thread_count
+from robirank._types import Floats64, Ints64
 from robirank.metrics import Convention
 from robirank.metrics._conventions import discounts, gains, resolve_convention
-from robirank.objectives.listwise import check_choice
 
-Floats = NDArray[np.float64]
 MeasureName = Literal["ndcg", "map"]
 
 
@@ -39,8 +38,8 @@ class ListMeasure:
         The cut-off of NDCG; None for the whole list.
     convention : str or Convention
         Gain, discount and ties, as in `robirank.metrics`; queries without a relevant document are
-        left out whatever it says of them.
-    n_threads : int or None
+        left out in every convention.
+    num_threads : int
 
     Attributes
     ----------
@@ -65,13 +64,12 @@ class ListMeasure:
         metric: MeasureName = "ndcg",
         k: int | None = 10,
         convention: str | Convention = "standard",
-        n_threads: int | None = None,
+        num_threads: int = 0,
     ) -> None:
         check_choice("metric", metric, ("ndcg", "map"))
-        if k is not None:
-            check_count("k", k)
+        check_count("k", k, or_none=True)
         rule = resolve_convention(convention)
-        self._threads = thread_count(n_threads)
+        self._threads = thread_count(num_threads)
         value = gains(y, rule.gain) if metric == "ndcg" else (y >= 1).astype(np.float64)
         used = queries.take(_lists_with(value, queries))
         if len(used) == 0:
@@ -82,19 +80,19 @@ class ListMeasure:
         self._offsets = used.offsets
         self._average = rule.ties == "average"
         self.rows = _tie_order(y, used, rule)
-        self._value: Floats = np.ascontiguousarray(value[self.rows], dtype=np.float64)
+        self._value: Floats64 = np.ascontiguousarray(value[self.rows], dtype=np.float64)
         longest = int(used.sizes.max())
         width = min(longest, longest if k is None else int(k)) if metric == "ndcg" else 0
         self._discount = discounts(width, rule.discount)
         self._scale = np.ones(len(used))
         self._scale = 1.0 / self.of(self._value)  # the best order of all is that by value
 
-    def of(self, scores: Floats) -> Floats:
+    def of(self, scores: Floats64) -> Floats64:
         """Return the measure of each query under the scores."""
-        values: Floats = self.along(scores, scores, [0.0])[:, 0]
+        values: Floats64 = self.along(scores, scores, [0.0])[:, 0]
         return values
 
-    def along(self, base: Floats, direction: Floats, steps: Any) -> Floats:
+    def along(self, base: Floats64, direction: Floats64, steps: Any) -> Floats64:
         """Return the measure of each query (a line) under ``base + step * direction``."""
         steps = np.ascontiguousarray(steps, dtype=np.float64)
         values = _core.measure_along(
@@ -114,32 +112,32 @@ class ListMeasure:
 class Columns:
     """Features of chosen rows, one feature at a time, from a dense or a sparse matrix."""
 
-    def __init__(self, X: Any, rows: NDArray[np.int64]) -> None:
+    def __init__(self, X: Any, rows: Ints64) -> None:
         self.n_features = int(X.shape[1])
         self._sparse = bool(sp.issparse(X))
         self._X: Any = X[rows].tocsc() if self._sparse else X
         self._rows = rows
 
-    def __getitem__(self, feature: int) -> Floats:
+    def __getitem__(self, feature: int) -> Floats64:
         if self._sparse:
             column = self._X[:, [feature]].toarray()[:, 0]
         else:
             column = self._X[self._rows, feature]
         return np.ascontiguousarray(column, dtype=np.float64)
 
-    def scores(self, weights: Floats) -> Floats:
+    def scores(self, weights: Floats64) -> Floats64:
         """Return the inner products of the rows with the weights."""
         X = self._X if self._sparse else self._X[self._rows]
         return np.ascontiguousarray(X @ weights, dtype=np.float64)
 
 
-def _lists_with(value: Floats, queries: Queries) -> NDArray[np.int64]:
+def _lists_with(value: Floats64, queries: Queries) -> Ints64:
     """The numbers of the queries with a document of value above 0."""
     above = np.asarray(queries.sort(value > 0))
     return np.unique(queries.codes()[above])
 
 
-def _tie_order(y: NDArray[Any], queries: Queries, rule: Convention) -> NDArray[np.int64]:
+def _tie_order(y: NDArray[Any], queries: Queries, rule: Convention) -> Ints64:
     """Rows query by query; within a query, the one that wins a tie comes first."""
     rows = queries.rows()
     second = {"last": -rows, "best": -y[rows], "worst": y[rows]}.get(rule.ties)

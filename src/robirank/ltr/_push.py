@@ -7,16 +7,16 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.sparse.linalg import LinearOperator
 
 from robirank._progress import FitProgress
+from robirank._types import Floats64, Ints64
 from robirank.ltr._bundle import Bundle, Stopping
 from robirank.ltr._regularized import RegularizedRanker, TrainingLists
+from robirank.objectives.linear import LinearObjective, minimize_lbfgs
+from robirank.objectives.score_loss import ScoreLoss
 
 __all__ = ["Groups", "PushLists", "PushRanker"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -24,21 +24,24 @@ class Groups:
     """Rows of one kind, list after list: which list each belongs to, and where lists start."""
 
     X: Any
-    codes: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    codes: Ints64
+    starts: Ints64
+    sizes: Ints64
 
     @classmethod
-    def build(cls, X: Any, codes: NDArray[np.int64]) -> Groups:
+    def build(cls, X: Any, codes: Ints64) -> Groups:
         """Collect rows that stand in the order of their lists, of which none is empty."""
         sizes = np.bincount(codes)
         return cls(X, codes, np.cumsum(sizes) - sizes, sizes)
 
-    def sum(self, values: Floats) -> Floats:
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def sum(self, values: Floats64) -> Floats64:
         """The sum of one value a row over each list."""
         return np.asarray(np.add.reduceat(values, self.starts))
 
-    def maximum(self, scores: Floats, p: float) -> tuple[Floats, Floats]:
+    def maximum(self, scores: Floats64, p: float) -> tuple[Floats64, Floats64]:
         r"""The soft maximum of each list's scores, and its derivatives by them.
 
         .. math:: \tfrac1p \log \tfrac1n \sum_j e^{p f_j} \;\in\; [\max_j f_j - \tfrac{\log n}{p},
@@ -74,14 +77,28 @@ class PushLists:
     def __len__(self) -> int:
         return len(self.relevant.starts)
 
+    def rows(self) -> LinearOperator:
+        """The features of all documents, the relevant ones first, as one matrix."""
+        up, down = self.relevant.X, self.irrelevant.X
+        return LinearOperator(
+            (len(self.relevant) + len(self.irrelevant), up.shape[1]),
+            matvec=lambda w: np.concatenate([up @ w, down @ w]),
+            rmatvec=lambda s: up.T @ s[: len(self.relevant)] + down.T @ s[len(self.relevant) :],
+            dtype=np.float64,
+        )
+
+    def split(self, scores: Floats64) -> tuple[Floats64, Floats64]:
+        """The scores of the relevant and of the irrelevant documents, from one a row."""
+        return scores[: len(self.relevant)], scores[len(self.relevant) :]
+
 
 class PushRanker(RegularizedRanker):
     """A ranker that pushes the best irrelevant documents down; a subclass has the loss."""
 
     p: float
 
-    def _loss(self, f: Floats, g: Floats, lists: PushLists) -> tuple[float, Floats, Floats]:
-        """The mean loss of lists and its derivatives by the scores f (relevant), g (irrelevant)."""
+    def _score_loss(self, lists: PushLists) -> ScoreLoss:
+        """The mean loss of the lists, for scores in the order of `PushLists.rows`."""
         raise NotImplementedError
 
     def _is_smooth(self) -> bool:
@@ -92,65 +109,40 @@ class PushRanker(RegularizedRanker):
         if not isinstance(self.p, Real) or not self.p >= 1:
             raise ValueError(f"p must be a number >= 1 or numpy.inf; got {self.p!r}")
 
-    def _risk(self, w: Floats, lists: PushLists) -> tuple[float, Floats]:
-        up, down = lists.relevant.X, lists.irrelevant.X
-        loss, by_f, by_g = self._loss(up @ w, down @ w, lists)
-        return loss, np.asarray(up.T @ by_f + down.T @ by_g)
-
     def _train(self, lists: TrainingLists) -> None:
         parts = PushLists.build(lists)
+        objective = LinearObjective(parts.rows(), self._score_loss(parts), alpha=self.alpha)
         self.coef_ = np.zeros(lists.X.shape[1])
-        self.loss_curve_ = [self._risk(self.coef_, parts)[0]]
+        self.loss_curve_ = [objective.loss(self.coef_)[0]]
         self.n_iter_ = 0
         self.gap_ = np.inf
-        name = type(self).__name__
-        with FitProgress(bool(self.verbose), total=self.max_iter, title=name) as progress:
+        with self._progress(self.max_iter) as progress:
             descend = self._descend_smooth if self._is_smooth() else self._descend_bundle
-            converged = descend(parts, progress)
+            converged = descend(objective, progress)
         self._warn_of_outcome(converged, "a finite p, such as 64, looks past the very best one")
 
-    def _record(self, w: Floats, objective: float, progress: FitProgress) -> None:
-        self.coef_ = np.array(w)
-        self.loss_curve_.append(float(objective))
-        self.n_iter_ += 1
-        progress.update(self.n_iter_, loss=objective)
-
-    def _descend_bundle(self, lists: PushLists, progress: FitProgress) -> bool:
-        bundle = Bundle(lambda w: self._risk(w, lists), len(self.coef_), float(self.alpha))
+    def _descend_bundle(self, objective: LinearObjective, progress: FitProgress) -> bool:
+        bundle = Bundle(objective.loss, len(self.coef_), float(self.alpha))
         result = bundle.minimize(
             max_iter=int(self.max_iter),
             tol=float(self.tol),
-            report=lambda w, objective: self._record(w, objective, progress),
+            report=lambda w, value: self._record(w, value, progress),
         )
         self.gap_ = result.gap
         return result.converged
 
-    def _descend_smooth(self, lists: PushLists, progress: FitProgress) -> bool:
+    def _descend_smooth(self, objective: LinearObjective, progress: FitProgress) -> bool:
         """L-BFGS; the penalty makes the objective α-strongly convex, and that bounds the gap."""
         alpha = float(self.alpha)
-        at_zero, slope = self._risk(self.coef_, lists)
-        stopping = Stopping(at_zero, slope, alpha, float(self.tol))
+        stopping = Stopping(*objective.loss(self.coef_), alpha, float(self.tol))
 
-        def objective(w: Floats) -> tuple[float, Floats]:
-            nonlocal slope
-            risk, slope = self._risk(w, lists)
-            slope += alpha * w
-            return risk + 0.5 * alpha * float(w @ w), slope
+        def reached(w: Floats64, value: float, gradient: Floats64) -> bool:
+            self._record(w, value, progress)
+            self.gap_ = float(gradient @ gradient) / (2.0 * alpha)
+            return stopping.reached(self.gap_, value)
 
-        def after_iteration(intermediate_result: Any) -> None:
-            # What L-BFGS accepts is what it evaluated last.
-            self._record(intermediate_result.x, float(intermediate_result.fun), progress)
-            self.gap_ = float(slope @ slope) / (2.0 * alpha)
-            if stopping.reached(self.gap_, self.loss_curve_[-1]):
-                raise StopIteration
-
-        minimize(
-            objective,
-            self.coef_,
-            jac=True,
-            method="L-BFGS-B",
-            callback=after_iteration,
-            options={"maxiter": int(self.max_iter), "gtol": 0.0, "ftol": 0.0},
+        minimize_lbfgs(
+            objective, self.coef_, max_iter=self.max_iter, gtol=0.0, after_iteration=reached
         )
         # L-BFGS also ends where rounding leaves it no lower point: there is nothing more to win.
         return self.n_iter_ < self.max_iter or stopping.reached(self.gap_, self.loss_curve_[-1])

@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
-from robirank.ltr.base import LinearRanker, check_labels
+from robirank._types import Floats64, Ints64
+from robirank.ltr.base import LinearRanker, check_labels, one_blas_thread
 
 __all__ = ["RegularizedRanker", "TrainingLists"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class TrainingLists:
-    """The lists that have something to tell apart, row after row.
+    """The lists in which labels differ, row after row.
 
     Attributes
     ----------
@@ -36,15 +35,15 @@ class TrainingLists:
     """
 
     X: Any
-    y: Floats
-    codes: NDArray[np.int64]
-    starts: NDArray[np.int64]
+    y: Floats64
+    codes: Ints64
+    starts: Ints64
 
     def __len__(self) -> int:
         return len(self.starts)
 
     @classmethod
-    def build(cls, X: Any, y: Floats, queries: Queries) -> TrainingLists:
+    def build(cls, X: Any, y: Floats64, queries: Queries) -> TrainingLists:
         """Keep the queries in which labels differ."""
         grouped = np.asarray(queries.sort(y))
         most = np.maximum.reduceat(grouped, queries.offsets[:-1])
@@ -63,8 +62,10 @@ class TrainingLists:
 class RegularizedRanker(LinearRanker):
     """A linear ranker with parameters ``alpha``, ``max_iter`` and ``tol``; see its subclasses.
 
-    A subclass says how to learn from lists (`_train`).
+    A subclass learns from lists in `_train`.
     """
+
+    fitted_parts = LinearRanker.fitted_parts.plus(numbers={"gap_": float})
 
     alpha: float
     gap_: float
@@ -84,7 +85,8 @@ class RegularizedRanker(LinearRanker):
         X, y, queries = self._check_fit(X, y, qid)
         self._check_params()
         check_labels(y)
-        self._train(TrainingLists.build(X, y, queries))
+        with one_blas_thread():
+            self._train(TrainingLists.build(X, y, queries))
         return self
 
     def _train(self, lists: TrainingLists) -> None:
@@ -97,7 +99,7 @@ class RegularizedRanker(LinearRanker):
         check_positive("tol", self.tol)
 
     def _warn_of_outcome(self, converged: bool, advice: str) -> None:
-        """Warn if the minimum was not reached, or if it has nothing to say."""
+        """Warn if the minimum was not reached, or if it is at zero."""
         if not converged:
             warnings.warn(
                 f"stopped after max_iter={self.max_iter} iterations with a gap of {self.gap_:.2g} "

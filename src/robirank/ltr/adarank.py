@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from robirank._checks import check_count
-from robirank._progress import FitProgress
+from robirank._types import Floats64
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr._measure import Columns, ListMeasure, MeasureName
 from robirank.ltr.base import LinearRanker, check_labels
+from robirank.registry import Comparison, register
+from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 __all__ = ["AdaRank"]
 
-Floats = NDArray[np.float64]
 
 #: A measure this close to 1 is perfect.
 _EDGE = 1e-10
 
 
+@register
+@dataclass(eq=False, repr=False)
 class AdaRank(LinearRanker):
     r"""AdaRank: a sum of features, boosted on a ranking measure.
 
@@ -68,10 +72,12 @@ class AdaRank(LinearRanker):
     signed : bool, default=True
         Whether a feature may also rank from low to high. False is what the authors and RankLib do,
         who have features of which more is better.
+    patience : int or None, default=None
+        With validation data: stop after so many rounds without progress. None: run them all.
     convention : str, default="standard"
         Of the measure, and of NDCG@k on the validation data; see `robirank.metrics`.
-    n_threads : int or None, default=None
-        All cores by default; the result does not depend on it, to the last bit.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 
@@ -112,31 +118,33 @@ class AdaRank(LinearRanker):
     True
     """
 
-    features_: NDArray[np.int32]
-    weights_: Floats
+    fitted_parts = FittedParts(
+        {
+            "coef_": FittedArray(("features",)),
+            "features_": FittedArray(("rankers",), "I32", index_of="features"),
+            "weights_": FittedArray(("rankers",)),
+            "measure_curve_": FittedArray(("iterations",), is_list=True),
+            "validation_scores_": FittedArray(("rounds",), is_list=True),
+        },
+        {"n_iter_": int, "best_iter_": int},
+    )
+    comparison = Comparison(
+        "AdaRank",
+        tuple({"metric": m, "max_consecutive": n} for m in ("map", "ndcg") for n in (1, 5)),
+    )
+    test_settings = ({}, {"metric": "map"})
 
-    def __init__(
-        self,
-        n_estimators: int = 500,
-        *,
-        metric: MeasureName = "ndcg",
-        k: int | None = 10,
-        tol: float = 0.002,
-        max_consecutive: int = 5,
-        signed: bool = True,
-        convention: str = "standard",
-        n_threads: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.metric = metric
-        self.k = k
-        self.tol = tol
-        self.max_consecutive = max_consecutive
-        self.signed = signed
-        self.convention = convention
-        self.n_threads = n_threads
-        self.verbose = verbose
+    n_estimators: int = 500
+    _: KW_ONLY
+    metric: MeasureName = "ndcg"
+    k: int | None = 10
+    tol: float = 0.002
+    max_consecutive: int = 5
+    signed: bool = True
+    patience: int | None = None
+    convention: str = "standard"
+    num_threads: int = 0
+    verbose: bool = False
 
     def fit(
         self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, validation: Any = None
@@ -156,20 +164,19 @@ class AdaRank(LinearRanker):
         """
         check_count("n_estimators", self.n_estimators)
         check_count("max_consecutive", self.max_consecutive)
+        check_count("patience", self.patience, or_none=True)
         if not isinstance(self.tol, Real) or not self.tol >= 0:
             raise ValueError(f"tol must be a number >= 0; got {self.tol!r}")
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)
-        held_out = None
-        if validation is not None:
-            held_out = HeldOut(validation, X.shape[1], k=self.k, convention=self.convention)
+        held_out = self._held_out(validation)
         measure = ListMeasure(
             y,
             queries,
             metric=self.metric,
             k=self.k,
             convention=self.convention,
-            n_threads=self.n_threads,
+            num_threads=self.num_threads,
         )
         columns = Columns(X, measure.rows)
         choice = WeakRankers(columns, measure, signed=self.signed, most=self.max_consecutive)
@@ -203,9 +210,8 @@ class AdaRank(LinearRanker):
         weights: list[float] = []
         coef = np.zeros(self.n_features_in_)
         self.measure_curve_: list[float] = []
-        best = BestSoFar(self.n_estimators)
-        name = type(self).__name__
-        with FitProgress(bool(self.verbose), total=self.n_estimators, title=name) as progress:
+        best = BestSoFar(self.patience)
+        with self._progress(self.n_estimators) as progress:
             for feature, weight, mean in islice(rounds, self.n_estimators):
                 features.append(feature)
                 weights.append(weight)
@@ -214,6 +220,8 @@ class AdaRank(LinearRanker):
                 if held_out is not None:
                     best.add(held_out.ndcg(np.asarray(held_out.X @ coef)))
                 progress.update(len(features), measure=mean)
+                if best.given_up:
+                    break
         self.n_iter_ = len(features)
         self.best_iter_ = self.n_iter_ if held_out is None else best.round
         self.validation_scores_ = best.scores
@@ -230,14 +238,14 @@ class WeakRankers:
         self._signs = (1.0, -1.0) if signed else (1.0,)
         nothing = np.zeros(len(measure.rows))
         # One line for each feature and sign: feature 0 up, feature 0 down, feature 1 up, …
-        self._measures: Floats = np.vstack(
+        self._measures: Floats64 = np.vstack(
             [measure.along(nothing, columns[f], self._signs).T for f in range(columns.n_features)]
         )
         self.n_queries = self._measures.shape[1]
         self._most = most
         self._last, self._times = -1, 0
 
-    def best(self, weight_of_query: Floats) -> tuple[int, float, float]:
+    def best(self, weight_of_query: Floats64) -> tuple[int, float, float]:
         """Feature, sign and weighted mean measure; 0 if there is nothing to choose from."""
         quality = self._measures @ weight_of_query
         if self._times >= self._most:

@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
 from robirank._progress import FitProgress
 from robirank._queries import Queries, group_queries
+from robirank._types import Floats64
+from robirank.ltr._held_out import HeldOut
+from robirank.metrics import ndcg
+from robirank.objectives.linear import LinearObjective, minimize_lbfgs
+from robirank.objectives.score_loss import ScoreLoss
+from robirank.registry import Comparison
 from robirank.storage.estimators import SaveMixin
-
-Objective: TypeAlias = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
+from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 
 class Ranker(SaveMixin, BaseEstimator):
     """A scikit-learn estimator that scores documents so that each query's best come first.
 
-    Subclasses implement ``fit(X, y, *, qid=None, …)`` with `_check_fit` at the door, and
+    Subclasses implement ``fit(X, y, *, qid=None, …)``, which begins with `_check_fit`, and
     ``predict(X)``. ``qid`` may be of any type and need not be sorted; without it all rows form one
     query. With scikit-learn's metadata routing, call ``set_fit_request(qid=True)`` and
     ``set_score_request(qid=True)`` for use in cross-validation.
     """
+
+    # Parameters of those that have them.
+    k: Any
+    convention: str
+    verbose: bool
+
+    fitted_parts: ClassVar[FittedParts]
+    comparison: ClassVar[Comparison | None] = None
+    test_settings: ClassVar[tuple[dict[str, Any], ...]] = ({},)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Score documents; within a query, a higher score means a better place."""
@@ -46,8 +59,6 @@ class Ranker(SaveMixin, BaseEstimator):
         With ``sample_weight``, one value a row, the mean is weighted: a query weighs as much as the
         mean of its rows.
         """
-        from robirank.metrics import ndcg
-
         labels = np.asarray(y)
         by_query = ndcg(labels, self.predict(X), qid, k=10, per_query=True)
         if sample_weight is None:
@@ -59,7 +70,7 @@ class Ranker(SaveMixin, BaseEstimator):
 
     def _check_fit(
         self, X: Any, y: Any, qid: ArrayLike | None, *, accept_sparse: bool = True
-    ) -> tuple[Any, NDArray[np.float64], Queries]:
+    ) -> tuple[Any, Floats64, Queries]:
         """Validate training data; X stays float32 or float64 and is not copied if it fits."""
         X, y = validate_data(
             self,
@@ -83,6 +94,16 @@ class Ranker(SaveMixin, BaseEstimator):
             reset=False,
         )
 
+    def _held_out(self, validation: Any) -> HeldOut | None:
+        """Check held-out queries, which the parameters ``k`` and ``convention`` measure by NDCG."""
+        if validation is None:
+            return None
+        return HeldOut(validation, self.n_features_in_, k=self.k, convention=self.convention)
+
+    def _progress(self, total: int) -> FitProgress:
+        """A progress line for so many iterations, shown if the parameter ``verbose`` is set."""
+        return FitProgress(bool(self.verbose), total=total, title=type(self).__name__)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = None
@@ -96,12 +117,19 @@ class Ranker(SaveMixin, BaseEstimator):
 class LinearRanker(Ranker):
     """A ranker whose score is an inner product with ``coef_``."""
 
-    coef_: NDArray[np.float64]
+    fitted_parts = FittedParts(
+        {
+            "coef_": FittedArray(("features",)),
+            "loss_curve_": FittedArray(("iterations",), is_list=True),
+        },
+        {"n_iter_": int},
+    )
+
+    coef_: Floats64
     n_iter_: int
     loss_curve_: list[float]
     max_iter: int
     tol: float
-    verbose: bool
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Score documents, ⟨φ(x, y), ω⟩; within a query, a higher score means a better place.
@@ -117,42 +145,33 @@ class LinearRanker(Ranker):
         X = self._check_predict(X)
         return np.asarray(X @ self.coef_)
 
-    def _descend(self, objective: Objective, start: NDArray[np.float64]) -> None:
-        """Minimise by L-BFGS from ``start``, with the estimator's ``max_iter`` and ``tol``.
+    def _descend(
+        self, X: Any, loss: ScoreLoss, *, alpha: float, start: Floats64 | None = None
+    ) -> None:
+        """Minimise the loss of X w plus α/2 ‖w‖² by L-BFGS, with the own ``max_iter`` and ``tol``.
 
         Sets ``coef_``, ``n_iter_`` and ``loss_curve_``. An interrupted run leaves its last iterate
         behind.
         """
-        self.coef_ = start
+        objective = LinearObjective(X, loss, alpha=alpha)
+        self.coef_ = np.zeros(X.shape[1]) if start is None else start
         self.n_iter_ = 0
-        self.loss_curve_ = [objective(start)[0]]
-        if not np.isfinite(self.loss_curve_[0]):
-            raise ValueError(
-                f"the objective is {self.loss_curve_[0]} at the start; check that the starting "
-                "weights are finite and scale the features"
-            )
-
-        def after_iteration(intermediate_result: Any) -> None:
-            self.coef_ = np.array(intermediate_result.x)
-            self.n_iter_ += 1
-            self.loss_curve_.append(float(intermediate_result.fun))
-            progress.update(self.n_iter_, loss=self.loss_curve_[-1])
-
-        name = type(self).__name__
-        with FitProgress(bool(self.verbose), total=self.max_iter, title=name) as progress:
-            result = minimize(
-                objective,
-                start,
-                jac=True,
-                method="L-BFGS-B",
-                callback=after_iteration,
-                options={
-                    "maxiter": int(self.max_iter),
-                    "maxfun": 20 * int(self.max_iter),
-                    "gtol": float(self.tol),
-                    "ftol": 64 * np.finfo(np.float64).eps,
-                },
-            )
+        with one_blas_thread():
+            self.loss_curve_ = [objective(self.coef_)[0]]
+            if not np.isfinite(self.loss_curve_[0]):
+                raise ValueError(
+                    f"the objective is {self.loss_curve_[0]} at the start; check that the starting "
+                    "weights are finite and scale the features"
+                )
+            with self._progress(self.max_iter) as progress:
+                result = minimize_lbfgs(
+                    objective,
+                    self.coef_,
+                    max_iter=self.max_iter,
+                    gtol=self.tol,
+                    ftol=64 * np.finfo(np.float64).eps,
+                    after_iteration=lambda w, value, _: self._record(w, value, progress),
+                )
         self.coef_ = np.array(result.x)
         self.n_iter_ = int(result.nit)
         stuck = not result.success and float(np.abs(result.jac).max()) > 100 * self.tol
@@ -160,7 +179,7 @@ class LinearRanker(Ranker):
             reason = (
                 f"after max_iter={self.max_iter} iterations"
                 if result.status == 1
-                else ("because its line search failed")
+                else "because its line search failed"
             )
             warnings.warn(
                 f"L-BFGS stopped {reason} before it converged; "
@@ -168,6 +187,21 @@ class LinearRanker(Ranker):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def _record(self, w: Floats64, objective: float, progress: FitProgress) -> None:
+        """Keep the weights that an iteration ended at."""
+        self.coef_ = w
+        self.n_iter_ += 1
+        self.loss_curve_.append(objective)
+        progress.update(self.n_iter_, loss=objective)
+
+
+def one_blas_thread() -> Any:
+    """A context in which BLAS runs on one thread.
+
+    More threads would add up in another order, and the last bits would depend on the machine.
+    """
+    return threadpool_limits(1, user_api="blas")
 
 
 def check_labels(y: NDArray[Any]) -> None:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from numbers import Real
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
+from numpy.typing import ArrayLike
 
-from robirank._checks import check_count
+from robirank._checks import check_count, check_not_negative
 from robirank._progress import FitProgress
+from robirank._random import RandomStateLike, as_random_state
+from robirank._types import Floats64
 from robirank.ltr._held_out import HeldOut
 from robirank.ltr._measure import Columns, ListMeasure, MeasureName
 from robirank.ltr.base import LinearRanker, check_labels
+from robirank.registry import Comparison, register
+from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 __all__ = ["CoordinateAscent"]
 
-Floats = NDArray[np.float64]
 
 #: A difference that rounding can make is no improvement.
 _ROUNDING = 1e-10
@@ -26,6 +27,8 @@ _ROUNDING = 1e-10
 _FIRST_STEP, _SHARE = 0.001, 0.05
 
 
+@register
+@dataclass(eq=False, repr=False)
 class CoordinateAscent(LinearRanker):
     r"""Linear ranking by coordinate ascent on the measure itself.
 
@@ -66,10 +69,10 @@ class CoordinateAscent(LinearRanker):
         if asked to regularise.
     convention : str, default="standard"
         Of the measure, and of NDCG@k on the validation data; see `robirank.metrics`.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Decides the starts and the order of the features.
-    n_threads : int or None, default=None
-        All cores by default; the result does not depend on it, to the last bit.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 
@@ -103,32 +106,32 @@ class CoordinateAscent(LinearRanker):
     True
     """
 
-    def __init__(
-        self,
-        metric: MeasureName = "ndcg",
-        *,
-        k: int | None = 10,
-        n_restarts: int = 5,
-        n_steps: int = 25,
-        max_iter: int = 100,
-        tol: float = 0.001,
-        slack: float = 0.0,
-        convention: str = "standard",
-        random_state: Any = None,
-        n_threads: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.metric = metric
-        self.k = k
-        self.n_restarts = n_restarts
-        self.n_steps = n_steps
-        self.max_iter = max_iter
-        self.tol = tol
-        self.slack = slack
-        self.convention = convention
-        self.random_state = random_state
-        self.n_threads = n_threads
-        self.verbose = verbose
+    fitted_parts = FittedParts(
+        {
+            "coef_": FittedArray(("features",)),
+            "objective_curve_": FittedArray(("iterations",), is_list=True),
+            "restart_objectives_": FittedArray(("restarts",), is_list=True),
+            "validation_scores_": FittedArray(("rounds",), is_list=True),
+        },
+        {"n_iter_": int, "best_iter_": int},
+    )
+    comparison = Comparison(
+        "CoordAscent", tuple({"slack": slack} for slack in (0.0, 0.03, 0.1, 0.3))
+    )
+    test_settings = ({"n_restarts": 2, "max_iter": 3, "random_state": 0},)
+
+    metric: MeasureName = "ndcg"
+    _: KW_ONLY
+    k: int | None = 10
+    n_restarts: int = 5
+    n_steps: int = 25
+    max_iter: int = 100
+    tol: float = 0.001
+    slack: float = 0.0
+    convention: str = "standard"
+    random_state: RandomStateLike = None
+    num_threads: int = 0
+    verbose: bool = False
 
     def fit(
         self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, validation: Any = None
@@ -150,21 +153,18 @@ class CoordinateAscent(LinearRanker):
         self._check_params()
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)
-        held_out = None
-        if validation is not None:
-            held_out = HeldOut(validation, X.shape[1], k=self.k, convention=self.convention)
+        held_out = self._held_out(validation)
         measure = ListMeasure(
             y,
             queries,
             metric=self.metric,
             k=self.k,
             convention=self.convention,
-            n_threads=self.n_threads,
+            num_threads=self.num_threads,
         )
         columns = Columns(X, measure.rows)
-        rng = check_random_state(self.random_state)
-        total = self.n_restarts * self.max_iter
-        with FitProgress(bool(self.verbose), total=total, title=type(self).__name__) as progress:
+        rng = as_random_state(self.random_state)
+        with self._progress(self.n_restarts * self.max_iter) as progress:
             climbs = [
                 self._climb(start, columns, measure, held_out, rng, progress)
                 for start in self._starts(columns.n_features, rng)
@@ -176,17 +176,15 @@ class CoordinateAscent(LinearRanker):
         for name in ("n_restarts", "n_steps", "max_iter"):
             check_count(name, getattr(self, name))
         for name in ("tol", "slack"):
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
-                raise ValueError(f"{name} must be a finite number >= 0; got {value!r}")
+            check_not_negative(name, getattr(self, name))
 
-    def _starts(self, n_features: int, rng: Any) -> list[Floats]:
+    def _starts(self, n_features: int, rng: Any) -> list[Floats64]:
         draws = rng.standard_normal((self.n_restarts - 1, n_features))
         return [_normalise(w) for w in (np.ones(n_features), *draws)]
 
     def _climb(
         self,
-        start: Floats,
+        start: Floats64,
         columns: Columns,
         measure: ListMeasure,
         held_out: HeldOut | None,
@@ -225,7 +223,7 @@ class Climb:
     """The passes from one start: weights, objective (also of the start) and held-out NDCG."""
 
     objectives: list[float]
-    weights: list[Floats] = field(default_factory=list)
+    weights: list[Floats64] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
 
 
@@ -233,7 +231,7 @@ class _Search:
     """Where a climb stands: weights, their scores, their objective."""
 
     def __init__(
-        self, start: Floats, columns: Columns, measure: ListMeasure, n_steps: int, slack: float
+        self, start: Floats64, columns: Columns, measure: ListMeasure, n_steps: int, slack: float
     ) -> None:
         self._start = start
         self._columns = columns
@@ -261,21 +259,21 @@ class _Search:
         self._scores = (self._scores + steps[best] * column) / size
         self.objective = float(objectives[best])
 
-    def _steps(self, weight: float) -> Floats:
+    def _steps(self, weight: float) -> Floats64:
         """Steps up and down, and the one to 0, the shortest first."""
         small = weight != 0.0 and 0.5 * abs(weight) < _FIRST_STEP
         lengths = (_SHARE * abs(weight) if small else _FIRST_STEP) * self._lengths
         steps = np.concatenate((lengths, -lengths, [-weight]))
         return steps[np.argsort(np.abs(steps), kind="stable")]
 
-    def _distances(self, feature: int, steps: Floats) -> Floats:
+    def _distances(self, feature: int, steps: Floats64) -> Floats64:
         """How far from the start the weights would be after each step."""
         moved = np.repeat(self.weights[None], len(steps), axis=0)
         moved[:, feature] += steps
         moved /= np.maximum(np.abs(moved).sum(axis=1, keepdims=True), 1e-300)
-        distances: Floats = np.linalg.norm(moved - self._start, axis=1)
+        distances: Floats64 = np.linalg.norm(moved - self._start, axis=1)
         return distances
 
 
-def _normalise(weights: Floats) -> Floats:
+def _normalise(weights: Floats64) -> Floats64:
     return weights / np.abs(weights).sum()

@@ -8,18 +8,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from robirank._types import Floats64
 from robirank.ltr.base import LinearRanker
-from robirank.ltr.robirank import RoBiRank
 from robirank.ltr.robirank_cv import RoBiRankCV
 from robirank.storage.files import write_text
 
 __all__ = ["export_linear", "fold_scaling"]
 
-Floats = NDArray[np.float64]
 Format = Literal["solr", "elasticsearch"]
 
 
@@ -174,7 +172,7 @@ def _steps(pipeline: Any) -> list[Any]:
     return [step for step in steps if step is not None and step != "passthrough"]
 
 
-def _fold(steps: list[Any]) -> Floats:
+def _fold(steps: list[Any]) -> Floats64:
     """Return the weights of the last step for the features that the first step is given."""
     *scalers, model = steps
     coef = _coefficients(model)
@@ -183,7 +181,7 @@ def _fold(steps: list[Any]) -> Floats:
     return coef
 
 
-def _factors(scaler: Any, width: int) -> Floats:
+def _factors(scaler: Any, width: int) -> Floats64:
     """By how much the scaler multiplies each feature."""
     kind = type(scaler).__name__
     if kind not in ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler"):
@@ -202,19 +200,16 @@ def _factors(scaler: Any, width: int) -> Floats:
     scale = getattr(scaler, "scale_", None)
     if scale is None:
         return np.ones(width)
-    factors: Floats = np.asarray(scale, dtype=np.float64)
+    factors: Floats64 = np.asarray(scale, dtype=np.float64)
     return factors if kind == "MinMaxScaler" else 1.0 / factors
 
 
-def _plain(model: LinearRanker, coef: Floats, names: Any) -> LinearRanker:
+def _plain(model: LinearRanker, coef: Floats64, names: Any) -> LinearRanker:
     """Return a ranker with the parameters of the model and the given weights."""
-    params = model.get_params(deep=False)
     if isinstance(model, RoBiRankCV):
-        own = RoBiRank().get_params(deep=False)
-        shared = {name: value for name, value in params.items() if name in own}
-        plain: Any = RoBiRank(model.alpha_, **shared)
+        plain: Any = model.with_alpha(model.alpha_)
     else:
-        plain = type(model)(**params)
+        plain = type(model)(**model.get_params(deep=False))
     plain.coef_ = coef
     plain.n_features_in_ = len(coef)
     if names is not None:
@@ -225,14 +220,14 @@ def _plain(model: LinearRanker, coef: Floats, names: Any) -> LinearRanker:
     return plain
 
 
-def _coefficients(model: Any) -> Floats:
+def _coefficients(model: Any) -> Floats64:
     check_is_fitted(model, "coef_")
     coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else np.asarray(model.coef_)
     if coef.ndim > 2 or (coef.ndim == 2 and coef.shape[0] != 1):
         raise ValueError(
             f"model.coef_ must be one row of weights, one for each feature; got shape {coef.shape}"
         )
-    flat: Floats = np.ravel(coef).astype(np.float64)
+    flat: Floats64 = np.ravel(coef).astype(np.float64)
     return flat
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import KW_ONLY, dataclass
 
+import numpy as np
+
+from robirank._types import Floats64
 from robirank.ltr._push import PushLists, PushRanker
+from robirank.objectives.score_loss import ScoreLoss
+from robirank.registry import Comparison, log_grid, register
 
 __all__ = ["InfNormPush"]
 
-Floats = NDArray[np.float64]
 
-
+@register
+@dataclass(eq=False, repr=False)
 class InfNormPush(PushRanker):
     r"""The p-norm push with a large p, on the exponential loss.
 
@@ -82,22 +86,31 @@ class InfNormPush(PushRanker):
     True
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.1,
-        *,
-        p: float = 64.0,
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.p = p
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    comparison = Comparison("InfNormPush", log_grid("alpha", 3, -3, 7))
+    test_settings = ({}, {"p": 4.0})
 
-    def _loss(self, f: Floats, g: Floats, lists: PushLists) -> tuple[float, Floats, Floats]:
-        bottom, by_f = lists.relevant.maximum(-f, 1.0)
-        top, by_g = lists.irrelevant.maximum(g, float(self.p))
-        return float(np.mean(bottom + top)), -by_f / len(lists), by_g / len(lists)
+    alpha: float = 0.1
+    _: KW_ONLY
+    p: float = 64.0
+    max_iter: int = 1000
+    tol: float = 1e-3
+    verbose: bool = False
+
+    def _score_loss(self, lists: PushLists) -> ScoreLoss:
+        return PNormPush(lists, float(self.p))
+
+
+@dataclass(frozen=True)
+class PNormPush:
+    """The mean over lists of the logarithm of the p-norm of the irrelevant documents' costs."""
+
+    lists: PushLists
+    p: float
+
+    def __call__(self, scores: Floats64) -> tuple[float, Floats64]:
+        """Return the loss and its derivative by each score, relevant documents first."""
+        f, g = self.lists.split(scores)
+        bottom, by_f = self.lists.relevant.maximum(-f, 1.0)
+        top, by_g = self.lists.irrelevant.maximum(g, self.p)
+        slope = np.concatenate([-by_f, by_g]) / len(self.lists)
+        return float(np.mean(bottom + top)), slope

@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from robirank._checks import check_choice
+from robirank._types import Floats64
 from robirank.ltr._push import PushLists, PushRanker
-from robirank.objectives.listwise import check_choice
+from robirank.objectives.score_loss import ScoreLoss
+from robirank.registry import Comparison, log_grid, register
 
 __all__ = ["IRPush"]
 
-Floats = NDArray[np.float64]
 LossName = Literal["hinge", "logistic"]
+MarginLoss: TypeAlias = Callable[[Floats64], tuple[Floats64, Floats64]]
 
 
-def _hinge(margin: Floats) -> tuple[Floats, Floats]:
+def _hinge(margin: Floats64) -> tuple[Floats64, Floats64]:
     return np.maximum(0.0, 1.0 - margin), np.where(margin < 1.0, -1.0, 0.0)
 
 
-def _logistic(margin: Floats) -> tuple[Floats, Floats]:
+def _logistic(margin: Floats64) -> tuple[Floats64, Floats64]:
     return np.logaddexp(0.0, -margin), -expit(-margin)
 
 
-#: A loss of margins, with its derivative.
-_LOSSES: dict[str, Callable[[Floats], tuple[Floats, Floats]]] = {
+#: Losses of margins, with their derivatives.
+_LOSSES: dict[str, MarginLoss] = {
     "hinge": _hinge,
     "logistic": _logistic,
 }
 
 
+@register
+@dataclass(eq=False, repr=False)
 class IRPush(PushRanker):
     r"""The infinite push with the loss of support vector machines.
 
@@ -101,22 +106,16 @@ class IRPush(PushRanker):
     True
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.1,
-        *,
-        p: float = 64.0,
-        loss: LossName = "hinge",
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.p = p
-        self.loss = loss
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    comparison = Comparison("IRPush", log_grid("alpha", 3, -3, 7))
+    test_settings = ({}, {"loss": "logistic"})
+
+    alpha: float = 0.1
+    _: KW_ONLY
+    p: float = 64.0
+    loss: LossName = "hinge"
+    max_iter: int = 1000
+    tol: float = 1e-3
+    verbose: bool = False
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -125,10 +124,25 @@ class IRPush(PushRanker):
     def _is_smooth(self) -> bool:
         return super()._is_smooth() and self.loss == "logistic"
 
-    def _loss(self, f: Floats, g: Floats, lists: PushLists) -> tuple[float, Floats, Floats]:
-        up, down = lists.relevant, lists.irrelevant
-        top, share = down.maximum(g, float(self.p))
-        losses, slopes = _LOSSES[self.loss](f - top[up.codes])
-        weight = 1.0 / (len(lists) * up.sizes[up.codes])
+    def _score_loss(self, lists: PushLists) -> ScoreLoss:
+        return InfinitePush(lists, float(self.p), _LOSSES[self.loss])
+
+
+@dataclass(frozen=True)
+class InfinitePush:
+    """The mean over lists of the loss of relevant documents against the top irrelevant one."""
+
+    lists: PushLists
+    p: float
+    of_margin: MarginLoss
+
+    def __call__(self, scores: Floats64) -> tuple[float, Floats64]:
+        """Return the loss and its derivative by each score, relevant documents first."""
+        f, g = self.lists.split(scores)
+        up, down = self.lists.relevant, self.lists.irrelevant
+        top, share = down.maximum(g, self.p)
+        losses, slopes = self.of_margin(f - top[up.codes])
+        weight = 1.0 / (len(self.lists) * up.sizes[up.codes])
         by_f = slopes * weight
-        return float(losses @ weight), by_f, -up.sum(by_f)[down.codes] * share
+        by_g = -up.sum(by_f)[down.codes] * share
+        return float(losses @ weight), np.concatenate([by_f, by_g])

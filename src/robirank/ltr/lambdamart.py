@@ -8,14 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank._queries import Queries
-from robirank.ltr._boosting import BoostedRanker
-from robirank.objectives.listwise import relevance_weights
+from robirank.ltr._boosting import GRID, BoostedRanker
+from robirank.metrics._conventions import gains
+from robirank.registry import Comparison, register
 
 __all__ = ["LambdaMART"]
 
 _LONGEST_LIST = 10_000  # LightGBM's table of discounts ends here
 
 
+@register
 class LambdaMART(BoostedRanker):
     r"""LambdaMART: trees boosted on pairs of documents, weighted by what their swap is worth.
 
@@ -51,18 +53,18 @@ class LambdaMART(BoostedRanker):
     max_bins : int, default=255
         Features are cut into so many bins of about equally many documents, and bins are told
         apart by thresholds. (RankLib has 256 thresholds at equal distances.)
-    patience : int, default=100
-        With validation data: stop after so many rounds without progress.
+    patience : int or None, default=100
+        With validation data: stop after so many rounds without progress. None: grow all trees.
     k : int or None, default=10
         The k above (None: the full list), and progress on validation data is measured by mean
         NDCG@k.
     convention : str, default="standard"
         The convention of the NDCG on validation data; see `robirank.metrics`.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Decides which documents the bins are made from where there are more than 200,000; nothing
         else is random.
-    n_threads : int or None, default=None
-        All cores by default; the result does not depend on it, to the last bit.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 
@@ -93,6 +95,9 @@ class LambdaMART(BoostedRanker):
     True
     """
 
+    comparison = Comparison("LambdaMART", GRID)
+    test_settings = ({"n_estimators": 50, "num_threads": 1},)
+
     def _loss(self, y: NDArray[Any], queries: Queries) -> tuple[NDArray[Any], dict[str, Any]]:
         longest = int(np.argmax(queries.sizes))
         if queries.sizes[longest] > _LONGEST_LIST:
@@ -104,7 +109,7 @@ class LambdaMART(BoostedRanker):
         grades, codes = np.unique(y, return_inverse=True)
         return codes.reshape(-1).astype(np.float64), {
             "objective": "lambdarank",
-            "label_gain": relevance_weights(grades, "exp").tolist(),
+            "label_gain": gains(grades, "exp").tolist(),
             "lambdarank_truncation_level": _LONGEST_LIST if self.k is None else int(self.k),
             "lambdarank_norm": False,
         }

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
-from robirank._checks import check_count, check_positive
+from robirank._checks import check_count, check_not_negative, check_positive
 from robirank._queries import Queries
+from robirank._types import Floats64
 from robirank.ltr.base import LinearRanker, check_labels
+from robirank.registry import Comparison, log_grid, register
 
 __all__ = ["ListNet"]
 
 
+@register
+@dataclass(eq=False, repr=False)
 class ListNet(LinearRanker):
     r"""ListNet with a linear scoring function and top-one probabilities.
 
@@ -73,18 +77,13 @@ class ListNet(LinearRanker):
     True
     """
 
-    def __init__(
-        self,
-        alpha: float = 1e-2,
-        *,
-        max_iter: int = 500,
-        tol: float = 1e-5,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    comparison = Comparison("ListNet", log_grid("alpha", 0, -4, 9), {"max_iter": 2000})
+
+    alpha: float = 1e-2
+    _: KW_ONLY
+    max_iter: int = 500
+    tol: float = 1e-5
+    verbose: bool = False
 
     def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> Self:
         """Learn the weights.
@@ -98,23 +97,12 @@ class ListNet(LinearRanker):
         qid : array-like of shape (n_rows,), optional
             The query of each row; without it all rows are one query.
         """
-        if self.alpha != 0:
-            check_positive("alpha", self.alpha)
+        check_not_negative("alpha", self.alpha)
         check_count("max_iter", self.max_iter)
         check_positive("tol", self.tol)
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)
-        loss_of = TopOneEntropy(y, queries)
-        alpha = float(self.alpha)
-
-        def objective(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            loss, slope = loss_of(np.asarray(X @ w, dtype=np.float64))
-            gradient = np.asarray(X.T @ slope, dtype=np.float64)
-            return loss + 0.5 * alpha * float(w @ w), gradient + alpha * w
-
-        # More threads would add up in another order, and the last bits would depend on the machine.
-        with threadpool_limits(1, user_api="blas"):
-            self._descend(objective, np.zeros(X.shape[1]))
+        self._descend(X, TopOneEntropy(y, queries), alpha=self.alpha)
         return self
 
 
@@ -134,18 +122,18 @@ class TopOneEntropy:
     (1.0, [-0.25, 0.25])
     """
 
-    def __init__(self, y: NDArray[np.float64], queries: Queries) -> None:
+    def __init__(self, y: Floats64, queries: Queries) -> None:
         self._queries = queries
         self._p = np.exp(self._log_softmax(queries.sort(y)))
 
-    def __call__(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def __call__(self, scores: Floats64) -> tuple[float, Floats64]:
         """Return the loss and its gradient by the scores, one a row."""
         log_q = self._log_softmax(self._queries.sort(scores))
         slope = (np.exp(log_q) - self._p) / len(self._queries)
         loss = -float(np.sum(self._p * log_q)) / len(self._queries)
         return loss, np.asarray(self._queries.unsort(slope))
 
-    def _log_softmax(self, values: NDArray[Any]) -> NDArray[np.float64]:
+    def _log_softmax(self, values: NDArray[Any]) -> Floats64:
         """Take the log of the softmax of each list, values being in the grouped order."""
         starts, sizes = self._queries.offsets[:-1], self._queries.sizes
         values = values - np.repeat(np.maximum.reduceat(values, starts), sizes)

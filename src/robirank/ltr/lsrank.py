@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from robirank._checks import check_count
+from robirank._checks import check_choice, check_count
 from robirank._progress import FitProgress
+from robirank._types import Floats64, Ints64
 from robirank.ltr._bundle import Bundle
 from robirank.ltr._regularized import RegularizedRanker, TrainingLists
-from robirank.objectives.listwise import check_choice, relevance_weights
+from robirank.metrics._conventions import discounts, gains
+from robirank.registry import Comparison, log_grid, register
 
 __all__ = ["LSRank"]
 
-Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
 Decay = Literal["log"] | float
 Ties = Literal["best", "average"]
 
 
+@register
+@dataclass(eq=False, repr=False)
 class LSRank(RegularizedRanker):
     r"""Structured estimation for NDCG: every other ranking must score less than the ideal one.
 
@@ -104,29 +105,22 @@ class LSRank(RegularizedRanker):
     True
     """
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        k: int | None = None,
-        decay: Decay = "log",
-        ties: Ties = "best",
-        max_iter: int = 1000,
-        tol: float = 1e-2,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.k = k
-        self.decay = decay
-        self.ties = ties
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    fitted_parts = RegularizedRanker.fitted_parts.plus(numbers={"n_rounds_": int})
+    comparison = Comparison("LSRank", log_grid("alpha", 3, -2, 6))
+    test_settings = ({}, {"k": 5, "decay": 0.25, "alpha": 0.1})
+
+    alpha: float = 1.0
+    _: KW_ONLY
+    k: int | None = None
+    decay: Decay = "log"
+    ties: Ties = "best"
+    max_iter: int = 1000
+    tol: float = 1e-2
+    verbose: bool = False
 
     def _check_params(self) -> None:
         super()._check_params()
-        if self.k is not None:
-            check_count("k", self.k)
+        check_count("k", self.k, or_none=True)
         is_power = isinstance(self.decay, Real) and 0 < self.decay < np.inf
         if self.decay != "log" and not is_power:
             raise ValueError(f"decay must be 'log' or a finite number > 0; got {self.decay!r}")
@@ -138,15 +132,14 @@ class LSRank(RegularizedRanker):
         self.coef_ = np.zeros(lists.X.shape[1])
         self.loss_curve_ = [bundle.at_zero]
         self.n_iter_, self.n_rounds_ = 0, 0
-        name = type(self).__name__
-        with FitProgress(bool(self.verbose), total=self.max_iter, title=name) as progress:
+        with self._progress(self.max_iter) as progress:
             converged = self._rounds(bundle, rankings, progress)
         self._warn_of_outcome(converged, "try ties='best', k=None and a smaller alpha")
 
     def _rounds(self, bundle: Bundle, rankings: Rankings, progress: FitProgress) -> bool:
         """Choose ideal rankings and solve the convex problem, in turn."""
 
-        def record(w: Floats, objective: float) -> None:
+        def record(w: Floats64, objective: float) -> None:
             self.coef_ = w
             self.loss_curve_.append(objective)
             self.n_iter_ += 1
@@ -185,35 +178,35 @@ class Rankings:
         As in `TrainingLists`.
     gain : array of shape (n_rows,)
         2^label − 1, as a share of the best DCG of the list.
-    kin : array of shape (n_rows,)
+    label_group : array of shape (n_rows,)
         A number, rising from row to row, that rows of one list and one label share.
     discount, c : array of shape (n_rows,)
         What the place of each row counts, in NDCG and in the score of a ranking.
     """
 
     X: Any
-    codes: Places
-    starts: Places
-    gain: Floats
-    kin: Places
-    discount: Floats
-    c: Floats
+    codes: Ints64
+    starts: Ints64
+    gain: Floats64
+    label_group: Ints64
+    discount: Floats64
+    c: Floats64
 
     @classmethod
     def build(cls, lists: TrainingLists, k: int | None, decay: Decay) -> Rankings:
         """Work out places for NDCG@k and the given decay."""
-        place = np.arange(len(lists.codes)) - lists.starts[lists.codes] + 1.0
+        place = np.arange(1, len(lists.codes) + 1) - lists.starts[lists.codes]
         counts = place <= (np.inf if k is None else k)
-        discount = counts / np.log2(place + 1.0)
-        c = discount if decay == "log" else counts * place ** -float(decay)
+        discount = counts * discounts(int(place.max()), "log2")[place - 1]
+        c = discount if decay == "log" else counts * (1.0 * place) ** -float(decay)
         best = np.lexsort((-lists.y, lists.codes))
         y = lists.y[best]
-        gain = relevance_weights(y, "exp")
+        gain = gains(y, "exp")
         gain /= np.add.reduceat(gain * discount, lists.starts)[lists.codes]
-        kin = np.cumsum((np.diff(lists.codes, prepend=0) != 0) | (np.diff(y, prepend=y[0]) != 0))
-        return cls(lists.X[best], lists.codes, lists.starts, gain, kin, discount, c)
+        new = (np.diff(lists.codes, prepend=0) != 0) | (np.diff(y, prepend=y[0]) != 0)
+        return cls(lists.X[best], lists.codes, lists.starts, gain, np.cumsum(new), discount, c)
 
-    def worst(self, w: Floats) -> tuple[float, Floats]:
+    def worst(self, w: Floats64) -> tuple[float, Floats64]:
         """The mean of max over π of Δ(π) + Σ c_i f_π(i), and a subgradient."""
         f = np.asarray(self.X @ w)
         if self.c is self.discount:
@@ -223,26 +216,26 @@ class Rankings:
         total = float(self.c @ f[row] - self.discount @ self.gain[row])
         return 1.0 + total / len(self.starts), self._mean_score(row, f)
 
-    def _assignments(self, f: Floats) -> Iterator[Places]:
+    def _assignments(self, f: Floats64) -> Iterator[Ints64]:
         """The row that the worst ranking has at each place, list by list."""
         for start, end in zip(self.starts, np.append(self.starts[1:], len(f)), strict=True):
             part = slice(start, end)
             yield start + _assign(f[part], self.gain[part], self.discount[part], self.c[part])
 
-    def ideal(self, w: Floats) -> Floats:
+    def ideal(self, w: Floats64) -> Floats64:
         """The mean of Σ c_i x_π*(i) for the ideal rankings that score highest with weights w."""
         f = np.asarray(self.X @ w)
-        return self._mean_score(np.lexsort((-f, self.kin)), f)
+        return self._mean_score(np.lexsort((-f, self.label_group)), f)
 
-    def _mean_score(self, row: Places, f: Floats) -> Floats:
+    def _mean_score(self, row: Ints64, f: Floats64) -> Floats64:
         """The mean of Σ c_i x_π(i), where ``row`` has π and rows that could change places do."""
         weight = np.empty_like(f)
         weight[row] = self.c
-        weight = _share(weight, self.kin, f)
+        weight = _average_ties(weight, self.label_group, f)
         return np.asarray(self.X.T @ weight) / len(self.starts)
 
 
-def _assign(f: Floats, gain: Floats, discount: Floats, c: Floats) -> Places:
+def _assign(f: Floats64, gain: Floats64, discount: Floats64, c: Floats64) -> Ints64:
     """The ranking that maximises Σ_i c_i f_π(i) − discount_i gain_π(i) over one list.
 
     Among documents of equal gain, those with the highest f stand first; so as many of each gain as
@@ -260,15 +253,16 @@ def _assign(f: Floats, gain: Floats, discount: Floats, c: Floats) -> Places:
     return np.concatenate([chosen, rest])
 
 
-def _share(weight: Floats, kin: Places, f: Floats) -> Floats:
-    """Give kin with equal scores the mean of their weights.
+def _average_ties(weight: Floats64, label_group: Ints64, f: Floats64) -> Floats64:
+    """Give rows of one label group that have equal scores the mean of their weights.
 
     They could change places in a ranking, so the mean is as good a choice as any, and the only one
     that does not depend on the order of rows.
     """
-    order = np.lexsort((f, kin))
-    new = (np.diff(kin[order], prepend=kin[0]) != 0) | (np.diff(f[order], prepend=np.nan) != 0)
-    group = np.cumsum(new) - 1
+    order = np.lexsort((f, label_group))
+    other_label = np.diff(label_group[order], prepend=label_group[0]) != 0
+    other_score = np.diff(f[order], prepend=np.nan) != 0
+    group = np.cumsum(other_label | other_score) - 1
     mean = np.bincount(group, weights=weight[order]) / np.bincount(group)
     shared = np.empty_like(weight)
     shared[order] = mean[group]

@@ -7,11 +7,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from robirank._queries import Queries
-from robirank.ltr._boosting import BoostedRanker
+from robirank.ltr._boosting import GRID, BoostedRanker
+from robirank.registry import Comparison, register
 
 __all__ = ["MART"]
 
 
+@register
 class MART(BoostedRanker):
     r"""Multiple additive regression trees: a pointwise ranker.
 
@@ -39,17 +41,17 @@ class MART(BoostedRanker):
     max_bins : int, default=255
         Features are cut into so many bins of about equally many documents, and bins are told
         apart by thresholds. (RankLib has 256 thresholds at equal distances.)
-    patience : int, default=100
-        With validation data: stop after so many rounds without progress.
+    patience : int or None, default=100
+        With validation data: stop after so many rounds without progress. None: grow all trees.
     k : int or None, default=10
         Progress is measured by mean NDCG@k (None: the full list) on the validation data.
     convention : str, default="standard"
         The convention of that NDCG; see `robirank.metrics`.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Decides which documents the bins are made from where there are more than 200,000; nothing
         else is random.
-    n_threads : int or None, default=None
-        All cores by default; the result does not depend on it, to the last bit.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 
@@ -78,6 +80,9 @@ class MART(BoostedRanker):
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
+
+    comparison = Comparison("MART", GRID)
+    test_settings = ({"n_estimators": 100, "num_threads": 1},)
 
     def _loss(self, y: NDArray[Any], queries: Queries) -> tuple[NDArray[Any], dict[str, Any]]:  # noqa: ARG002
         return y, {"objective": "regression"}

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
+from numpy.typing import ArrayLike
 
-from robirank._checks import check_count
-from robirank._progress import FitProgress
+from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
+from robirank._random import RandomStateLike, as_random_state
+from robirank._types import Floats64
 from robirank.ltr._boosting import check_tree_size
 from robirank.ltr._forest import Forest, ForestRanker, join_forests
 from robirank.ltr._lightgbm import import_lightgbm, read_forest, settled_order, tree_params
 from robirank.ltr.base import check_labels
+from robirank.registry import Comparison, register
 
 __all__ = ["RandomForests"]
 
 
+@register
+@dataclass(eq=False, repr=False)
 class RandomForests(ForestRanker):
     r"""Random forests: the mean of many deep regression trees, each grown on other queries.
 
@@ -51,10 +54,10 @@ class RandomForests(ForestRanker):
     max_bins : int, default=255
         Features are cut into so many bins of about equally many documents, and bins are told
         apart by thresholds. (RankLib has 256 thresholds at equal distances.)
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Decides the bags and the features.
-    n_threads : int or None, default=None
-        All cores by default; the result does not depend on it, to the last bit.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 
@@ -77,28 +80,29 @@ class RandomForests(ForestRanker):
     True
     """
 
-    def __init__(
-        self,
-        n_estimators: int = 300,
-        *,
-        max_samples: float = 1.0,
-        max_features: float = 0.3,
-        max_leaf_nodes: int = 100,
-        min_samples_leaf: int = 1,
-        max_bins: int = 255,
-        random_state: Any = None,
-        n_threads: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.max_samples = max_samples
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_samples_leaf = min_samples_leaf
-        self.max_bins = max_bins
-        self.random_state = random_state
-        self.n_threads = n_threads
-        self.verbose = verbose
+    comparison = Comparison(
+        "RandomForests",
+        (
+            {"max_leaf_nodes": 30, "min_samples_leaf": 1},
+            {"max_leaf_nodes": 30, "min_samples_leaf": 10},
+            {"max_leaf_nodes": 100, "min_samples_leaf": 1},
+            {"max_leaf_nodes": 100, "min_samples_leaf": 10},
+            {"max_leaf_nodes": 100, "min_samples_leaf": 1, "max_features": 0.1},
+            {"max_leaf_nodes": 100, "min_samples_leaf": 10, "max_features": 0.1},
+        ),
+    )
+    test_settings = ({"n_estimators": 20, "random_state": 0, "num_threads": 1},)
+
+    n_estimators: int = 300
+    _: KW_ONLY
+    max_samples: float = 1.0
+    max_features: float = 0.3
+    max_leaf_nodes: int = 100
+    min_samples_leaf: int = 1
+    max_bins: int = 255
+    random_state: RandomStateLike = None
+    num_threads: int = 0
+    verbose: bool = False
 
     def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> Self:
         """Draw the bags and grow the trees.
@@ -116,13 +120,12 @@ class RandomForests(ForestRanker):
         self._check_params()
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)
-        rng = check_random_state(self.random_state)
+        rng = as_random_state(self.random_state)
         params = self._params(rng)
         rows = settled_order(X, y, queries)
         train = lightgbm.Dataset(X[rows], y[rows], params=params).construct()
         trees: list[Forest] = []
-        title = type(self).__name__
-        with FitProgress(bool(self.verbose), total=self.n_estimators, title=title) as progress:
+        with self._progress(self.n_estimators) as progress:
             for number in range(1, self.n_estimators + 1):
                 train.set_weight(draw_bag(queries, float(self.max_samples), rng))
                 params["feature_fraction_seed"] = rng.randint(2**31 - 1)
@@ -133,21 +136,21 @@ class RandomForests(ForestRanker):
         self._keep(join_forests(trees))
         return self
 
-    def _combine(self, total: NDArray[np.float64], n_trees: int) -> NDArray[np.float64]:
+    def _combine(self, total: Floats64, n_trees: int) -> Floats64:
         """Take the mean over trees."""
         return total / n_trees
 
     def _check_params(self) -> None:
         check_count("n_estimators", self.n_estimators)
-        check_share("max_samples", self.max_samples)
-        check_share("max_features", self.max_features)
+        check_positive("max_samples", self.max_samples, at_most=1)
+        check_positive("max_features", self.max_features, at_most=1)
         check_tree_size(self.max_leaf_nodes, self.min_samples_leaf, self.max_bins)
 
     def _params(self, rng: np.random.RandomState) -> dict[str, Any]:
         return tree_params(
             max_leaf_nodes=self.max_leaf_nodes,
             max_bins=self.max_bins,
-            n_threads=self.n_threads,
+            num_threads=self.num_threads,
             seed=rng.randint(2**31 - 1),
         ) | {
             "objective": "regression",
@@ -160,16 +163,10 @@ class RandomForests(ForestRanker):
         }
 
 
-def draw_bag(queries: Queries, share: float, rng: np.random.RandomState) -> NDArray[np.float64]:
+def draw_bag(queries: Queries, share: float, rng: np.random.RandomState) -> Floats64:
     """Draw queries with replacement; return how often the document at each place is in the bag."""
     alone = len(queries) == 1
     n = queries.n_rows if alone else len(queries)
     drawn = rng.randint(n, size=max(1, round(share * n)))
     times = np.bincount(drawn, minlength=n).astype(np.float64)
     return times if alone else np.repeat(times, queries.sizes)
-
-
-def check_share(name: str, value: Any) -> None:
-    """Raise an error unless the parameter is a number above 0 and at most 1."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) <= 1:
-        raise ValueError(f"{name} must be a number above 0 and at most 1; got {value!r}")

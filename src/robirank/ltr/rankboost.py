@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Self
 
@@ -10,17 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
-from robirank._checks import check_count
-from robirank._progress import FitProgress
+from robirank._checks import check_choice, check_count
 from robirank._queries import Queries
 from robirank._threads import thread_count
+from robirank._types import Floats64, Ints32, Ints64
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr.base import Ranker, check_labels
-from robirank.objectives.listwise import check_choice
+from robirank.registry import Comparison, register
+from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 __all__ = ["RankBoost"]
 
-Floats = NDArray[np.float64]
 
 #: |r| closer to 0 than this is no correlation, closer to 1 a perfect weak ranker.
 _EDGE = 1e-10
@@ -28,6 +29,8 @@ _EDGE = 1e-10
 _NOTHING_LEFT = 1e-30
 
 
+@register
+@dataclass(eq=False, repr=False)
 class RankBoost(Ranker):
     r"""RankBoost with threshold weak rankers.
 
@@ -65,10 +68,12 @@ class RankBoost(Ranker):
         Whether all pairs have the same initial weight, or all queries.
     k : int or None, default=10
         With validation data: the rounds up to the best mean NDCG@k (None: the full list) are kept.
+    patience : int or None, default=None
+        With validation data: stop after so many rounds without progress. None: run them all.
     convention : str, default="standard"
         The convention of that NDCG; see `robirank.metrics`.
-    n_threads : int or None, default=None
-        All cores by default; the result does not depend on it, to the last bit.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 
@@ -109,28 +114,29 @@ class RankBoost(Ranker):
     True
     """
 
-    features_: NDArray[np.int32]
-    thresholds_: Floats
-    weights_: Floats
+    fitted_parts = FittedParts(
+        {
+            "features_": FittedArray(("rankers",), "I32", index_of="features"),
+            "thresholds_": FittedArray(("rankers",)),
+            "weights_": FittedArray(("rankers",)),
+            "loss_curve_": FittedArray(("iterations",), is_list=True),
+            "validation_scores_": FittedArray(("rounds",), is_list=True),
+        },
+        {"n_iter_": int, "best_iter_": int},
+        required=("features_", "thresholds_", "weights_"),
+    )
+    comparison = Comparison("RankBoost", tuple({"n_thresholds": n} for n in (10, 50, None)))
+    test_settings = ({"n_estimators": 50},)
 
-    def __init__(
-        self,
-        n_estimators: int = 300,
-        *,
-        n_thresholds: int | None = 10,
-        balance: Literal["pairs", "queries"] = "pairs",
-        k: int | None = 10,
-        convention: str = "standard",
-        n_threads: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.n_thresholds = n_thresholds
-        self.balance = balance
-        self.k = k
-        self.convention = convention
-        self.n_threads = n_threads
-        self.verbose = verbose
+    n_estimators: int = 300
+    _: KW_ONLY
+    n_thresholds: int | None = 10
+    balance: Literal["pairs", "queries"] = "pairs"
+    k: int | None = 10
+    patience: int | None = None
+    convention: str = "standard"
+    num_threads: int = 0
+    verbose: bool = False
 
     def fit(
         self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, validation: Any = None
@@ -149,24 +155,24 @@ class RankBoost(Ranker):
             Held-out queries; the rounds up to the best NDCG@k there are kept.
         """
         check_count("n_estimators", self.n_estimators)
-        if self.n_thresholds is not None:
-            check_count("n_thresholds", self.n_thresholds)
-        if self.k is not None:
-            check_count("k", self.k)
+        for name in ("n_thresholds", "k", "patience"):
+            check_count(name, getattr(self, name), or_none=True)
         check_choice("balance", self.balance, ("pairs", "queries"))
-        threads = thread_count(self.n_threads)
+        threads = thread_count(self.num_threads)
         X, y, queries = self._check_fit(X, y, qid, accept_sparse=False)
         check_labels(y)
-        held_out = None
-        if validation is not None:
-            held_out = HeldOut(validation, X.shape[1], k=self.k, convention=self.convention)
+        held_out = self._held_out(validation)
         thresholds = [self._thresholds(X[:, f]) for f in range(X.shape[1])]
         codes = encode(X, queries.rows(), thresholds)
-        pairs = ExponentialPairs(y, queries, balance=self.balance, n_threads=threads)
+        # Everything that follows has the rows in the grouped order.
+        grouped = replace(queries, order=None)
+        pairs = ExponentialPairs(
+            np.asarray(queries.sort(y)), grouped, balance=self.balance, num_threads=threads
+        )
         self._boost(_rounds(pairs, codes, thresholds, threads), held_out)
         return self
 
-    def _thresholds(self, column: NDArray[Any]) -> Floats:
+    def _thresholds(self, column: NDArray[Any]) -> Floats64:
         """Candidates for one feature, rising; none if it is constant."""
         if self.n_thresholds is None:
             return np.unique(column)[:-1].astype(np.float64)
@@ -179,12 +185,11 @@ class RankBoost(Ranker):
     def _boost(self, rounds: Iterator[tuple[WeakRanker, float]], held_out: HeldOut | None) -> None:
         """Run the rounds, and keep those up to the best on held-out queries."""
         rankers: list[WeakRanker] = []
-        best = BestSoFar(self.n_estimators)
+        best = BestSoFar(self.patience)
         held_out_X = None if held_out is None else _dense(held_out.X)
         scores = np.zeros(0 if held_out_X is None else len(held_out_X))
         self.loss_curve_ = [1.0]
-        name = type(self).__name__
-        with FitProgress(bool(self.verbose), total=self.n_estimators, title=name) as progress:
+        with self._progress(self.n_estimators) as progress:
             for ranker, loss in islice(rounds, self.n_estimators):
                 rankers.append(ranker)
                 self.loss_curve_.append(loss)
@@ -192,6 +197,8 @@ class RankBoost(Ranker):
                 if held_out is not None and held_out_X is not None:
                     scores += ranker.score(held_out_X)
                     best.add(held_out.ndcg(scores))
+                    if best.given_up:
+                        break
         self.n_iter_ = len(rankers)
         self.best_iter_ = self.n_iter_ if held_out is None else best.round
         self.validation_scores_ = best.scores
@@ -200,7 +207,7 @@ class RankBoost(Ranker):
         self.thresholds_ = np.array([r.threshold for r in rankers], dtype=np.float64)
         self.weights_ = np.array([r.weight for r in rankers], dtype=np.float64)
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: Any) -> Floats64:
         """Score documents by the sum of the weights of the weak rankers that lift them.
 
         Parameters
@@ -234,7 +241,7 @@ class WeakRanker(NamedTuple):
     threshold: float
     weight: float
 
-    def score(self, X: NDArray[Any]) -> Floats:
+    def score(self, X: NDArray[Any]) -> Floats64:
         """Score rows.
 
         The threshold stays a double: a Python float would be rounded to the features' float32, and
@@ -244,21 +251,21 @@ class WeakRanker(NamedTuple):
 
 
 def _rounds(
-    pairs: ExponentialPairs, codes: NDArray[Any], thresholds: list[Floats], threads: int
+    pairs: ExponentialPairs, codes: NDArray[Any], thresholds: list[Floats64], threads: int
 ) -> Iterator[tuple[WeakRanker, float]]:
     """Give the weak ranker of each round and the loss after it, while there is one of use."""
     cuts = np.array([len(t) for t in thresholds], dtype=np.int64)
     scores = np.zeros(codes.shape[1])
-    loss, potential = pairs(scores)
+    loss, slope = pairs(scores)
     start = loss
     while loss > _NOTHING_LEFT * start:
-        feature, cut, r = _core.rankboost_weak_ranker(codes, cuts, potential, loss, threads)
+        feature, cut, r = _core.rankboost_weak_ranker(codes, cuts, -slope, loss, threads)
         r /= loss
         if abs(r) < _EDGE:
             return
         weight = float(np.arctanh(np.clip(r, _EDGE - 1.0, 1.0 - _EDGE)))
         scores += weight * (codes[feature] > cut)
-        loss, potential = pairs(scores)
+        loss, slope = pairs(scores)
         if not np.isfinite(loss):  # scores have left the range of exp
             return
         yield WeakRanker(feature, float(thresholds[feature][cut]), weight), loss / start
@@ -267,51 +274,51 @@ def _rounds(
 
 
 class ExponentialPairs:
-    r"""Σ of weight · exp(s_j − s_i) over pairs with y_i > y_j, and the potential of each document.
+    r"""Σ of weight · exp(s_j − s_i) over pairs with y_i > y_j, as a function of scores.
 
-    Scores are in the grouped order of rows. The potential of document i is what the pairs in which
-    it is the better one add to the sum, less what the pairs in which it is the worse one add.
+    The slope of document i is what the pairs in which it is the worse one add to the sum, less what
+    the pairs in which it is the better one add: minus the potential π of the paper.
 
     Examples
     --------
     >>> from robirank._queries import group_queries
     >>> y = np.array([1.0, 0.0, 0.0])
     >>> pairs = ExponentialPairs(y, group_queries(None, 3))
-    >>> loss, potential = pairs(np.zeros(3))
-    >>> loss, potential.tolist()
-    (2.0, [2.0, -1.0, -1.0])
+    >>> loss, slope = pairs(np.zeros(3))
+    >>> loss, slope.tolist()
+    (2.0, [-2.0, 1.0, 1.0])
     """
 
     def __init__(
-        self,
-        y: NDArray[Any],
-        queries: Queries,
-        *,
-        balance: str = "pairs",
-        n_threads: int = 1,
+        self, y: NDArray[Any], queries: Queries, *, balance: str = "pairs", num_threads: int = 1
     ) -> None:
-        self._offsets = queries.offsets
-        self._threads = n_threads
+        self._queries = queries
+        self._threads = num_threads
         self._grade = _grades(np.asarray(queries.sort(y)), queries.codes())
         self._weight = np.ones(len(queries))
         if balance == "queries":
             self._weight /= np.maximum(_pair_counts(self._grade, queries), 1)
 
-    def __call__(self, scores: Floats) -> tuple[float, Floats]:
-        """Return the sum and the potentials."""
-        return _core.rankboost_potential(
-            scores, self._grade, self._offsets, self._weight, self._threads
+    def __call__(self, scores: Floats64) -> tuple[float, Floats64]:
+        """Return the sum and its derivative by each score, one a row."""
+        loss, potential = _core.rankboost_potential(
+            np.ascontiguousarray(self._queries.sort(scores), dtype=np.float64),
+            self._grade,
+            self._queries.offsets,
+            self._weight,
+            self._threads,
         )
+        return loss, np.asarray(self._queries.unsort(-potential))
 
 
-def _pair_counts(grade: NDArray[np.int32], queries: Queries) -> NDArray[np.int64]:
+def _pair_counts(grade: Ints32, queries: Queries) -> Ints64:
     """How many pairs of documents of different grades each query has."""
     sizes = np.bincount(queries.offsets[queries.codes()] + grade, minlength=len(grade))
     same = np.add.reduceat(sizes**2, queries.offsets[:-1])
     return (queries.sizes**2 - same) // 2
 
 
-def _grades(y: NDArray[Any], codes: NDArray[np.int64]) -> NDArray[np.int32]:
+def _grades(y: NDArray[Any], codes: Ints64) -> Ints32:
     """Count the different labels of each query from 0, the smallest."""
     order = np.lexsort((y, codes))
     steps = np.cumsum(np.diff(y[order], prepend=0.0) != 0)
@@ -326,7 +333,7 @@ def _dense(X: Any) -> NDArray[Any]:
     return X if isinstance(X, np.ndarray) else np.asarray(X.toarray())
 
 
-def encode(X: Any, rows: NDArray[np.int64], thresholds: list[Floats]) -> NDArray[Any]:
+def encode(X: Any, rows: Ints64, thresholds: list[Floats64]) -> NDArray[Any]:
     """For each feature (a line) and row, how many thresholds the value is above."""
     most = max((len(t) for t in thresholds), default=0)
     codes = np.empty((X.shape[1], len(rows)), dtype=np.uint8 if most < 256 else np.uint32)

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
-from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 
-from robirank._checks import check_count, check_positive
-from robirank._progress import FitProgress
+from robirank._checks import check_count, check_not_negative, check_positive
 from robirank._queries import Queries
+from robirank._random import RandomStateLike, as_random_state
+from robirank._types import Floats64, Ints64
 from robirank.ltr._held_out import BestSoFar, HeldOut
-from robirank.ltr.base import Ranker, check_labels
+from robirank.ltr.base import Ranker, check_labels, one_blas_thread
+from robirank.registry import Comparison, register
+from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 __all__ = ["RankNet"]
 
-Floats = NDArray[np.float64]
 
 _CELLS = 1 << 20  # pairs looked at in one go: a long list is cut so that memory stays small
 
 
+@register
+@dataclass(eq=False, repr=False)
 class RankNet(Ranker):
     r"""RankNet: a network with one hidden layer, by the logistic loss of all pairs.
 
@@ -54,13 +56,13 @@ class RankNet(Ranker):
         network within its 100 epochs.)
     max_iter : int, default=100
         The most epochs, as in RankLib.
-    patience : int, default=20
-        With validation data: stop after so many epochs without progress.
+    patience : int or None, default=20
+        With validation data: stop after so many epochs without progress. None: run them all.
     k : int or None, default=10
         Progress is measured by mean NDCG@k (None: the full list) on the validation data.
     convention : str, default="standard"
         The convention of that NDCG; see `robirank.metrics`.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Decides the weights to start from and the order of queries.
     verbose : bool, default=False
         Show a progress line.
@@ -99,28 +101,35 @@ class RankNet(Ranker):
     True
     """
 
-    def __init__(
-        self,
-        hidden_units: int = 10,
-        *,
-        alpha: float = 1e-2,
-        learning_rate: float = 1e-3,
-        max_iter: int = 100,
-        patience: int = 20,
-        k: int | None = 10,
-        convention: str = "standard",
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.hidden_units = hidden_units
-        self.alpha = alpha
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.patience = patience
-        self.k = k
-        self.convention = convention
-        self.random_state = random_state
-        self.verbose = verbose
+    fitted_parts = FittedParts(
+        {
+            "mean_": FittedArray(("features",)),
+            "scale_": FittedArray(("features",)),
+            "hidden_coef_": FittedArray(("features", "units")),
+            "hidden_intercept_": FittedArray(("units",)),
+            "output_coef_": FittedArray(("units",)),
+            "loss_curve_": FittedArray(("iterations",), is_list=True),
+            "validation_scores_": FittedArray(("rounds",), is_list=True),
+        },
+        {"n_iter_": int, "best_iter_": int},
+        required=("mean_", "scale_", "hidden_coef_", "hidden_intercept_", "output_coef_"),
+    )
+    comparison = Comparison(
+        "RankNet",
+        tuple({"learning_rate": r, "alpha": a} for r in (1e-3, 1e-2) for a in (1e-3, 1e-2, 0.1)),
+    )
+    test_settings = ({"learning_rate": 1e-2, "max_iter": 10, "random_state": 0},)
+
+    hidden_units: int = 10
+    _: KW_ONLY
+    alpha: float = 1e-2
+    learning_rate: float = 1e-3
+    max_iter: int = 100
+    patience: int | None = 20
+    k: int | None = 10
+    convention: str = "standard"
+    random_state: RandomStateLike = None
+    verbose: bool = False
 
     def fit(
         self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, validation: Any = None
@@ -147,20 +156,15 @@ class RankNet(Ranker):
                 "y must differ within some query, or there is no pair to learn from "
                 f"(n_samples = {len(y)})"
             )
-        held_out = None
-        if validation is not None:
-            held_out = HeldOut(
-                validation, self.n_features_in_, k=self.k, convention=self.convention
-            )
+        held_out = self._held_out(validation)
         self.mean_ = X.mean(axis=0, dtype=np.float64)
         spread = X.std(axis=0, dtype=np.float64)
         self.scale_ = np.where(spread > 0, spread, 1.0)
-        # More threads would add up in another order, and the last bits would depend on the machine.
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             self._train(self._standardise(X), lists, held_out)
         return self
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: Any) -> Floats64:
         """Score documents by the network; within a query, a higher score means a better place.
 
         Parameters
@@ -177,26 +181,23 @@ class RankNet(Ranker):
 
     def _check_params(self) -> None:
         check_count("hidden_units", self.hidden_units)
-        if self.alpha != 0:
-            check_positive("alpha", self.alpha)
+        check_not_negative("alpha", self.alpha)
         check_positive("learning_rate", self.learning_rate)
         check_count("max_iter", self.max_iter)
-        check_count("patience", self.patience)
-        if self.k is not None:
-            check_count("k", self.k)
+        check_count("patience", self.patience, or_none=True)
+        check_count("k", self.k, or_none=True)
 
-    def _standardise(self, X: NDArray[Any]) -> Floats:
+    def _standardise(self, X: NDArray[Any]) -> Floats64:
         return np.asarray((X - self.mean_) / self.scale_, dtype=np.float64)
 
-    def _train(self, Z: Floats, lists: list[PairList], held_out: HeldOut | None) -> None:
+    def _train(self, Z: Floats64, lists: list[PairList], held_out: HeldOut | None) -> None:
         """Run epochs until they are enough or held-out queries gain no more; keep the best."""
-        rng = check_random_state(self.random_state)
+        rng = as_random_state(self.random_state)
         network = Network.draw(Z.shape[1], self.hidden_units, rng)
         adam = Adam(network.theta, float(self.learning_rate))
         best = BestSoFar(self.patience)
         self.loss_curve_ = []
-        title = type(self).__name__
-        with FitProgress(bool(self.verbose), total=self.max_iter, title=title) as progress:
+        with self._progress(self.max_iter) as progress:
             for epoch in range(1, self.max_iter + 1):
                 losses = [
                     self._step(network, adam, Z, lists[i]) for i in rng.permutation(len(lists))
@@ -207,11 +208,11 @@ class RankNet(Ranker):
                 if held_out is None or best.add(self._held_out_ndcg(network, held_out)):
                     self.best_iter_ = epoch
                     self._keep(network)
-                if held_out is not None and best.given_up:
+                if best.given_up:
                     break
         self.validation_scores_ = best.scores
 
-    def _step(self, network: Network, adam: Adam, Z: Floats, documents: PairList) -> float:
+    def _step(self, network: Network, adam: Adam, Z: Floats64, documents: PairList) -> float:
         """Take one step by one query; return its loss before the step."""
         loss, gradient = network.evaluate(Z[documents.rows], documents)
         adam.step(gradient + float(self.alpha) * network.penalised())
@@ -234,7 +235,7 @@ class RankNet(Ranker):
 
 @dataclass(frozen=True)
 class PairList:
-    """The documents of one query, best label first, and where their labels change.
+    """The pairs of one query's documents, as a loss of their scores, best label first.
 
     Attributes
     ----------
@@ -244,8 +245,8 @@ class PairList:
         Where each grade ends; its documents are better than all that follow.
     """
 
-    rows: NDArray[np.int64]
-    ends: NDArray[np.int64]
+    rows: Ints64
+    ends: Ints64
 
     @property
     def n_pairs(self) -> int:
@@ -253,8 +254,8 @@ class PairList:
         sizes = np.diff(self.ends, prepend=0)
         return int(sizes @ (len(self.rows) - self.ends))
 
-    def loss(self, s: Floats) -> tuple[float, Floats]:
-        """Return the mean of log(1 + exp(−(s_i − s_j))) over pairs, and its gradient by s."""
+    def __call__(self, s: Floats64) -> tuple[float, Floats64]:
+        """Return the mean of log(1 + exp(−(s_i − s_j))) over pairs, and its derivative by s."""
         total, slope = 0.0, np.zeros(len(s))
         for start, end in zip(np.append(0, self.ends[:-1]), self.ends[:-1], strict=False):
             worse = s[end:]
@@ -269,7 +270,7 @@ class PairList:
         return total / self.n_pairs, slope / self.n_pairs
 
 
-def _lists_with_pairs(y: Floats, queries: Queries) -> Iterator[PairList]:
+def _lists_with_pairs(y: Floats64, queries: Queries) -> Iterator[PairList]:
     rows = queries.rows()
     for start, stop in zip(queries.offsets[:-1], queries.offsets[1:], strict=True):
         mine = rows[start:stop]
@@ -280,9 +281,9 @@ def _lists_with_pairs(y: Floats, queries: Queries) -> Iterator[PairList]:
 
 
 class Network:
-    """The weights A, b and v as views of one vector, and what they say about documents."""
+    """The network: its weights A, b and v are views of one vector, theta."""
 
-    def __init__(self, theta: Floats, n_features: int, n_hidden: int) -> None:
+    def __init__(self, theta: Floats64, n_features: int, n_hidden: int) -> None:
         self.theta = theta
         self.A = theta[: n_features * n_hidden].reshape(n_features, n_hidden)
         self.b = theta[n_features * n_hidden : -n_hidden]
@@ -296,14 +297,14 @@ class Network:
         network.v[:] = rng.standard_normal(n_hidden) / np.sqrt(n_hidden)
         return network
 
-    def hidden(self, Z: Floats) -> Floats:
+    def hidden(self, Z: Floats64) -> Floats64:
         """Return the activations of the hidden layer."""
         return np.asarray(np.tanh(Z @ self.A + self.b))
 
-    def evaluate(self, Z: Floats, documents: PairList) -> tuple[float, Floats]:
+    def evaluate(self, Z: Floats64, documents: PairList) -> tuple[float, Floats64]:
         """Return the loss of a query's documents and its gradient by theta."""
         hidden = self.hidden(Z)
-        loss, slope = documents.loss(hidden @ self.v)
+        loss, slope = documents(hidden @ self.v)
         gradient = Network(np.empty_like(self.theta), *self.A.shape)
         inner = np.outer(slope, self.v) * (1.0 - hidden**2)
         gradient.A[:] = Z.T @ inner
@@ -311,7 +312,7 @@ class Network:
         gradient.v[:] = slope @ hidden
         return loss, gradient.theta
 
-    def penalised(self) -> Floats:
+    def penalised(self) -> Floats64:
         """Return theta with 0 for b, which is free."""
         masked = Network(self.theta.copy(), *self.A.shape)
         masked.b[:] = 0.0
@@ -321,12 +322,12 @@ class Network:
 class Adam:
     """Kingma and Ba's step rule with its usual constants; moves theta in place."""
 
-    def __init__(self, theta: Floats, rate: float) -> None:
+    def __init__(self, theta: Floats64, rate: float) -> None:
         self.theta, self.rate = theta, rate
         self._mean, self._square = np.zeros_like(theta), np.zeros_like(theta)
         self._steps = 0
 
-    def step(self, gradient: Floats) -> None:
+    def step(self, gradient: Floats64) -> None:
         """Take one step down."""
         self._steps += 1
         self._mean += 0.1 * (gradient - self._mean)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -11,11 +12,15 @@ from robirank import _core
 from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
 from robirank._threads import thread_count
+from robirank._types import Floats64, Ints32
 from robirank.ltr.base import LinearRanker, check_labels
+from robirank.registry import Comparison, log_grid, register
 
 __all__ = ["RankSVM"]
 
 
+@register
+@dataclass(eq=False, repr=False)
 class RankSVM(LinearRanker):
     r"""Linear RankSVM with squared hinge loss.
 
@@ -41,8 +46,8 @@ class RankSVM(LinearRanker):
     tol : float, default=1e-5
         Stop when no entry of the gradient of the objective, divided by C times the number of
         pairs, is larger.
-    n_threads : int or None, default=None
-        All cores by default; the result does not depend on it.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it.
     verbose : bool, default=False
         Show a progress line.
 
@@ -69,20 +74,15 @@ class RankSVM(LinearRanker):
     True
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        max_iter: int = 500,
-        tol: float = 1e-5,
-        n_threads: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.C = C
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_threads = n_threads
-        self.verbose = verbose
+    comparison = Comparison("RankSVM", log_grid("C", -6, 1, 8))
+    test_settings = ({"C": 0.01},)
+
+    C: float = 1.0
+    _: KW_ONLY
+    max_iter: int = 500
+    tol: float = 1e-5
+    num_threads: int = 0
+    verbose: bool = False
 
     def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> Self:
         """Learn the weights.
@@ -101,16 +101,10 @@ class RankSVM(LinearRanker):
         check_positive("tol", self.tol)
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)
-        pairs = PairSum(y, queries, n_threads=self.n_threads)
+        pairs = PairSum(y, queries, num_threads=self.num_threads)
         # The mean over pairs: the gradient, and so tol, then has a scale that C does not change.
         alpha = 1.0 / (float(self.C) * max(pairs.count, 1))
-
-        def objective(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            loss, slope = pairs(np.asarray(X @ w))
-            gradient = np.asarray(X.T @ slope, dtype=np.float64)
-            return loss + 0.5 * alpha * float(w @ w), gradient + alpha * w
-
-        self._descend(objective, np.zeros(X.shape[1]))
+        self._descend(X, pairs, alpha=alpha)
         return self
 
 
@@ -127,15 +121,15 @@ class PairSum:
     (0.5625, [-1.5, 1.5])
     """
 
-    def __init__(self, y: NDArray[Any], queries: Queries, *, n_threads: int | None = None) -> None:
+    def __init__(self, y: NDArray[Any], queries: Queries, *, num_threads: int = 0) -> None:
         self._queries = queries
-        self._threads = thread_count(n_threads)
+        self._threads = thread_count(num_threads)
         grades, rank = np.unique(queries.sort(y), return_inverse=True)
         self._rank = rank.reshape(-1).astype(np.int32)
         self._grades = len(grades)
         self.count = _count_pairs(self._rank, self._grades, queries)
 
-    def __call__(self, scores: NDArray[Any]) -> tuple[float, NDArray[np.float64]]:
+    def __call__(self, scores: NDArray[Any]) -> tuple[float, Floats64]:
         """Return the mean over pairs and its gradient by the scores."""
         if not self.count:
             return 0.0, np.zeros(len(scores))
@@ -150,7 +144,7 @@ class PairSum:
         return loss, np.asarray(self._queries.unsort(slope))
 
 
-def _count_pairs(rank: NDArray[np.int32], grades: int, queries: Queries) -> int:
+def _count_pairs(rank: Ints32, grades: int, queries: Queries) -> int:
     """How many pairs of documents of one query have different labels."""
     cells = queries.codes() * grades + rank
     sizes = np.bincount(cells, minlength=len(queries) * grades).reshape(-1, grades)

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 
-from robirank._checks import check_count, check_positive
+from robirank._checks import check_choice, check_count, check_not_negative, check_positive
 from robirank._queries import Queries
+from robirank._random import RandomStateLike, as_random_state
+from robirank._types import Floats64
 from robirank.losses import RHOS, RhoName
 from robirank.ltr.base import LinearRanker
-from robirank.objectives.listwise import Gain, Lists, Metric, QueryWeight, check_choice
+from robirank.objectives.listwise import Gain, Lists, Metric, QueryWeight
+from robirank.registry import Comparison, log_grid, register
 
 __all__ = ["RoBiRank"]
 
 Init: TypeAlias = Literal["zeros", "random"] | ArrayLike | BaseEstimator
 
 
+@register
+@dataclass(eq=False, repr=False)
 class RoBiRank(LinearRanker):
     r"""Linear ranking by robust binary classification.
 
@@ -54,10 +58,10 @@ class RoBiRank(LinearRanker):
         Stop when no entry of the gradient is larger.
     warm_start : bool, default=False
         Start from the solution of the previous fit instead of ``init``.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         For ``init="random"``.
-    n_threads : int or None, default=None
-        All cores by default; the result does not depend on it, to the last bit.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 
@@ -85,32 +89,25 @@ class RoBiRank(LinearRanker):
     True
     """
 
-    def __init__(
-        self,
-        alpha: float = 1e-3,
-        *,
-        rho: RhoName = "log",
-        metric: Metric = "ndcg",
-        gain: Gain = "exp",
-        init: Init = "zeros",
-        max_iter: int = 500,
-        tol: float = 1e-5,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_threads: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.rho = rho
-        self.metric = metric
-        self.gain = gain
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_threads = n_threads
-        self.verbose = verbose
+    comparison = Comparison("RoBiRank", log_grid("alpha", 0.5, -4.5, 11))
+    test_settings = (
+        {},
+        {"rho": "identity"},
+        {"rho": "type2", "init": "random", "random_state": 0},
+    )
+
+    alpha: float = 1e-3
+    _: KW_ONLY
+    rho: RhoName = "log"
+    metric: Metric = "ndcg"
+    gain: Gain = "exp"
+    init: Init = "zeros"
+    max_iter: int = 500
+    tol: float = 1e-5
+    warm_start: bool = False
+    random_state: RandomStateLike = None
+    num_threads: int = 0
+    verbose: bool = False
 
     def fit(
         self,
@@ -156,6 +153,8 @@ class RoBiRank(LinearRanker):
             gain=self.gain,
             sample_weight=sample_weight,
             query_weight=query_weight,
+            rho=self.rho,
+            num_threads=self.num_threads,
         )
         if len(lists.weight) == 0:
             raise ValueError(
@@ -164,17 +163,16 @@ class RoBiRank(LinearRanker):
             )
         if not isinstance(X, np.ndarray):
             X, lists = X[queries.rows()], lists.in_order()
-        self._descend(lambda w: self._objective(w, X, lists), self._start(X.shape[1]))
+        self._descend(X, lists, alpha=self.alpha, start=self._start(X.shape[1]))
         return self
 
     def _check_params(self) -> None:
-        if not isinstance(self.alpha, Real) or not 0 <= self.alpha < np.inf:
-            raise ValueError(f"alpha must be a finite number >= 0; got {self.alpha!r}")
+        check_not_negative("alpha", self.alpha)
         check_choice("rho", self.rho, RHOS)
         check_count("max_iter", self.max_iter)
         check_positive("tol", self.tol)
 
-    def _start(self, n_features: int) -> NDArray[np.float64]:
+    def _start(self, n_features: int) -> Floats64:
         """The weights to start from."""
         if self.warm_start and hasattr(self, "coef_"):
             start, source = self.coef_, "the previous fit (warm_start=True)"
@@ -182,7 +180,7 @@ class RoBiRank(LinearRanker):
             check_choice("init", self.init, ("zeros", "random"))
             if self.init == "zeros":
                 return np.zeros(n_features)
-            noise = check_random_state(self.random_state).standard_normal(n_features)
+            noise = as_random_state(self.random_state).standard_normal(n_features)
             return noise / np.sqrt(n_features)
         elif isinstance(self.init, BaseEstimator):
             if not hasattr(self.init, "coef_"):
@@ -198,12 +196,3 @@ class RoBiRank(LinearRanker):
         if not np.isfinite(start).all():
             raise ValueError(f"{source} must be finite; it contains NaN or infinity")
         return np.array(start, dtype=np.float64)
-
-    def _objective(self, w: NDArray[np.float64], X: Any, lists: Lists) -> tuple[float, Any]:
-        """The regularised loss and its gradient."""
-        if isinstance(X, np.ndarray):
-            loss, gradient = lists.evaluate_linear(X, w, rho=self.rho, n_threads=self.n_threads)
-        else:
-            result = lists.evaluate(X @ w, rho=self.rho, n_threads=self.n_threads)
-            loss, gradient = result.loss, X.T @ result.gradient
-        return loss + 0.5 * self.alpha * float(w @ w), gradient + self.alpha * w

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import check_cv
-from sklearn.utils import check_random_state
 
 from robirank._queries import Queries
+from robirank._random import RandomStateLike, as_random_state
+from robirank._types import Floats64, Ints64
 from robirank.losses import RhoName
-from robirank.ltr._held_out import HeldOut
 from robirank.ltr.base import LinearRanker
 from robirank.ltr.robirank import Init, RoBiRank
 from robirank.metrics import ndcg
 from robirank.objectives.listwise import Gain, Metric, QueryWeight
+from robirank.registry import register
+from robirank.storage.fitted_parts import FittedArray
 
 __all__ = ["RoBiRankCV"]
 
 DEFAULT_ALPHAS = tuple(float(a) for a in np.logspace(1, -5, 13))
 
 
+@register
+@dataclass(eq=False, repr=False)
 class RoBiRankCV(LinearRanker):
     """RoBiRank along a path of penalties, the best one chosen by NDCG on held-out queries.
 
@@ -44,7 +49,7 @@ class RoBiRankCV(LinearRanker):
         taken, which is steadier where validation queries are few.
     convention : str, default="standard"
         The convention of that NDCG; see `robirank.metrics`.
-    rho, metric, gain, init, max_iter, tol, random_state, n_threads, verbose
+    rho, metric, gain, init, max_iter, tol, random_state, num_threads, verbose
         As in `RoBiRank`; ``random_state`` also decides how queries fall into folds.
 
     Attributes
@@ -70,36 +75,29 @@ class RoBiRankCV(LinearRanker):
     (True, (2, 3))
     """
 
-    def __init__(
-        self,
-        alphas: Sequence[float] | None = None,
-        *,
-        cv: Any = 5,
-        k: int | Sequence[int] | None = 10,
-        convention: str = "standard",
-        rho: RhoName = "log",
-        metric: Metric = "ndcg",
-        gain: Gain = "exp",
-        init: Init = "zeros",
-        max_iter: int = 500,
-        tol: float = 1e-5,
-        random_state: Any = None,
-        n_threads: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.alphas = alphas
-        self.cv = cv
-        self.k = k
-        self.convention = convention
-        self.rho = rho
-        self.metric = metric
-        self.gain = gain
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_threads = n_threads
-        self.verbose = verbose
+    fitted_parts = LinearRanker.fitted_parts.plus(
+        {
+            "alphas_": FittedArray(("alphas",)),
+            "scores_": FittedArray(("alphas", "folds")),
+        },
+        {"alpha_": float, "best_score_": float},
+    )
+    test_settings = ({"alphas": [1.0, 0.01], "cv": 2, "random_state": 0},)
+
+    alphas: Sequence[float] | None = None
+    _: KW_ONLY
+    cv: Any = 5
+    k: int | Sequence[int] | None = 10
+    convention: str = "standard"
+    rho: RhoName = "log"
+    metric: Metric = "ndcg"
+    gain: Gain = "exp"
+    init: Init = "zeros"
+    max_iter: int = 500
+    tol: float = 1e-5
+    random_state: RandomStateLike = None
+    num_threads: int = 0
+    verbose: bool = False
 
     def fit(
         self,
@@ -123,8 +121,8 @@ class RoBiRankCV(LinearRanker):
         self.alphas_ = self._check_alphas()
         X, y, queries = self._check_fit(X, y, qid)
         weights = (sample_weight, query_weight)
-        if validation is not None:
-            held_out = self._held_out(validation)
+        held_out = self._held_out(validation)
+        if held_out is not None:
             models = self._path(X, y, queries, weights, self.alphas_)
             by_fold = [[held_out.ndcg(held_out.X @ m.coef_) for m in models]]
         else:
@@ -133,14 +131,20 @@ class RoBiRankCV(LinearRanker):
         self.scores_ = np.array(by_fold).T
         means = self.scores_.mean(axis=1)
         best = int(np.argmax(means))
-        if validation is None:
+        if held_out is None:
             models = self._path(X, y, queries, weights, self.alphas_[: best + 1])
         self.alpha_, self.best_score_ = float(self.alphas_[best]), float(means[best])
         self.coef_ = models[best].coef_
         self.n_iter_, self.loss_curve_ = models[best].n_iter_, models[best].loss_curve_
         return self
 
-    def _check_alphas(self) -> NDArray[np.float64]:
+    def with_alpha(self, alpha: float) -> RoBiRank:
+        """An unfitted `RoBiRank` with one penalty, and otherwise the same parameters."""
+        own = RoBiRank().get_params(deep=False)
+        shared = {n: v for n, v in self.get_params(deep=False).items() if n in own}
+        return RoBiRank(alpha, **shared)
+
+    def _check_alphas(self) -> Floats64:
         alphas = np.array(DEFAULT_ALPHAS if self.alphas is None else self.alphas, dtype=np.float64)
         if alphas.ndim != 1 or len(alphas) == 0 or not (np.isfinite(alphas) & (alphas >= 0)).all():
             raise ValueError(
@@ -154,24 +158,10 @@ class RoBiRankCV(LinearRanker):
         """One model a penalty, each started from the one before."""
         start, models = self.init, []
         for alpha in alphas:
-            model = RoBiRank(
-                float(alpha),
-                rho=self.rho,
-                metric=self.metric,
-                gain=self.gain,
-                init=start,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                random_state=self.random_state,
-                n_threads=self.n_threads,
-                verbose=self.verbose,
-            )
+            model = self.with_alpha(float(alpha)).set_params(init=start)
             models.append(model._fit_queries(X, y, queries, *weights))
             start = model.coef_
         return models
-
-    def _held_out(self, validation: Any) -> HeldOut:
-        return HeldOut(validation, self.n_features_in_, k=self.k, convention=self.convention)
 
     def _fold_scores(
         self, X: Any, y: Any, fold: tuple[Queries, Queries], weights: tuple[Any, Any]
@@ -201,7 +191,7 @@ class RoBiRankCV(LinearRanker):
                     f"cv must be between 2 and the number of {what} (n_samples = {n}); "
                     f"got {self.cv}. Pass validation=(X, y, qid) to choose on a set of your own"
                 )
-            shuffled = check_random_state(self.random_state).permutation(n)
+            shuffled = as_random_state(self.random_state).permutation(n)
             held_out = [np.sort(part) for part in np.array_split(shuffled, self.cv)]
             return [(np.setdiff1d(np.arange(n), part), part) for part in held_out]
         groups = queries.unsort(queries.codes())
@@ -212,7 +202,7 @@ class RoBiRankCV(LinearRanker):
             (self._whole(queries, groups, a), self._whole(queries, groups, b)) for a, b in splits
         ]
 
-    def _whole(self, queries: Queries, groups: Any, rows: Any) -> NDArray[np.int64]:
+    def _whole(self, queries: Queries, groups: Any, rows: Any) -> Ints64:
         """The queries that the rows make up."""
         numbers = np.unique(groups[rows])
         if queries.sizes[numbers].sum() != len(rows):
@@ -220,6 +210,6 @@ class RoBiRankCV(LinearRanker):
         return numbers
 
 
-def _one_query(queries: Queries, places: NDArray[np.int64]) -> Queries:
+def _one_query(queries: Queries, places: Ints64) -> Queries:
     offsets = np.array([0, len(places)], dtype=np.int64)
     return Queries(queries.ids, offsets, queries.rows()[places])

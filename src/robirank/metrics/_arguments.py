@@ -1,4 +1,4 @@
-"""What the measures take, checked at the door."""
+"""The arguments of metrics, checked."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-IntArray: TypeAlias = NDArray[np.int64]
+from robirank._types import Floats64, Ints64
+
 Cutoffs: TypeAlias = int | Sequence[int] | NDArray[np.integer[Any]] | None
 
 FULL_LIST = np.iinfo(np.int64).max  # as a cut-off
 
 
-def check_cutoffs(k: Cutoffs) -> tuple[IntArray, bool]:
+def check_cutoffs(k: Cutoffs) -> tuple[Ints64, bool]:
     """Cut-offs as an array, and whether there was only one, not in a sequence."""
     if k is None:
         return np.array([FULL_LIST]), True
@@ -34,14 +35,14 @@ def check_cutoffs(k: Cutoffs) -> tuple[IntArray, bool]:
     return np.minimum(np.array(cutoffs, dtype=object), FULL_LIST).astype(np.int64), single
 
 
-def check_not_negative(y: NDArray[np.float64], name: str) -> None:
+def check_not_negative(y: Floats64, name: str) -> None:
     """Refuse negative labels where the measure ``name`` has no meaning for them."""
     if y.min() < 0:
         bad = int(np.argmax(y < 0))
         raise ValueError(f"y must not be negative for {name}; y[{bad}] is {y[bad]:g}")
 
 
-def check_vector(name: str, values: ArrayLike) -> NDArray[np.float64]:
+def check_vector(name: str, values: ArrayLike) -> Floats64:
     """Make a finite vector of floats."""
     vector = np.asarray(values)
     if vector.ndim != 1:

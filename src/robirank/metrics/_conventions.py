@@ -8,22 +8,18 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-FloatArray: TypeAlias = NDArray[np.float64]
+from robirank._checks import check_choice
+from robirank._types import Floats64
+
 GainName: TypeAlias = Literal["exp", "linear"]
-Gain: TypeAlias = GainName | Callable[[FloatArray], FloatArray]
+Gain: TypeAlias = GainName | Callable[[Floats64], ArrayLike]
 Discount: TypeAlias = Literal["log2", "letor"]
 Ties: TypeAlias = Literal["first", "last", "best", "worst", "average"]
 Empty: TypeAlias = Literal["zero", "one", "skip"]
 
 EMPTY_VALUE: Mapping[str, float] = {"zero": 0.0, "one": 1.0, "skip": float("nan")}
-
-
-def _check(name: str, value: object, allowed: tuple[str, ...], also: str = "") -> None:
-    if not isinstance(value, str) or value not in allowed:
-        known = ", ".join(map(repr, allowed))
-        raise ValueError(f"{name}={value!r} is unknown; use one of {known}{also}")
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ class Convention:
     >>> Convention(ties="random")
     Traceback (most recent call last):
     ...
-    ValueError: ties='random' is unknown; use one of 'first', 'last', 'best', 'worst', 'average'
+    ValueError: ties must be one of ['first', 'last', 'best', 'worst', 'average']; got 'random'
     """
 
     gain: Gain = "exp"
@@ -62,10 +58,10 @@ class Convention:
 
     def __post_init__(self) -> None:
         if not callable(self.gain):
-            _check("gain", self.gain, get_args(GainName), " or a callable")
-        _check("discount", self.discount, get_args(Discount))
-        _check("ties", self.ties, get_args(Ties))
-        _check("empty", self.empty, get_args(Empty))
+            check_choice("gain", self.gain, get_args(GainName), " or a callable")
+        check_choice("discount", self.discount, get_args(Discount))
+        check_choice("ties", self.ties, get_args(Ties))
+        check_choice("empty", self.empty, get_args(Empty))
 
 
 #: The named conventions; read-only.
@@ -91,42 +87,40 @@ def resolve_convention(
     if isinstance(convention, Convention):
         base = convention
     else:
-        _check("convention", convention, tuple(CONVENTIONS), " or a Convention")
+        check_choice("convention", convention, tuple(CONVENTIONS), " or a Convention")
         base = CONVENTIONS[convention]
     changes = {"gain": gain, "discount": discount, "ties": ties, "empty": empty}
     return replace(base, **{k: v for k, v in changes.items() if v is not None})  # type: ignore[arg-type]
 
 
-def gains(y: FloatArray, gain: Gain) -> FloatArray:
+def gains(y: Floats64, gain: Gain) -> Floats64:
     """Turn the labels into gains."""
-    if gain == "linear":
-        return y
-    if gain == "exp":
-        if y.min() < 0:
-            bad = int(np.argmax(y < 0))
-            raise ValueError(
-                f"y must not be negative with gain='exp'; y[{bad}] is {y[bad]:g}"
-                " (clip the labels at 0, or pass a gain of your own)"
-            )
-        with np.errstate(over="ignore"):
-            values: FloatArray = np.exp2(y) - 1
-        source = "gain='exp'"
-    else:
-        assert callable(gain)
+    if callable(gain):
         values = np.asarray(gain(y), dtype=np.float64)
         if values.shape != y.shape:
             raise ValueError(
                 f"gain must return one value for each of the {len(y)} labels it is given;"
                 f" got shape {values.shape}"
             )
-        source = "gain"
+    else:
+        check_choice("gain", gain, get_args(GainName), " or a callable")
+        with np.errstate(over="ignore"):  # an infinite gain is an error below
+            values = np.exp2(y) - 1 if gain == "exp" else y
+        if gain == "exp" and y.min() < 0:
+            bad = int(np.argmax(y < 0))
+            raise ValueError(
+                f"y must not be negative with gain='exp'; y[{bad}] is {y[bad]:g}"
+                " (clip the labels at 0, or pass a gain of your own)"
+            )
     if not np.isfinite(values).all():
         bad = int(np.argmin(np.isfinite(values)))
-        raise ValueError(f"{source} is {values[bad]} for y[{bad}] = {y[bad]:g}; it must be finite")
+        raise ValueError(
+            f"gain must be finite; it is {values[bad]} for the label y[{bad}] = {y[bad]:g}"
+        )
     return values
 
 
-def discounts(n: int, discount: Discount) -> FloatArray:
+def discounts(n: int, discount: Discount) -> Floats64:
     """Weights of the ranks 1 to n."""
     ranks = np.arange(1, n + 1, dtype=np.float64)
     return 1 / np.log2(ranks + 1 if discount == "log2" else np.maximum(ranks, 2))

@@ -38,21 +38,21 @@ def evaluate_ranking(
     scores: ArrayLike,
     qid: ArrayLike | None = None,
     *,
-    measures: str | Sequence[str] = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr"),
+    metrics: str | Sequence[str] = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr"),
     convention: str | Convention = "standard",
     per_query: bool = False,
 ) -> dict[str, Values]:
-    """Evaluate several measures at once.
+    """Evaluate several metrics at once.
 
     Parameters
     ----------
     y, scores, qid : array-like of shape (n_rows,)
         Labels, scores and query ids, as for :func:`ndcg`.
-    measures : sequence of str
+    metrics : str or sequence of str
         Names such as "ndcg@10", "ndcg" (full list), "mean_ndcg", "p@5" or "precision@5",
         "recall@20", "map", "map@100", "mrr", "mrr@10", "err@20", "dcg@3". Labels from 1 count as
         relevant, and the largest label in ``y`` is the top grade of ERR; call the function of that
-        measure for anything else.
+        metric for anything else.
     convention : str or Convention
         As for :func:`ndcg`.
     per_query : bool
@@ -65,10 +65,10 @@ def evaluate_ranking(
 
     Examples
     --------
-    >>> evaluate_ranking([1, 0, 2], [3.0, 2.0, 1.0], measures=["p@2", "mrr", "dcg"])
+    >>> evaluate_ranking([1, 0, 2], [3.0, 2.0, 1.0], metrics=["p@2", "mrr", "dcg"])
     {'p@2': 0.5, 'mrr': 1.0, 'dcg': 2.5}
     """
-    names = [measures] if isinstance(measures, str) else list(measures)
+    names = [metrics] if isinstance(metrics, str) else list(metrics)
     parsed = {name: _parse(name) for name in names}
     rule = resolve_convention(convention)
     lists = RankedLists(y, scores, qid, ties=rule.ties)
@@ -94,6 +94,6 @@ def _parse(name: str) -> tuple[str, int]:
             return measure, int(match[2] or FULL_LIST)
     known = ", ".join([*_MEASURES, *_ALIASES])
     raise ValueError(
-        f"measures contains {name!r}; known are {known}, each alone (full list) or with a cut-off"
+        f"metrics contains {name!r}; known are {known}, each alone (full list) or with a cut-off"
         f" from 1 as in 'ndcg@10' (not {', '.join(_WITHOUT_CUTOFF)})"
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from robirank.metrics._arguments import Cutoffs, IntArray
+from robirank._queries import Queries
+from robirank._types import Floats64, Ints64
+from robirank.metrics._arguments import Cutoffs
 from robirank.metrics._conventions import (
     Convention,
     Discount,
     Empty,
-    FloatArray,
     Gain,
     Ties,
     discounts,
@@ -185,7 +186,7 @@ def dcg_measure(lists: RankedLists, rule: Convention) -> Measure:
     """DCG of a block."""
     padded = pad(gains(lists.y, rule.gain))
 
-    def measure(block: Block, cutoffs: IntArray) -> FloatArray:
+    def measure(block: Block, cutoffs: Ints64) -> Floats64:
         return block.at(_dcg(block, padded, rule, block.width(cutoffs)), cutoffs)
 
     return measure
@@ -193,9 +194,9 @@ def dcg_measure(lists: RankedLists, rule: Convention) -> Measure:
 
 def ndcg_measure(lists: RankedLists, rule: Convention) -> Measure:
     """NDCG of a block."""
-    padded = pad(_gains_not_negative(lists, rule))
+    padded = pad(gains_not_negative(lists.y, rule.gain))
 
-    def measure(block: Block, cutoffs: IntArray) -> FloatArray:
+    def measure(block: Block, cutoffs: Ints64) -> Floats64:
         width = block.width(cutoffs)
         ratios = _ratio(_dcg(block, padded, rule, width), _ideal(block, padded, rule, width))
         return block.at(ratios, cutoffs)
@@ -205,9 +206,9 @@ def ndcg_measure(lists: RankedLists, rule: Convention) -> Measure:
 
 def mean_ndcg_measure(lists: RankedLists, rule: Convention) -> Measure:
     """MeanNDCG of a block; the one cut-off is the full list."""
-    padded = pad(_gains_not_negative(lists, rule))
+    padded = pad(gains_not_negative(lists.y, rule.gain))
 
-    def measure(block: Block, cutoffs: IntArray) -> FloatArray:
+    def measure(block: Block, cutoffs: Ints64) -> Floats64:
         width = block.width(cutoffs)
         ratios = _ratio(_dcg(block, padded, rule, width), _ideal(block, padded, rule, width))
         return block.at(np.cumsum(ratios, axis=1), cutoffs) / block.sizes[:, None]
@@ -215,29 +216,45 @@ def mean_ndcg_measure(lists: RankedLists, rule: Convention) -> Measure:
     return measure
 
 
-def _gains_not_negative(lists: RankedLists, rule: Convention) -> FloatArray:
-    values = gains(lists.y, rule.gain)
+def gains_not_negative(y: Floats64, gain: Gain) -> Floats64:
+    """Turn the labels into gains, of which NDCG allows none below 0."""
+    values = gains(y, gain)
     if values.min() < 0:
         bad = int(np.argmin(values))
         raise ValueError(
-            f"gain must not be negative for NDCG; it is {values[bad]:g} for y[{bad}] ="
-            f" {lists.y[bad]:g} (clip the labels at 0, as trec_eval does)"
+            f"gain must not be negative for NDCG; it is {values[bad]:g} for the label y[{bad}] ="
+            f" {y[bad]:g} (clip the labels at 0, as trec_eval does)"
         )
     return values
 
 
-def _dcg(block: Block, padded: FloatArray, rule: Convention, width: int) -> FloatArray:
+def ideal_dcg(values: Floats64, queries: Queries) -> Floats64:
+    """DCG of the best order of each query, by the discount 1/log2(rank + 1), without a cut-off.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows,)
+        Gains, in the grouped order of ``queries``.
+    """
+    codes = queries.codes()
+    descending = values[np.lexsort((-values, codes))]
+    rank = np.arange(1, len(values) + 1) - queries.offsets[codes]
+    terms = descending / np.log2(rank + 1.0)
+    return np.bincount(codes, weights=terms, minlength=len(queries)).astype(np.float64, copy=False)
+
+
+def _dcg(block: Block, padded: Floats64, rule: Convention, width: int) -> Floats64:
     """DCG at the cut-offs 1 to ``width``."""
     return np.cumsum(block.expected(padded, width) * discounts(width, rule.discount), axis=1)
 
 
-def _ideal(block: Block, padded: FloatArray, rule: Convention, width: int) -> FloatArray:
+def _ideal(block: Block, padded: Floats64, rule: Convention, width: int) -> Floats64:
     """DCG of the best order at the cut-offs 1 to ``width``."""
     descending = -np.sort(-padded[block.rows], axis=1)[:, :width]
     return np.cumsum(descending * discounts(width, rule.discount), axis=1)
 
 
-def _ratio(actual: FloatArray, ideal: FloatArray) -> FloatArray:
+def _ratio(actual: Floats64, ideal: Floats64) -> Floats64:
     """``actual / ideal``, NaN where the ideal is 0, never above 1 by rounding."""
     with np.errstate(invalid="ignore"):
         return np.minimum(actual / ideal, 1.0)

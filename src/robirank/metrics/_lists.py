@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank._queries import Queries, group_queries
-from robirank.metrics._arguments import Cutoffs, IntArray, check_cutoffs, check_vector
-from robirank.metrics._conventions import EMPTY_VALUE, Empty, FloatArray, Ties
+from robirank._types import Floats64, Ints64
+from robirank.metrics._arguments import Cutoffs, check_cutoffs, check_vector
+from robirank.metrics._conventions import EMPTY_VALUE, Empty, Ties
 
 #: A float, or an array where several cut-offs or one value a query were asked for. (Spelled with
 #: Any so that a caller who knows which one it is need not say so to the type checker.)
@@ -33,20 +34,20 @@ class TieGroups:
     Rows without a tie are groups of one; the padding at the end of a list is a group, too.
     """
 
-    starts: IntArray
-    sizes: IntArray
+    starts: Ints64
+    sizes: Ints64
     shape: tuple[int, int]
 
-    def sums(self, matrix: FloatArray) -> FloatArray:
+    def sums(self, matrix: Floats64) -> Floats64:
         """Sum over each group."""
         return np.add.reduceat(matrix.ravel(), self.starts)
 
-    def spread(self, values: NDArray[Any]) -> FloatArray:
+    def spread(self, values: NDArray[Any]) -> Floats64:
         """Give each place the value of its group."""
         return np.repeat(values, self.sizes).reshape(self.shape)
 
     @cached_property
-    def within(self) -> FloatArray:
+    def within(self) -> Floats64:
         """How many rows of its own group stand before each place in the order of the block."""
         return np.arange(self.shape[0] * self.shape[1]).reshape(self.shape) - self.spread(
             self.starts
@@ -69,38 +70,38 @@ class Block:
         Only where ties are to be averaged and there are some.
     """
 
-    queries: IntArray
-    sizes: IntArray
-    rows: IntArray
+    queries: Ints64
+    sizes: Ints64
+    rows: Ints64
     groups: TieGroups | None
 
-    def width(self, cutoffs: IntArray) -> int:
+    def width(self, cutoffs: Ints64) -> int:
         """How many ranks are looked at."""
         return min(self.rows.shape[1], int(cutoffs.max()))
 
-    def ranks(self, width: int) -> FloatArray:
+    def ranks(self, width: int) -> Floats64:
         """Count the ranks 1 to ``width``."""
         return np.arange(1, width + 1, dtype=np.float64)
 
-    def expected(self, padded: FloatArray, width: int) -> FloatArray:
+    def expected(self, padded: Floats64, width: int) -> Floats64:
         """Take the expected value at each of the first ``width`` ranks, from one value a row."""
         if self.groups is None:
             return padded[self.rows[:, :width]]
         means = self.groups.sums(padded[self.rows]) / self.groups.sizes
         return self.groups.spread(means)[:, :width]
 
-    def totals(self, padded: FloatArray) -> FloatArray:
+    def totals(self, padded: Floats64) -> Floats64:
         """Sum over each list, as a column."""
         return padded[self.rows].sum(axis=1, keepdims=True)
 
-    def at(self, cumulative: FloatArray, cutoffs: IntArray) -> FloatArray:
+    def at(self, cumulative: Floats64, cutoffs: Ints64) -> Floats64:
         """Pick the columns that belong to the cut-offs; a short list ends where it ends."""
         last = np.minimum(cutoffs, self.sizes[:, None]) - 1
         return np.take_along_axis(cumulative, last, axis=1)
 
 
 #: Maps a block and cut-offs to an array of shape (n_lists, n_cutoffs); NaN: nothing relevant.
-Measure: TypeAlias = Callable[[Block, IntArray], FloatArray]
+Measure: TypeAlias = Callable[[Block, Ints64], Floats64]
 
 
 class RankedLists:
@@ -142,9 +143,7 @@ class RankedLists:
         # As trec_eval does, so that 10 comes before 9. Bytes already compare like that.
         return names if names.dtype.kind == "S" else names.astype(str)
 
-    def table(
-        self, requests: Sequence[tuple[Measure, IntArray]], *, empty: Empty
-    ) -> list[FloatArray]:
+    def table(self, requests: Sequence[tuple[Measure, Ints64]], *, empty: Empty) -> list[Floats64]:
         """Evaluate measures, each at its cut-offs: arrays of shape (n_queries, n_cutoffs)."""
         tables = [np.empty((len(self.queries), len(cutoffs))) for _, cutoffs in requests]
         for block in self.blocks():
@@ -172,7 +171,7 @@ class RankedLists:
                     ranked[tied] = self._break_ties(rows[tied], keys)
             yield Block(queries, sizes, ranked, groups)
 
-    def _unranked(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+    def _unranked(self) -> Iterator[tuple[Ints64, Ints64, Ints64]]:
         """Give queries, their rows (a query a line, in input order, padded) and their sizes."""
         n_rows, all_sizes, offsets = len(self.y), self.queries.sizes, self.queries.offsets
         order = None if self.queries.order is None else np.append(self.queries.order, n_rows)
@@ -184,7 +183,7 @@ class RankedLists:
                 places[columns >= sizes[:, None]] = n_rows
             yield queries, places if order is None else order[places], sizes
 
-    def _break_ties(self, rows: IntArray, keys: FloatArray) -> IntArray:
+    def _break_ties(self, rows: Ints64, keys: Floats64) -> Ints64:
         """Rank rows by score, and those of equal score by the rule."""
         if self.ties == "last":
             rows = rows[:, ::-1]
@@ -209,7 +208,7 @@ def report(
     return summary(table, single=single, per_query=per_query)
 
 
-def summary(table: FloatArray, *, single: bool, per_query: bool) -> Values:
+def summary(table: Floats64, *, single: bool, per_query: bool) -> Values:
     """Reduce (n_queries, n_cutoffs) to what was asked for; NaN is left out of means."""
     if single:
         table = table[:, 0]
@@ -221,12 +220,12 @@ def summary(table: FloatArray, *, single: bool, per_query: bool) -> Values:
     return float(means) if single else means
 
 
-def pad(values: NDArray[Any]) -> FloatArray:
+def pad(values: NDArray[Any]) -> Floats64:
     """One value a row, and the 0 that the padding of a block points at."""
     return np.append(values, 0).astype(np.float64, copy=False)
 
 
-def batches(sizes: IntArray) -> Iterator[IntArray]:
+def batches(sizes: Ints64) -> Iterator[Ints64]:
     """Split lists into batches of similar length: the longest at most twice the shortest."""
     by_size = np.argsort(sizes, kind="stable")
     ascending = sizes[by_size]

@@ -7,8 +7,9 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike
 
-from robirank.metrics._arguments import FULL_LIST, Cutoffs, IntArray
-from robirank.metrics._conventions import Convention, Empty, FloatArray, Ties, resolve_convention
+from robirank._types import Floats64, Ints64
+from robirank.metrics._arguments import FULL_LIST, Cutoffs
+from robirank.metrics._conventions import Convention, Empty, Ties, resolve_convention
 from robirank.metrics._lists import (
     Block,
     Measure,
@@ -145,7 +146,7 @@ def precision_measure(lists: RankedLists, relevant_from: float) -> Measure:
     """Precision of a block."""
     padded = pad(relevant(lists, relevant_from))
 
-    def measure(block: Block, cutoffs: IntArray) -> FloatArray:
+    def measure(block: Block, cutoffs: Ints64) -> Floats64:
         divisors = np.where(cutoffs == FULL_LIST, block.sizes[:, None], cutoffs)
         values = _found(block, padded, cutoffs) / divisors
         return np.where(block.totals(padded) > 0, values, np.nan)
@@ -157,7 +158,7 @@ def recall_measure(lists: RankedLists, relevant_from: float) -> Measure:
     """Recall of a block."""
     padded = pad(relevant(lists, relevant_from))
 
-    def measure(block: Block, cutoffs: IntArray) -> FloatArray:
+    def measure(block: Block, cutoffs: Ints64) -> Floats64:
         with np.errstate(invalid="ignore"):
             return _found(block, padded, cutoffs) / block.totals(padded)
 
@@ -168,7 +169,7 @@ def average_precision_measure(lists: RankedLists, relevant_from: float) -> Measu
     """Average precision of a block."""
     padded = pad(relevant(lists, relevant_from))
 
-    def measure(block: Block, cutoffs: IntArray) -> FloatArray:
+    def measure(block: Block, cutoffs: Ints64) -> Floats64:
         width = block.width(cutoffs)
         if block.groups is None:
             hits = padded[block.rows[:, :width]]
@@ -182,20 +183,20 @@ def average_precision_measure(lists: RankedLists, relevant_from: float) -> Measu
     return measure
 
 
-def relevant(lists: RankedLists, relevant_from: float) -> FloatArray:
+def relevant(lists: RankedLists, relevant_from: float) -> Floats64:
     """1 for relevant rows, 0 for others."""
     if not isinstance(relevant_from, Real) or not np.isfinite(relevant_from):
         raise ValueError(f"relevant_from={relevant_from!r} must be a finite number, such as 1")
     return (lists.y >= relevant_from).astype(np.float64)
 
 
-def _found(block: Block, padded: FloatArray, cutoffs: IntArray) -> FloatArray:
+def _found(block: Block, padded: Floats64, cutoffs: Ints64) -> Floats64:
     """Count the expected relevant rows up to each cut-off."""
     hits = block.expected(padded, block.width(cutoffs))
     return block.at(np.cumsum(hits, axis=1), cutoffs)
 
 
-def _tied_hits_and_ranks(block: Block, padded: FloatArray) -> FloatArray:
+def _tied_hits_and_ranks(block: Block, padded: Floats64) -> Floats64:
     """Take the expectation of "relevant here" times "relevant up to here" at each place."""
     groups = block.groups
     assert groups is not None

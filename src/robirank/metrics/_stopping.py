@@ -11,8 +11,9 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike
 
-from robirank.metrics._arguments import Cutoffs, IntArray, check_not_negative
-from robirank.metrics._conventions import Convention, Empty, FloatArray, Ties, resolve_convention
+from robirank._types import Floats64, Ints64
+from robirank.metrics._arguments import Cutoffs, check_not_negative
+from robirank.metrics._conventions import Convention, Empty, Ties, resolve_convention
 from robirank.metrics._lists import (
     Block,
     Measure,
@@ -119,7 +120,7 @@ def reciprocal_rank_measure(lists: RankedLists, relevant_from: float) -> Measure
     """Reciprocal rank of a block."""
     padded = pad(relevant(lists, relevant_from))
 
-    def measure(block: Block, cutoffs: IntArray) -> FloatArray:
+    def measure(block: Block, cutoffs: Ints64) -> Floats64:
         width = block.width(cutoffs)
         stops = padded[block.rows]
         any_relevant = stops.any(axis=1, keepdims=True)
@@ -144,7 +145,7 @@ def err_measure(lists: RankedLists, max_grade: float | None = None) -> Measure:
         )
     padded = pad(np.exp2(lists.y - top) - np.exp2(-top))  # not (2**y - 1)/2**top: no overflow
 
-    def measure(block: Block, cutoffs: IntArray) -> FloatArray:
+    def measure(block: Block, cutoffs: Ints64) -> Floats64:
         width = block.width(cutoffs)
         stops = padded[block.rows]
         any_relevant = stops.any(axis=1, keepdims=True)
@@ -155,14 +156,14 @@ def err_measure(lists: RankedLists, max_grade: float | None = None) -> Measure:
     return measure
 
 
-def _stopped(block: Block, stops: FloatArray, cutoffs: IntArray) -> FloatArray:
+def _stopped(block: Block, stops: Floats64, cutoffs: Ints64) -> Floats64:
     """Average 1/rank of the stop, given the chances to stop of one who has come that far."""
     reached = np.ones_like(stops)
     np.cumprod(1 - stops[:, :-1], axis=1, out=reached[:, 1:])
     return block.at(np.cumsum(stops * reached / block.ranks(stops.shape[1]), axis=1), cutoffs)
 
 
-def _tied_stops(stops: FloatArray, groups: TieGroups, width: int) -> FloatArray:
+def _tied_stops(stops: Floats64, groups: TieGroups, width: int) -> Floats64:
     """Chance to stop at each place of one who has come that far, over all orders of ties.
 
     Only groups of mixed grades differ from ``stops``. Of those, ranks beyond ``width`` may be left
@@ -189,7 +190,7 @@ def _tied_stops(stops: FloatArray, groups: TieGroups, width: int) -> FloatArray:
     return result.reshape(stops.shape)
 
 
-def _symmetric_means(stops: FloatArray, sizes: IntArray, n: int) -> FloatArray:
+def _symmetric_means(stops: Floats64, sizes: Ints64, n: int) -> Floats64:
     """Means of the products of 1 - stop over all subsets of 0, 1, …, n elements of each line.
 
     The lines are sorted, and padded beyond their ``sizes``. With one element ``x`` more, the

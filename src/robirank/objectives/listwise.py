@@ -1,73 +1,57 @@
-"""The listwise loss of whole data sets, by the native kernel.
+"""RoBiRank's loss of many lists at once, by the native kernel.
 
-A ranking problem is compiled once (`Lists`: which rows form a list, which of them are relevant,
-with which weight) and then evaluated as often as an optimiser or a booster asks.
+`Lists` holds a ranking problem (which rows form a list, which of them are relevant, with which
+weight), and is evaluated as often as an optimiser or a booster asks. `slopes_in_place` does the
+same for a block of users who all rank the same items.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
+from robirank._checks import check_choice
 from robirank._queries import Queries, group_queries
 from robirank._threads import thread_count
-from robirank.losses import RhoName
+from robirank._types import Floats32, Floats64, Ints32, Ints64
+from robirank.losses import RHOS, RhoName
+from robirank.metrics._conventions import Gain
+from robirank.metrics._gains import gains_not_negative, ideal_dcg
 
-__all__ = ["Gain", "Lists", "ListwiseLoss", "Method", "Metric", "listwise_loss"]
+__all__ = ["Gain", "Lists", "ListwiseLoss", "Method", "Metric", "listwise_loss", "slopes_in_place"]
 
 Metric = Literal["ndcg", "dcg"]
 Method = Literal["auto", "direct", "grid"]
 HessianName = Literal["exact", "majorant"]
-Gain = Literal["exp", "linear"] | Callable[[NDArray[np.float64]], ArrayLike]
 QueryWeight = Mapping[Any, float] | ArrayLike
-
-_METRICS = ("ndcg", "dcg")
-
-
-def check_choice(name: str, value: Any, allowed: Any) -> None:
-    """Raise an error that names the argument, its value and what is allowed."""
-    if value not in list(allowed):
-        raise ValueError(f"{name} must be one of {list(allowed)}; got {value!r}")
-
-
-def relevance_weights(y: NDArray[Any], gain: Gain) -> NDArray[np.float64]:
-    """v(W) of every label: ``exp`` is 2^W − 1, ``linear`` is W, or any function of the labels."""
-    labels = np.asarray(y, dtype=np.float64)
-    if callable(gain):
-        v = np.asarray(gain(labels), dtype=np.float64)
-        if v.shape != labels.shape:
-            raise ValueError(f"gain must return one value a label; got shape {v.shape}")
-    else:
-        check_choice("gain", gain, ("exp", "linear"))
-        with np.errstate(over="ignore"):  # reported below, with the label
-            v = np.exp2(labels) - 1.0 if gain == "exp" else labels.copy()
-    if not np.isfinite(v).all() or (v < 0).any():
-        bad = ~np.isfinite(v) | (v < 0)
-        raise ValueError(
-            "labels must be non-negative numbers whose gain is finite and >= 0; "
-            f"label {labels[bad][0]:g} has gain {v[bad][0]:g}"
-        )
-    return v
 
 
 @dataclass(frozen=True)
 class Lists:
-    """A ranking problem ready for the kernel.
+    """A ranking problem and its loss, as a function of scores (a `ScoreLoss`).
 
     List q owns the places ``offsets[q]:offsets[q + 1]`` of the grouped order of rows, and its
     relevant items are ``relevant[starts[q]:starts[q + 1]]`` (places within the list) with weights
-    c_x v(W_xy) in ``weight``.
+    c_x v(W_xy) in ``weight``. ``rho``, ``method`` and ``num_threads`` are those of `listwise_loss`.
     """
 
     queries: Queries
-    starts: NDArray[np.int64]
-    relevant: NDArray[np.int32]
-    weight: NDArray[np.float64]
+    starts: Ints64
+    relevant: Ints32
+    weight: Floats64
+    rho: RhoName = "log"
+    method: Method = "auto"
+    num_threads: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("rho", self.rho, RHOS)
+        check_choice("method", self.method, get_args(Method))
+        thread_count(self.num_threads)
 
     @classmethod
     def build(
@@ -79,16 +63,17 @@ class Lists:
         gain: Gain = "exp",
         sample_weight: ArrayLike | None = None,
         query_weight: QueryWeight | None = None,
+        **settings: Any,
     ) -> Lists:
         """Compile labels and weights; the loss is then the weighted mean over queries."""
-        check_choice("metric", metric, _METRICS)
-        v = np.asarray(queries.sort(relevance_weights(y, gain)))
+        check_choice("metric", metric, ("ndcg", "dcg"))
+        v = np.asarray(queries.sort(gains_not_negative(np.asarray(y, dtype=np.float64), gain)))
         codes = queries.codes()
         c = _query_factors(query_weight, queries, len(y))
         has_relevant = np.bincount(codes, weights=v, minlength=len(queries)) > 0
         total = float(c[has_relevant].sum())
         if metric == "ndcg":
-            c = c / np.where(has_relevant, _ideal_dcg(v, queries, codes), 1.0)
+            c = c / np.where(has_relevant, ideal_dcg(v, queries), 1.0)
         if total > 0:
             c = c / total
         if sample_weight is not None:
@@ -100,31 +85,43 @@ class Lists:
             np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
             (outer - queries.offsets[codes[outer]]).astype(np.int32),
             v[outer] * c[codes[outer]],
+            **settings,
         )
 
     def in_order(self) -> Lists:
         """The same problem for rows that have been brought into the grouped order."""
         return replace(self, queries=replace(self.queries, order=None))
 
+    def __call__(self, scores: NDArray[Any]) -> tuple[float, NDArray[Any]]:
+        """Return the loss of the scores, one a row, and its derivative by each of them."""
+        result = self.evaluate(scores)
+        assert result.gradient is not None
+        return result.loss, result.gradient
+
+    def of_linear(self, X: NDArray[Any], w: Floats64) -> tuple[float, Floats64]:
+        """Return the loss of the scores X w and its gradient by w, in one pass over a dense X."""
+        return _core.linear(
+            X,
+            w,
+            self._batch(),
+            rows=self.queries.order,
+            rho=self.rho,
+            method=self.method,
+            n_threads=thread_count(self.num_threads),
+        )
+
     def evaluate(
-        self,
-        scores: NDArray[Any],
-        *,
-        rho: RhoName = "log",
-        method: Method = "auto",
-        gradient: bool = True,
-        hessian: HessianName | None = None,
-        n_threads: int | None = None,
+        self, scores: NDArray[Any], *, gradient: bool = True, hessian: HessianName | None = None
     ) -> ListwiseLoss:
         """Loss of every list for the given scores (one a row), with what else is wanted."""
         by_query, slope, bend, t = _core.listwise(
             np.ascontiguousarray(self.queries.sort(scores)),
             self._batch(),
-            rho=rho,
-            method=method,
+            rho=self.rho,
+            method=self.method,
             hessian=hessian,
             gradient=gradient,
-            n_threads=thread_count(n_threads),
+            n_threads=thread_count(self.num_threads),
         )
         if np.isnan(by_query).any():
             raise ValueError("scores must be finite; they contain NaN or infinity")
@@ -134,26 +131,6 @@ class Lists:
             None if slope is None else self.queries.unsort(slope),
             None if bend is None else self.queries.unsort(bend),
             t,
-        )
-
-    def evaluate_linear(
-        self,
-        X: NDArray[Any],
-        w: NDArray[np.float64],
-        *,
-        rho: RhoName = "log",
-        method: Method = "auto",
-        n_threads: int | None = None,
-    ) -> tuple[float, NDArray[np.float64]]:
-        """Loss of the linear model s = X w and its gradient by w, in one pass over a dense X."""
-        return _core.linear(
-            X,
-            w,
-            self._batch(),
-            rows=self.queries.order,
-            rho=rho,
-            method=method,
-            n_threads=thread_count(n_threads),
         )
 
     def _batch(self) -> _core.ListBatch:
@@ -182,10 +159,10 @@ class ListwiseLoss:
     """
 
     loss: float
-    by_query: NDArray[np.float64]
+    by_query: Floats64
     gradient: NDArray[Any] | None
     hessian: NDArray[Any] | None
-    t: NDArray[np.float64]
+    t: Floats64
 
 
 def listwise_loss(
@@ -200,7 +177,7 @@ def listwise_loss(
     query_weight: QueryWeight | None = None,
     method: Method = "auto",
     hessian: HessianName | None = None,
-    n_threads: int | None = None,
+    num_threads: int = 0,
 ) -> ListwiseLoss:
     r"""RoBiRank's loss of given scores, with gradient and diagonal Hessian: what a booster needs.
 
@@ -227,8 +204,8 @@ def listwise_loss(
     hessian : {"exact", "majorant"}, optional
         The diagonal of the Hessian, or that of the convex bound at the same point: never negative,
         and what a booster should be given.
-    n_threads : int, optional
-        All cores by default; the result does not depend on it.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it.
 
     Returns
     -------
@@ -258,21 +235,62 @@ def listwise_loss(
         gain=gain,
         sample_weight=sample_weight,
         query_weight=query_weight,
+        rho=rho,
+        method=method,
+        num_threads=num_threads,
     )
-    return lists.evaluate(s, rho=rho, method=method, hessian=hessian, n_threads=n_threads)
+    return lists.evaluate(s, hessian=hessian)
 
 
-def _ideal_dcg(
-    v: NDArray[np.float64], queries: Queries, codes: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """The best DCG each query can reach: its gains in decreasing order, discounted."""
-    best = v[np.lexsort((-v, codes))]
-    place = np.arange(len(v)) - queries.offsets[codes]
-    sums = np.bincount(codes, weights=best / np.log2(place + 2.0), minlength=len(queries))
-    return np.asarray(sums, dtype=np.float64)
+def slopes_in_place(
+    scores: Floats32,
+    starts: Ints64,
+    relevant: Ints32,
+    weight: Floats64,
+    *,
+    rho: RhoName = "log",
+    num_threads: int = 0,
+) -> Floats64:
+    """Turn the scores of a block of users into slopes, in place, and return the users' losses.
+
+    Parameters
+    ----------
+    scores : array of shape (n_users, n_items)
+        Every user's scores of all items; they become the derivatives of the users' losses by them.
+    starts : array of shape (n_users + 1,)
+        User x owns the records ``starts[x]:starts[x + 1]``.
+    relevant, weight : arrays of shape (n_records,)
+        The item of each record, and its weight.
+    rho : {"log", "identity", "type2"}, default="log"
+        As in `listwise_loss`.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it.
+
+    Returns
+    -------
+    array of shape (n_users,)
+
+    Examples
+    --------
+    >>> scores = np.zeros((1, 2), np.float32)
+    >>> items = np.array([0], np.int32)
+    >>> slopes_in_place(scores, np.array([0, 1]), items, np.ones(1)).round(6).tolist()
+    [1.0]
+    >>> scores.astype(np.float64).round(4).tolist()
+    [[-0.3607, 0.3607]]
+    """
+    losses, _ = _core.listwise_block(
+        scores,
+        starts=starts,
+        relevant=relevant,
+        weight=weight,
+        rho=rho,
+        n_threads=thread_count(num_threads),
+    )
+    return losses
 
 
-def _check_sample_weight(sample_weight: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+def _check_sample_weight(sample_weight: ArrayLike, n_rows: int) -> Floats64:
     weight = np.asarray(sample_weight, dtype=np.float64)
     if weight.ndim == 0:
         weight = np.full(n_rows, float(weight))
@@ -288,9 +306,7 @@ def _check_sample_weight(sample_weight: ArrayLike, n_rows: int) -> NDArray[np.fl
     return weight
 
 
-def _query_factors(
-    query_weight: QueryWeight | None, queries: Queries, n_rows: int
-) -> NDArray[np.float64]:
+def _query_factors(query_weight: QueryWeight | None, queries: Queries, n_rows: int) -> Floats64:
     """One weight a query, from a mapping or from one value a row."""
     if query_weight is None:
         return np.ones(len(queries))

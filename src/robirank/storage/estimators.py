@@ -1,27 +1,30 @@
 """Saving and loading fitted estimators, in one file, without pickle.
 
 A model file is a `safetensors <https://github.com/huggingface/safetensors>`_ file: the arrays as
-they are, and a JSON object that says which estimator they belong to. Loading a file from a
-stranger runs no code of theirs: the class is looked up in `LAYOUTS` below, arrays and parameters
-are checked against what that class expects, and anything else is a `ModelFileError`.
+they are, and a JSON object with the name of the estimator they belong to. Loading a file of
+unknown origin runs no code of it: the class is looked up by its name in `robirank.registry`, arrays
+and parameters are checked against what that class declares, and anything else is a
+`ModelFileError`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from importlib import import_module
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Never, Self
 
+import msgspec
+
+from robirank import registry
+from robirank.storage.folder import Folder
+from robirank.storage.manifest import MANIFEST, decode_manifest
 from robirank.storage.parts import (
-    Layout,
-    Tensor,
     pack_extra,
     pack_features,
+    pack_fitted,
     pack_labels,
     pack_params,
-    pack_tensors,
     section,
     unpack_fitted,
     unpack_params,
@@ -31,125 +34,6 @@ from robirank.storage.tensor_file import ModelFileError, open_model, write_model
 __all__ = ["ModelFileError", "SaveMixin", "load_extra", "load_model", "save_model"]
 
 PathLike = str | os.PathLike[str]
-
-
-_LINEAR = {"coef_": Tensor(("features",)), "loss_curve_": Tensor(("steps",), is_list=True)}
-
-_FOREST = {
-    "tree_offsets_": Tensor(("offsets",), "I32"),
-    "split_feature_": Tensor(("nodes",), "I32"),
-    "threshold_": Tensor(("nodes",)),
-    "left_child_": Tensor(("nodes",), "I32"),
-    "leaf_value_": Tensor(("nodes",)),
-}
-_NET = {
-    "mean_": Tensor(("features",)),
-    "scale_": Tensor(("features",)),
-    "hidden_coef_": Tensor(("features", "units")),
-    "hidden_intercept_": Tensor(("units",)),
-    "output_coef_": Tensor(("units",)),
-}
-_STUMPS = {
-    "features_": Tensor(("rankers",), "I32"),
-    "thresholds_": Tensor(("rankers",)),
-    "weights_": Tensor(("rankers",)),
-}
-_ROUNDS = {"validation_scores_": Tensor(("rounds",), is_list=True)}
-_FACTORS = {
-    "user_factors": Tensor(("users", "factors"), "F32"),
-    "item_factors": Tensor(("items", "factors"), "F32"),
-}
-_N_ROUNDS: dict[str, type] = {"n_iter_": int, "best_iter_": int}
-
-
-def _latent(
-    home: str,
-    numbers: Mapping[str, type] | None = None,
-    tensors: Mapping[str, Tensor] | None = None,
-) -> Layout:
-    """The layout of a model of factors, with what else it has learned."""
-    return Layout(
-        home,
-        _FACTORS | dict(tensors or {}),
-        numbers or {},
-        required=tuple(_FACTORS),
-        features=False,
-        ids={"user_ids_": "users", "item_ids_": "items"},
-    )
-
-
-#: Every class that can be saved. A new estimator becomes savable by a line here.
-LAYOUTS: dict[str, Layout] = {
-    "RoBiRank": Layout("robirank.ltr.robirank:RoBiRank", _LINEAR, {"n_iter_": int}),
-    "RoBiRankCV": Layout(
-        "robirank.ltr.robirank_cv:RoBiRankCV",
-        _LINEAR | {"alphas_": Tensor(("alphas",)), "scores_": Tensor(("alphas", "folds"))},
-        {"n_iter_": int, "alpha_": float, "best_score_": float},
-    ),
-    "RankSVM": Layout("robirank.ltr.ranksvm:RankSVM", _LINEAR, {"n_iter_": int}),
-    "LSRank": Layout(
-        "robirank.ltr.lsrank:LSRank", _LINEAR, {"n_iter_": int, "n_rounds_": int, "gap_": float}
-    ),
-    "IRPush": Layout("robirank.ltr.irpush:IRPush", _LINEAR, {"n_iter_": int, "gap_": float}),
-    "InfNormPush": Layout(
-        "robirank.ltr.infnormpush:InfNormPush", _LINEAR, {"n_iter_": int, "gap_": float}
-    ),
-    "MART": Layout("robirank.ltr.mart:MART", _FOREST | _ROUNDS, _N_ROUNDS, required=tuple(_FOREST)),
-    "LambdaMART": Layout(
-        "robirank.ltr.lambdamart:LambdaMART",
-        _FOREST | _ROUNDS,
-        _N_ROUNDS,
-        required=tuple(_FOREST),
-    ),
-    "RandomForests": Layout(
-        "robirank.ltr.random_forests:RandomForests", _FOREST, required=tuple(_FOREST)
-    ),
-    "ListNet": Layout("robirank.ltr.listnet:ListNet", _LINEAR, {"n_iter_": int}),
-    "RankNet": Layout(
-        "robirank.ltr.ranknet:RankNet",
-        _NET | _ROUNDS | {"loss_curve_": Tensor(("steps",), is_list=True)},
-        _N_ROUNDS,
-        required=tuple(_NET),
-    ),
-    "RankBoost": Layout(
-        "robirank.ltr.rankboost:RankBoost",
-        _STUMPS | _ROUNDS | {"loss_curve_": Tensor(("steps",), is_list=True)},
-        _N_ROUNDS,
-        required=tuple(_STUMPS),
-    ),
-    "AdaRank": Layout(
-        "robirank.ltr.adarank:AdaRank",
-        {
-            "coef_": Tensor(("features",)),
-            "features_": Tensor(("rankers",), "I32"),
-            "weights_": Tensor(("rankers",)),
-            "measure_curve_": Tensor(("steps",), is_list=True),
-        }
-        | _ROUNDS,
-        _N_ROUNDS,
-    ),
-    "CoordinateAscent": Layout(
-        "robirank.ltr.coordinate_ascent:CoordinateAscent",
-        {
-            "coef_": Tensor(("features",)),
-            "objective_curve_": Tensor(("steps",), is_list=True),
-            "restart_objectives_": Tensor(("restarts",), is_list=True),
-        }
-        | _ROUNDS,
-        _N_ROUNDS,
-    ),
-    "RobustClassifier": Layout(
-        "robirank.classifier:RobustClassifier",
-        _LINEAR | {"coef_": Tensor((1, "features")), "intercept_": Tensor((1,))},
-        {"n_iter_": int},
-        {"classes_": 2},
-        required=("coef_", "intercept_", "classes_"),
-    ),
-    "LatentRoBiRank": _latent(
-        "robirank.latent.model:LatentRoBiRank", _N_ROUNDS | {"solver_": str, "user_scale_": float}
-    ),
-    "WARP": _latent("robirank.latent.warp:WARP", _N_ROUNDS),
-}
 
 
 def save_model(
@@ -191,23 +75,22 @@ def save_model(
     """
     from sklearn.utils.validation import check_is_fitted
 
-    name = _class_name(model)
-    layout = LAYOUTS[name]
-    check_is_fitted(model, list(layout.required))
+    _check_registered(model)
+    name, parts = type(model).__name__, model.fitted_parts
+    check_is_fitted(model, list(parts.required))
     params, unsaved, arrays = pack_params(model)
-    tensors = arrays | pack_tensors(model, layout)
-    numbers = {
-        n: kind(getattr(model, n)) for n, kind in layout.numbers.items() if hasattr(model, n)
-    }
+    tensors = arrays | pack_fitted(model, parts)
     header = {
         "class": name,
         "params": params,
         "unsaved": unsaved,
-        "numbers": numbers,
-        "labels": {n: pack_labels(n, getattr(model, n)) for n in layout.labels},
+        "numbers": {
+            n: kind(getattr(model, n)) for n, kind in parts.numbers.items() if hasattr(model, n)
+        },
+        "labels": {n: pack_labels(n, getattr(model, n)) for n in parts.labels},
         "extra": pack_extra(extra),
     }
-    if layout.features:
+    if parts.features:
         header |= pack_features(model, feature_names)
     elif feature_names is not None:
         raise ValueError(f"feature_names must be left out: a {name} knows no features")
@@ -256,7 +139,7 @@ def load_extra(path: PathLike) -> dict[str, Any]:
 
 
 class SaveMixin:
-    """Adds ``save`` and ``load`` to an estimator that `LAYOUTS` lists."""
+    """Adds ``save`` and ``load`` to an estimator that is registered."""
 
     def save(
         self,
@@ -276,47 +159,44 @@ class SaveMixin:
 
 
 def _load(path: PathLike, expected: type | None = None) -> Any:
-    if Path(path, "manifest.json").is_file():
-        return _load_folder(path, expected)
+    if Path(path, MANIFEST).is_file():
+        folder = Folder(path, ModelFileError)
+        name = decode_manifest(folder, MANIFEST, _Sharded).model
+        return _class_named(folder.refuse, name, expected).from_shards(path)
     with open_model(path) as file:
-        name = file.header.get("class")
-        if not isinstance(name, str) or name not in LAYOUTS:
-            file.refuse(f"it holds class {name!r:.80}; known are {', '.join(LAYOUTS)}")
-        layout = LAYOUTS[name]
-        cls = _import(layout.home)
-        if expected is not None and cls is not expected:
-            file.refuse(f"it holds a {name}, not a {expected.__name__}; use {name}.load")
+        cls = _class_named(file.refuse, file.header.get("class"), expected)
         params = unpack_params(file, cls)
-        fitted = unpack_fitted(file, layout)
+        fitted = unpack_fitted(file, cls.fitted_parts)
     model = cls(**params)
     for attribute, value in fitted.items():
         setattr(model, attribute, value)
     return model
 
 
-def _load_folder(path: PathLike, expected: type | None) -> Any:
-    """Load a model that a cluster left in many files."""
-    from robirank.latent.retrieve.sharded import load_sharded
+class _Sharded(msgspec.Struct):
+    """What the manifest of a model in many files says first."""
 
-    classes = {name: _import(LAYOUTS[name].home) for name in ("LatentRoBiRank", "WARP")}
-    if expected is not None:
-        classes = {name: cls for name, cls in classes.items() if cls is expected}
-    return load_sharded(path, classes)
+    model: str
 
 
-def _import(home: str) -> Any:
-    module, name = home.split(":")
-    return getattr(import_module(module), name)
+def _class_named(refuse: Callable[[str], Never], name: Any, expected: type | None) -> Any:
+    """The class that a file names, out of the registry."""
+    cls = registry.find(name) if isinstance(name, str) else None
+    if cls is None:
+        known = ", ".join(registry.estimators())
+        refuse(f"it holds class {name!r:.80}, which is not registered; known are {known}")
+    if expected is not None and cls is not expected:
+        refuse(f"it holds a {name}, not a {expected.__name__}; use {name}.load")
+    return cls
 
 
-def _class_name(model: Any) -> str:
-    kind = type(model)
-    for name, layout in LAYOUTS.items():
-        if layout.home == f"{kind.__module__}:{kind.__qualname__}":
-            return name
+def _check_registered(model: Any) -> None:
+    if registry.find(type(model).__name__) is type(model):
+        return
     if hasattr(model, "steps"):
         raise TypeError(
             "a Pipeline cannot be saved as it is; fold its scaling into the weights first: "
             "save_model(fold_scaling(pipeline), path), with fold_scaling from robirank.ltr.export"
         )
-    raise TypeError(f"model must be one of {', '.join(LAYOUTS)}; got {kind.__name__}")
+    known = ", ".join(registry.estimators())
+    raise TypeError(f"model must be one of {known}; got {type(model).__name__}")

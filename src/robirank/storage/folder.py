@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, Never
 
 import msgspec
 from numpy.typing import NDArray
@@ -76,6 +76,10 @@ class Folder:
     def is_local(self) -> bool:
         """Whether files have a path on this machine."""
         return "://" not in self.url
+
+    def refuse(self, reason: str) -> Never:
+        """Raise an error that says why the folder cannot be used."""
+        raise self.error(f"cannot load {self.url}: {reason}")
 
     def path(self, name: str) -> str:
         """The path or URL of a file."""

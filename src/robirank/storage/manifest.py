@@ -14,11 +14,14 @@ from msgspec import structs
 
 from robirank.storage.folder import Folder
 
-__all__ = ["Manifest", "read_manifest", "write_manifest"]
+__all__ = ["MANIFEST", "Manifest", "decode_manifest", "read_manifest", "write_manifest"]
 
 _MOST_BYTES = 1 << 28
 
 M = TypeVar("M", bound="Manifest")
+S = TypeVar("S", bound=msgspec.Struct)
+
+MANIFEST = "manifest.json"  # what makes a folder of files one thing
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,28 +50,32 @@ def write_manifest(folder: Folder, name: str, manifest: M) -> M:
 
 def read_manifest(folder: Folder, name: str, kind: type[M]) -> M:
     """Read a manifest; anything wrong with it is an error of the folder's class."""
+    path, stamp = folder.path(name), decode_manifest(folder, name, _Stamp)
+    wanted = {field.name: field.default for field in structs.fields(kind)}
+    if stamp.format != wanted["format"]:
+        raise folder.error(f"{path} does not describe {wanted['format']}")
+    if stamp.format_version != wanted["format_version"]:
+        raise folder.error(
+            f"{path} has format version {stamp.format_version}; this robirank reads version "
+            f"{wanted['format_version']}. Write it anew, or use the robirank that wrote it"
+        )
+    manifest = decode_manifest(folder, name, kind)
+    if manifest.crc32 != _checksum(manifest):
+        raise folder.error(f"{path} is damaged: its checksum is wrong")
+    return manifest
+
+
+def decode_manifest(folder: Folder, name: str, kind: type[S]) -> S:
+    """The fields of a manifest that a structure names; others are passed over."""
     size = folder.size(name)
     if size is not None and size > _MOST_BYTES:
         raise folder.error(f"{folder.path(name)} is too large to be a manifest: {size} bytes")
     with folder.open(name) as file:
         content = file.read(_MOST_BYTES + 1)
-    path = folder.path(name)
     try:
-        stamp = msgspec.json.decode(content, type=_Stamp)
-        wanted = {field.name: field.default for field in structs.fields(kind)}
-        if stamp.format != wanted["format"]:
-            raise folder.error(f"{path} does not describe {wanted['format']}")
-        if stamp.format_version != wanted["format_version"]:
-            raise folder.error(
-                f"{path} has format version {stamp.format_version}; this robirank reads version "
-                f"{wanted['format_version']}. Write it anew, or use the robirank that wrote it"
-            )
-        manifest = msgspec.json.decode(content, type=kind)
+        return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise folder.error(f"{path} is damaged: {error}") from None
-    if manifest.crc32 != _checksum(manifest):
-        raise folder.error(f"{path} is damaged: its checksum is wrong")
-    return manifest
+        raise folder.error(f"{folder.path(name)} is damaged: {error}") from None
 
 
 def _checksum(manifest: Manifest) -> int:

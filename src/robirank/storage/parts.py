@@ -1,4 +1,4 @@
-"""What a saved estimator consists of, and how each part goes into a model file and back."""
+"""How the parts of an estimator go into a model file and back."""
 
 from __future__ import annotations
 
@@ -7,67 +7,15 @@ import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank._types import Floats64
+from robirank.storage.fitted_parts import FittedParts
 from robirank.storage.tensor_file import ModelFile, all_finite
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """What is expected of a fitted array.
-
-    Attributes
-    ----------
-    shape : tuple of int or str
-        A string names a length that is the same wherever the name occurs; "features" is
-        ``n_features_in_``.
-    dtype : str
-        In safetensors' words.
-    is_list : bool
-        Whether the estimator keeps it as a list.
-    """
-
-    shape: tuple[int | str, ...]
-    dtype: str = "F64"
-    is_list: bool = False
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What a saved estimator consists of, beside its parameters.
-
-    Attributes
-    ----------
-    home : str
-        Where the class lives, "module:name".
-    tensors : mapping from attribute to Tensor
-        Fitted arrays.
-    numbers : mapping from attribute to type
-        Fitted numbers, int or float, and short texts, str.
-    labels : mapping from attribute to int
-        Fitted arrays of labels (numbers or strings), and how many.
-    required : tuple of str
-        Attributes without which there is no model; the others are saved where they exist.
-    features : bool
-        Whether it scores features: it then has ``n_features_in_``, and perhaps their names.
-    ids : mapping from attribute to str
-        Outside ids (`robirank.data.ids.Ids`, or None), and the name of their number among the
-        lengths of the tensors.
-    """
-
-    home: str
-    tensors: Mapping[str, Tensor]
-    numbers: Mapping[str, type] = field(default_factory=dict)
-    labels: Mapping[str, int] = field(default_factory=dict)
-    required: tuple[str, ...] = ("coef_",)
-    features: bool = True
-    ids: Mapping[str, str] = field(default_factory=dict)
-
 
 # Parameters: JSON values and arrays are saved, anything else is noted and becomes the default.
 
@@ -101,7 +49,7 @@ def _is_plain_or_list(value: Any) -> bool:
     return _is_plain(value) or (isinstance(value, list) and all(map(_is_plain, value)))
 
 
-def _as_array(value: Any) -> NDArray[np.float64] | None:
+def _as_array(value: Any) -> Floats64 | None:
     """Return an array of finite numbers if the value is one, or a list that makes one."""
     if not isinstance(value, list | np.ndarray) and not hasattr(value, "__array__"):
         return None
@@ -145,67 +93,39 @@ def unpack_params(file: ModelFile, cls: Any) -> dict[str, Any]:
 # What was learned.
 
 
-def pack_tensors(model: Any, layout: Layout) -> dict[str, NDArray[Any]]:
+def pack_fitted(model: Any, parts: FittedParts) -> dict[str, NDArray[Any]]:
     """Return the fitted arrays of a model, checked so that the file can be loaded again."""
-    lengths = {"features": int(model.n_features_in_)} if layout.features else {}
-    tensors: dict[str, NDArray[Any]] = {}
-    for name, tensor in layout.tensors.items():
-        if not hasattr(model, name):
-            continue
-        array: NDArray[Any] = np.asarray(getattr(model, name), _ARRAY_TYPES[tensor.dtype])
-        wanted = _mismatch(array.shape, tensor, lengths)
-        if wanted:
-            raise ValueError(f"{name} must have shape {wanted}; it has {_spell(array.shape)}")
+    arrays: dict[str, NDArray[Any]] = {
+        name: np.asarray(getattr(model, name), _ARRAY_TYPES[expected.dtype])
+        for name, expected in parts.arrays.items()
+        if hasattr(model, name)
+    }
+    parts.validate(vars(model) | arrays)
+    for name, array in arrays.items():
         if not all_finite(array):
             raise ValueError(f"{name} holds NaN or infinity; such a model cannot be saved")
-        tensors[name] = array
-    return tensors | _pack_ids(model, layout, lengths)
-
-
-def _pack_ids(model: Any, layout: Layout, lengths: dict[str, int]) -> dict[str, NDArray[Any]]:
-    tensors: dict[str, NDArray[Any]] = {}
-    for name, length in layout.ids.items():
+    for name in parts.ids:
         ids = getattr(model, name, None)
-        if ids is None:
-            continue
-        if len(ids) != lengths[length]:
-            raise ValueError(f"{name} must name {lengths[length]} {length}; it names {len(ids)}")
-        tensors |= ids.to_tensors(name)
-    return tensors
+        arrays |= {} if ids is None else ids.to_tensors(name)
+    return arrays
 
 
 _ARRAY_TYPES: dict[str, type] = {"I32": np.int32, "F64": np.float64, "F32": np.float32}
 
 
-def _mismatch(shape: tuple[int, ...], tensor: Tensor, lengths: dict[str, int]) -> str:
-    """Compare with the expected shape, learn lengths by name; say what was expected if it fails."""
-    wanted = [lengths.get(n, n) if isinstance(n, str) else n for n in tensor.shape]
-    if len(shape) != len(wanted):
-        return _spell(wanted)
-    for actual, length in zip(shape, wanted, strict=True):
-        if isinstance(length, str):
-            lengths[length] = actual
-        elif actual != length:
-            return _spell(wanted)
-    return ""
-
-
-def _spell(shape: Sequence[int | str]) -> str:
-    return f"({', '.join(map(str, shape))})"
-
-
-def unpack_fitted(file: ModelFile, layout: Layout) -> dict[str, Any]:
-    """Return the fitted attributes, each checked against the layout."""
-    fitted = _unpack_features(file) if layout.features else {}
-    lengths = {"features": fitted["n_features_in_"]} if layout.features else {}
-    fitted |= _unpack_tensors(file, layout, lengths)
-    fitted |= _unpack_ids(file, layout, lengths)
-    fitted |= _unpack_numbers(file, layout)
-    fitted |= _unpack_labels(file, layout)
-    missing = [name for name in layout.required if name not in fitted]
-    if missing:
-        file.refuse(f"it has no {', '.join(missing)}")
-    return fitted
+def unpack_fitted(file: ModelFile, parts: FittedParts) -> dict[str, Any]:
+    """Return the fitted attributes, each checked against what the class declares."""
+    fitted = _unpack_features(file) if parts.features else {}
+    fitted |= _unpack_arrays(file, parts)
+    fitted |= _unpack_ids(file, parts)
+    fitted |= _unpack_numbers(file, parts)
+    fitted |= _unpack_labels(file, parts)
+    try:
+        parts.validate(fitted)
+    except ValueError as error:
+        file.refuse(str(error))
+    lists = {name for name, expected in parts.arrays.items() if expected.is_list}
+    return {name: v.tolist() if name in lists else v for name, v in fitted.items()}
 
 
 def _unpack_features(file: ModelFile) -> dict[str, Any]:
@@ -215,52 +135,39 @@ def _unpack_features(file: ModelFile) -> dict[str, Any]:
     return {"n_features_in_": width} | _unpack_names(file, width)
 
 
-def _unpack_tensors(file: ModelFile, layout: Layout, lengths: dict[str, int]) -> dict[str, Any]:
+def _unpack_arrays(file: ModelFile, parts: FittedParts) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, (dtype, shape) in file.tensors.items():
-        if name.startswith("params.") or name.split(".")[0] in layout.ids:
+    for name, (dtype, _) in file.tensors.items():
+        if name.startswith("params.") or name.split(".")[0] in parts.ids:
             continue
-        tensor = layout.tensors.get(name)
-        if tensor is None:
+        if name not in parts.arrays:
             file.refuse(f"it has an array {name!r:.80}, which is no part of that class")
-        wanted = _mismatch(shape, tensor, lengths)
-        if wanted:
-            file.refuse(f"{name} must have shape {wanted}; it has {_spell(shape)}")
-        if dtype != tensor.dtype:
-            file.refuse(f"{name} must have type {tensor.dtype}; it has {dtype}")
-        array = file.read(name)
-        found[name] = array.tolist() if tensor.is_list else array
+        if dtype != parts.arrays[name].dtype:
+            file.refuse(f"{name} must have type {parts.arrays[name].dtype}; it has {dtype}")
+        found[name] = file.read(name)
     return found
 
 
-def _unpack_ids(file: ModelFile, layout: Layout, lengths: dict[str, int]) -> dict[str, Any]:
+def _unpack_ids(file: ModelFile, parts: FittedParts) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, length in layout.ids.items():
-        parts = {part: file.read(part) for part in file.tensors if part.startswith(f"{name}.")}
-        if not parts:
-            continue
-        ids = _ids_from(file, parts, name)
-        if len(ids) != lengths.get(length):
-            file.refuse(f"{name} must name {lengths.get(length)} {length}; it names {len(ids)}")
-        found[name] = ids
+    for name in parts.ids:
+        tensors = {part: file.read(part) for part in file.tensors if part.startswith(f"{name}.")}
+        if tensors:
+            ids = import_module("robirank.data.ids").Ids  # by its name: data stands above storage
+            try:
+                found[name] = ids.from_tensors(tensors, name)
+            except (ValueError, TypeError) as error:
+                file.refuse(str(error))
     return found
 
 
-def _ids_from(file: ModelFile, parts: dict[str, NDArray[Any]], name: str) -> Any:
-    ids = import_module("robirank.data.ids").Ids
-    try:
-        return ids.from_tensors(parts, name)
-    except (ValueError, TypeError) as error:
-        file.refuse(str(error))
-
-
-def _unpack_numbers(file: ModelFile, layout: Layout) -> dict[str, Any]:
+def _unpack_numbers(file: ModelFile, parts: FittedParts) -> dict[str, Any]:
     numbers = section(file, "numbers")
     for name, value in numbers.items():
-        kind: Any = layout.numbers.get(name)
+        kind: Any = parts.numbers.get(name)
         if kind is None:
             file.refuse(f"it has a number {name!r:.80}, which is no part of that class")
-        if type(value) is not kind or not _is_plain(value) or (name == "n_iter_" and value < 0):
+        if type(value) is not kind or not _is_plain(value) or (kind is int and value < 0):
             file.refuse(f"{name} must be a finite {kind.__name__}; it is {value!r:.80}")
     return numbers
 
@@ -274,12 +181,12 @@ def pack_labels(name: str, labels: NDArray[Any]) -> dict[str, Any]:
     return {"dtype": kind, "values": values}
 
 
-def _unpack_labels(file: ModelFile, layout: Layout) -> dict[str, NDArray[Any]]:
+def _unpack_labels(file: ModelFile, parts: FittedParts) -> dict[str, NDArray[Any]]:
     found: dict[str, NDArray[Any]] = {}
     for name, entry in section(file, "labels").items():
-        if name not in layout.labels or not isinstance(entry, dict):
+        if name not in parts.labels or not isinstance(entry, dict):
             file.refuse(f"it has labels {name!r:.80}, which are no part of that class")
-        kind, values, count = entry.get("dtype"), entry.get("values"), layout.labels[name]
+        kind, values, count = entry.get("dtype"), entry.get("values"), parts.labels[name]
         if not isinstance(kind, str) or kind not in _LABEL_TYPES:
             file.refuse(f"{name} has the unknown type {kind!r:.80}")
         if not _is_plain_or_list(values) or not isinstance(values, list) or len(values) != count:
@@ -312,7 +219,7 @@ _LABEL_TYPES: dict[str, type] = {"str": str, "object": object, "bool": bool} | {
 
 
 def pack_features(model: Any, names: Sequence[str] | None) -> dict[str, Any]:
-    """Return what the header says of the features."""
+    """Return the number of features and their names, for the header."""
     to_save, in_fit = _names_to_save(model, names)
     return {
         "n_features_in_": int(model.n_features_in_),

@@ -86,7 +86,7 @@ def test_agrees_with_the_metrics_of_lists():
     scores = (model.user_factors @ model.item_factors.T)[users, items]
     relevant = test.toarray()[users, items].astype(int)
     names = [f"{m}@{k}" for m in ("precision", "recall", "ndcg", "map") for k in (1, 5, 10)]
-    lists = rr.metrics.evaluate_ranking(relevant, scores, users, measures=names)
+    lists = rr.metrics.evaluate_ranking(relevant, scores, users, metrics=names)
     result = rr.evaluate(model, train=train, test=test, k=(1, 5, 10))
     assert_allclose([result[n] for n in names], [lists[n] for n in names], rtol=1e-6)
 

@@ -185,5 +185,5 @@ def test_threads_are_those_of_the_model():
     answers = [tiny(U, V, num_threads=n).recommend(np.arange(300), empty) for n in (1, 2)]
     assert_array_equal(answers[0][0], answers[1][0])
     assert_array_equal(answers[0][1], answers[1][1])
-    with pytest.raises(ValueError, match="threads must be"):
+    with pytest.raises(ValueError, match="num_threads must be 0"):
         tiny(U, V, num_threads=-1).recommend(0, empty[0])

@@ -13,13 +13,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from robirank import _core
+from robirank._types import Floats32, Ints32, Ints64
 from robirank.data.partitions import Partitions
 from robirank.data.records import Weighting
 from robirank.engine.interface import Figures, ScanTask, SweepTask
-from robirank.engine.parts import Block, Floats, HeldOut, Part, empty_rows, padded
+from robirank.engine.parts import Block, HeldOut, Part, empty_rows, padded
 from robirank.engine.strata import DATA_ORDER, Plan, task_key
 from robirank.storage.folder import FileEntry, Folder
 from robirank.storage.tensor_file import ArraySpec
@@ -27,10 +27,10 @@ from robirank.storage.tensor_file import ArraySpec
 __all__ = ["Cost", "Job", "PartWorker", "Payload", "private_memory"]
 
 #: What travels of a block, or of a piece of one: rows of V, and Adagrad's sums.
-Payload = tuple[Floats, Floats]
+Payload = tuple[Floats32, Floats32]
 
 #: Shares of the rows' penalty that one record pays, for rows with so many records.
-Decay = Callable[[NDArray[np.int64]], Floats]
+Decay = Callable[[Ints64], Floats32]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Job:
     weighting: Weighting
     user_decay: Decay
     item_decay: Decay
-    start: Callable[[int, int, int, int, Sequence[NDArray[np.int32]]], list[Floats]]
+    start: Callable[[int, int, int, int, Sequence[Ints32]], list[Floats32]]
     data: Partitions
     validation: Partitions | None = None
 
@@ -196,11 +196,11 @@ class PartWorker:
 
     def _join(
         self,
-        items: NDArray[np.int32],
+        items: Ints32,
         old_epoch: int,
         pieces: Sequence[Payload],
-        V: Floats,
-        sums: Floats,
+        V: Floats32,
+        sums: Floats32,
     ) -> None:
         """Put pieces together; they come in the order of the old blocks, rows in the old order."""
         order = np.argsort(self._plan(old_epoch).position[items])

@@ -184,11 +184,12 @@ def next_steps(result: DemoResult) -> list[str]:
     files = result.files
     model, mine = files["model"], files["model"].with_name("mine.safetensors")
     latent, plays = files["latent model"], files["plays, train"]
+    train = files["data, train"]
     user = result.latent.tastes[0].user
     command = _command()
     return [
         f"{command} ltr evaluate {model} {files['data, test']}",
-        f"{command} ltr train {files['data, train']} --vali {files['data, vali']} --model {mine}",
+        f"{command} ltr train {train} --validation {files['data, vali']} --model {mine}",
         f"{command} ltr export {model} --format solr",
         f"{command} experiment ltr {model.parent} --output {model.parent / 'field'}",
         f'{command} latent similar {latent} "Jazz 1"',

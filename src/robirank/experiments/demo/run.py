@@ -38,10 +38,10 @@ N_DOCS = (20, 60)
 OUTLIERS = 0.1
 
 #: Name of the method, and how to make it for a penalty, a seed and a number of threads.
-METHODS: dict[str, Callable[[float, int, int | None], Any]] = {
-    "RoBiRank": lambda a, seed, n: RoBiRank(a, rho="log", random_state=seed, n_threads=n),
-    "Identity": lambda a, seed, n: RoBiRank(a, rho="identity", random_state=seed, n_threads=n),
-    "Type-II": lambda a, seed, n: RoBiRank(a, rho="type2", random_state=seed, n_threads=n),
+METHODS: dict[str, Callable[[float, int, int], Any]] = {
+    "RoBiRank": lambda a, seed, n: RoBiRank(a, rho="log", random_state=seed, num_threads=n),
+    "Identity": lambda a, seed, n: RoBiRank(a, rho="identity", random_state=seed, num_threads=n),
+    "Type-II": lambda a, seed, n: RoBiRank(a, rho="type2", random_state=seed, num_threads=n),
     "Pairwise logistic": lambda a, seed, _: PairwiseLogistic(
         a, pairs_per_query=300, random_state=seed
     ),
@@ -178,7 +178,7 @@ def run_demo(
     fitted: dict[str, tuple[Any, float]] = {}
     for name, make in METHODS.items():
         with report.working(name):
-            fitted[name] = _choose(make, data, random_state, n_threads)
+            fitted[name] = _choose(make, data, random_state, n_threads or 0)
     methods, ceiling = _evaluate(fitted, data, random_state)
     latent = run_latent_demo(
         folder,
@@ -216,14 +216,14 @@ def make_demo_data(n_queries: int, random_state: int) -> DemoData:
 
 
 def _choose(
-    make: Callable[[float, int, int | None], Any], data: DemoData, seed: int, n_threads: int | None
+    make: Callable[[float, int, int], Any], data: DemoData, seed: int, num_threads: int
 ) -> tuple[Any, float]:
     """Fit one model a penalty; return the best on the validation queries, and the seconds."""
     started = time.perf_counter()
     train, vali = data.train, data.vali
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a small penalty may stop at max_iter; others are tried
-        models = [make(a, seed, n_threads).fit(train.X, train.y, qid=train.qid) for a in ALPHAS]
+        models = [make(a, seed, num_threads).fit(train.X, train.y, qid=train.qid) for a in ALPHAS]
     seconds = time.perf_counter() - started
     return max(models, key=lambda m: m.score(vali.X, vali.y, qid=vali.qid)), seconds
 
@@ -252,7 +252,7 @@ def _measure(
     reference: Any,
     seed: int,
 ) -> MethodResult:
-    measures = evaluate_ranking(test.y, scores, test.qid, measures=MEASURES)
+    measures = evaluate_ranking(test.y, scores, test.qid, metrics=MEASURES)
     by_query = np.asarray(ndcg(test.y, scores, test.qid, k=10, per_query=True))
     return MethodResult(
         alpha=alpha,

@@ -77,7 +77,7 @@ def run_experiment(
     folds = load_dataset(experiment.data).names
     todo = units_to_do(run, run.methods, folds)
     announce(console, run, len(todo), len(run.methods) * len(folds))
-    jobs = thread_count(n_jobs)
+    jobs = thread_count(n_jobs or 0)
     with _progress(console, len(todo)) as (bar, task):
         _work_off(run, todo, experiment, jobs, bar, task)
     run.finish()
@@ -105,7 +105,7 @@ def circumstances(command: str | None) -> dict[str, Any]:
     """When, where and by which command a run was made."""
     return {
         "versions": _versions(),
-        "machine": {"cores": thread_count(None), "system": platform.system()},
+        "machine": {"cores": thread_count(), "system": platform.system()},
         "command": command or " ".join(["robirank", *sys.argv[1:]]),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -156,7 +156,7 @@ def _work_off(
     events = run_units(
         work,
         todo,
-        lambda unit: (run.path, *unit, experiment),
+        lambda unit: (run.path, FIELD[unit[0]], *unit[1:], experiment),
         n_jobs=jobs,
         preload=["robirank.experiments.ltr.units", "robirank.ltr.robirank"],
     )

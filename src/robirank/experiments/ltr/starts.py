@@ -17,7 +17,7 @@ class FromRankSVM(RoBiRank):
 
     def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, **weights: Any) -> Self:
         """Fit RankSVM, then RoBiRank from there."""
-        self.init = RankSVM(C=1e-3, n_threads=self.n_threads).fit(X, y, qid=qid)
+        self.init = RankSVM(C=1e-3, num_threads=self.num_threads).fit(X, y, qid=qid)
         return super().fit(X, y, qid=qid, **weights)
 
 
@@ -29,6 +29,6 @@ class TypeTwo(RoBiRank):
 
     def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, **weights: Any) -> Self:
         """Fit the identity loss, then ρ₂ from there."""
-        convex = RoBiRank(self.alpha, rho="identity", n_threads=self.n_threads)
+        convex = RoBiRank(self.alpha, rho="identity", num_threads=self.num_threads)
         self.rho, self.init = "type2", convex.fit(X, y, qid=qid, **weights)
         return super().fit(X, y, qid=qid, **weights)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from robirank.data.folds import Fold, load_dataset
 from robirank.data.ranking import RankingData
-from robirank.experiments.ltr.methods import FIELD, Method
+from robirank.experiments.ltr.methods import Method
 from robirank.experiments.run_dir import RunDirectory
 from robirank.metrics import (
     CONVENTIONS,
@@ -95,7 +95,7 @@ class Experiment:
         if not names:
             raise ValueError(f"select={self.select!r} must count upwards, such as ndcg@1-10")
         fair = replace(CONVENTIONS[self.convention], ties="average")
-        found = evaluate_ranking(vali.y, scores, vali.qid, measures=names, convention=fair)
+        found = evaluate_ranking(vali.y, scores, vali.qid, metrics=names, convention=fair)
         return float(np.mean(list(found.values())))
 
 
@@ -202,15 +202,15 @@ def failed_fit(method: str, fold: str, error: str, experiment: Selects) -> dict[
     }
 
 
-def work(run: Path, method: str, index: int, fold: str, experiment: Experiment) -> None:
+def work(run: Path, method: Method, index: int, fold: str, experiment: Experiment) -> None:
     """Do one unit and write it down: the whole life of a worker process."""
     folder = RunDirectory.open(run)
     try:
-        fit, results = run_unit(FIELD[method], experiment.load(index), experiment)
+        fit, results = run_unit(method, experiment.load(index), experiment)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         trace = traceback.format_exc(limit=-3)
-        folder.append_fit(failed_fit(method, fold, f"{reason}\n{trace}", experiment))
+        folder.append_fit(failed_fit(method.name, fold, f"{reason}\n{trace}", experiment))
     else:
         folder.append_fit(fit, results)
 

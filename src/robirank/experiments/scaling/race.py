@@ -22,6 +22,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from robirank._checks import check_count, check_positive
+from robirank._types import Floats32
 from robirank._workers import Workers
 from robirank.data.interactions import Interactions
 from robirank.data.make_interactions import make_interactions
@@ -39,7 +40,6 @@ from robirank.latent.fit import random_start, strata_engine
 from robirank.latent.problem import Problem
 from robirank.latent.retrieve.evaluate import Evaluation, evaluate
 from robirank.latent.retrieve.recommend import FactorModel
-from robirank.latent.retrieve.topk import Factors
 from robirank.latent.solvers import SOLVERS
 from robirank.latent.solvers.interface import Solver
 
@@ -252,7 +252,7 @@ def race(
     return [runner.result for runner in runners], mean_rates(rates)
 
 
-def measure(factors: tuple[Factors, Factors], data: ScalingData) -> Evaluation:
+def measure(factors: tuple[Floats32, Floats32], data: ScalingData) -> Evaluation:
     """What factors are good for, on the test part."""
     model = FactorModel.of(*factors)
     return evaluate(model, train=data.train, test=data.test, k=(1, 10), users=data.users)

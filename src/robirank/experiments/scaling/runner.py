@@ -136,7 +136,7 @@ def _on_ray(
 
 
 def _say_what_there_is(console: Console, experiment: ScalingExperiment) -> None:
-    cores = thread_count(None)
+    cores = thread_count()
     crowded = [p for p in experiment.workers if p > cores]
     if crowded:
         numbers = ", ".join(map(str, crowded))
@@ -194,7 +194,7 @@ def simulate(
     driver = Network(
         experiment.bandwidth, experiment.latency, _HAND_OUT if hand_out is None else hand_out
     )
-    cores = thread_count(None)
+    cores = thread_count()
     here = _shape(train, experiment.factors)
     song = million_song(_SONG_FACTORS)
     song = replace(song, xi_share=1 / _turns(song))

@@ -12,11 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from robirank._checks import check_count
+from robirank._types import Floats64, Ints32
 from robirank.latent.retrieve.topk import NOTHING, rows_of
 
 __all__ = ["Evaluation", "evaluate"]
-
-Floats = NDArray[np.float64]
 
 MEASURES = ("precision", "recall", "ndcg", "map", "hit_rate")
 
@@ -159,7 +158,7 @@ def measure_lists(
     items: NDArray[Any],
     n_items: int,
     cutoffs: tuple[int, ...],
-) -> Floats:
+) -> Floats64:
     """Measure recommended lists against held-out items in CSR form.
 
     Returns values of shape (measures, cut-offs, users), measures in the order of `MEASURES`. Every
@@ -169,7 +168,7 @@ def measure_lists(
     return _measure(hits, np.diff(indptr), cutoffs)
 
 
-def in_units(values: Floats) -> Any:
+def in_units(values: Floats64) -> Any:
     """The sum over the last axis, in units: integers, whatever the order of the values."""
     return np.rint(values / UNIT).astype(np.int64).sum(axis=-1).astype(object)
 
@@ -186,7 +185,7 @@ def _hits(
     return (wanted[place] == got) & (ids >= 0)
 
 
-def _measure(hits: NDArray[np.bool_], n_test: NDArray[Any], cutoffs: tuple[int, ...]) -> Floats:
+def _measure(hits: NDArray[np.bool_], n_test: NDArray[Any], cutoffs: tuple[int, ...]) -> Floats64:
     depth = hits.shape[1]
     rank = np.arange(1, depth + 1)
     discount = 1 / np.log2(1 + rank)
@@ -259,7 +258,7 @@ def _as_csr(name: str, given: Any) -> Any:
     return sparse.csr_matrix(matrix.tocsr())  # implicit takes no csr_array
 
 
-def _check_users(users: ArrayLike | None, test: Any) -> NDArray[np.int32]:
+def _check_users(users: ArrayLike | None, test: Any) -> Ints32:
     has_test = np.diff(test.indptr) > 0
     if users is None:
         chosen = np.flatnonzero(has_test).astype(np.int32)

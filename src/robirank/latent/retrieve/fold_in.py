@@ -1,4 +1,4 @@
-r"""Factors for users that the model has not seen: each user's own small problem, solved.
+r"""Floats32 for users that the model has not seen: each user's own small problem, solved.
 
 With V fixed the loss of a user is a function of d numbers,
 
@@ -17,20 +17,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank._types import Floats32, Floats64, Ints64
 from robirank._workers import Workers
 from robirank.data.records import Records
-from robirank.latent.solvers.products import (
-    Floats,
-    Products,
-    differentiate,
-    score_rows,
-    users_that_fit,
-)
+from robirank.latent.solvers.products import Products, score_rows, users_that_fit
 from robirank.losses import RhoName
+from robirank.objectives.listwise import slopes_in_place
 
 __all__ = ["fold_in"]
-
-Doubles = NDArray[np.float64]
 
 _MEMORY = 8  # pairs that L-BFGS remembers
 _MOST_USERS = 512
@@ -40,13 +34,13 @@ _ENOUGH = 1e-4  # of the fall that the slope promises
 
 
 def fold_in(
-    V: Floats,
+    V: Floats32,
     records: Records,
     *,
     rho: RhoName,
-    decay: Doubles,
+    decay: Floats64,
     num_threads: int = 0,
-) -> Floats:
+) -> Floats32:
     """Solve for the factors of every user of the records; users without any get zeros.
 
     Parameters
@@ -82,20 +76,21 @@ class _Problem:
     products: Products
     records: Records
     rho: RhoName
-    decay: Doubles
-    users: NDArray[np.int64]
+    decay: Floats64
+    users: Ints64
     num_threads: int
-    _scores: Floats = field(init=False)
+    _scores: Floats32 = field(init=False)
 
     def __post_init__(self) -> None:
         self._scores = score_rows(len(self.users), self.records.n_items)
 
-    def at(self, u: Doubles, active: NDArray[np.int64]) -> tuple[Doubles, Doubles]:
+    def at(self, u: Floats64, active: Ints64) -> tuple[Floats64, Floats64]:
         """Losses and gradients of some users of the block."""
         rows = u.astype(np.float32)
         scores = self._scores[: len(active)]
         self.products.scores(rows, scores)
-        losses = differentiate(self.records, self.users[active], scores, self.rho, self.num_threads)
+        records = self.records.of_users(self.users[active])
+        losses = slopes_in_place(scores, *records, rho=self.rho, num_threads=self.num_threads)
         slope = self.products.back_to_users(scores).astype(np.float64)
         decay = self.decay[active]
         losses += 0.5 * decay * np.einsum("ij,ij->i", u, u)
@@ -106,10 +101,10 @@ class _Problem:
 class _History:
     """The last steps s and changes of gradient y of every user, newest last."""
 
-    steps: list[Doubles] = field(default_factory=list)
-    changes: list[Doubles] = field(default_factory=list)
+    steps: list[Floats64] = field(default_factory=list)
+    changes: list[Floats64] = field(default_factory=list)
 
-    def direction(self, slope: Doubles, rows: NDArray[np.int64]) -> Doubles:
+    def direction(self, slope: Floats64, rows: Ints64) -> Floats64:
         """−H g by the two loops of L-BFGS, for all users; a pair without curvature is left out."""
         q = slope.copy()
         pairs = [(s[rows], y[rows]) for s, y in zip(self.steps, self.changes, strict=True)]
@@ -128,14 +123,14 @@ class _History:
             q += (alpha - r * np.einsum("ij,ij->i", y, q))[:, None] * s
         return -q
 
-    def remember(self, step: Doubles, change: Doubles) -> None:
+    def remember(self, step: Floats64, change: Floats64) -> None:
         self.steps.append(step)
         self.changes.append(change)
         if len(self.steps) > _MEMORY:
             del self.steps[0], self.changes[0]
 
 
-def _minimise(problem: _Problem, n: int, d: int) -> Doubles:
+def _minimise(problem: _Problem, n: int, d: int) -> Floats64:
     u = np.zeros((n, d))
     active = np.arange(n)
     value, slope = problem.at(u, active)
@@ -155,11 +150,11 @@ def _minimise(problem: _Problem, n: int, d: int) -> Doubles:
 
 def _search(
     problem: _Problem,
-    u: Doubles,
-    value: Doubles,
-    slope: Doubles,
-    active: NDArray[np.int64],
-    direction: Doubles,
+    u: Floats64,
+    value: Floats64,
+    slope: Floats64,
+    active: Ints64,
+    direction: Floats64,
     history: _History,
 ) -> NDArray[np.bool_]:
     """Halve each user's step until the loss falls enough; returns who moved."""

@@ -11,12 +11,14 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from robirank._checks import check_count
-from robirank.latent.retrieve.topk import Factors, Liked, inverse_norms, rows_of, top_rows
+from robirank._types import Floats32, Ints32
+from robirank.latent.retrieve.topk import Liked, inverse_norms, rows_of, top_rows
 from robirank.storage.estimators import SaveMixin
+from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 __all__ = ["FactorModel", "Query"]
 
-Answer = tuple[NDArray[np.int32], Factors]
+Answer = tuple[Ints32, Floats32]
 
 
 class FactorModel(SaveMixin, BaseEstimator):
@@ -51,12 +53,22 @@ class FactorModel(SaveMixin, BaseEstimator):
     [[1], [2]]
     """
 
-    user_factors: Factors
-    item_factors: Factors
+    fitted_parts = FittedParts(
+        {
+            "user_factors": FittedArray(("users", "factors"), "F32"),
+            "item_factors": FittedArray(("items", "factors"), "F32"),
+        },
+        required=("user_factors", "item_factors"),
+        features=False,
+        ids={"user_ids_": "users", "item_ids_": "items"},
+    )
+
+    user_factors: Floats32
+    item_factors: Floats32
     num_threads: int = 0
 
     @classmethod
-    def of(cls, user_factors: Factors, item_factors: Factors, num_threads: int = 0) -> Self:
+    def of(cls, user_factors: Floats32, item_factors: Floats32, num_threads: int = 0) -> Self:
         """A model of given factors."""
         model = cls()
         model.user_factors, model.item_factors = user_factors, item_factors
@@ -198,7 +210,7 @@ class FactorModel(SaveMixin, BaseEstimator):
         rows = _candidates("users", users, "filter_users", filter_users, len(self.user_factors))
         return self._similar("userid", userid, self.user_factors, N, rows)
 
-    def fold_in(self, user_items: Any) -> Factors:
+    def fold_in(self, user_items: Any) -> Floats32:
         """Find factors for users that the model has not seen, from what they have.
 
         Parameters
@@ -217,9 +229,9 @@ class FactorModel(SaveMixin, BaseEstimator):
         self,
         name: str,
         ids: ArrayLike,
-        factors: Factors,
+        factors: Floats32,
         N: int,
-        rows: NDArray[np.int32] | None,
+        rows: Ints32 | None,
     ) -> Answer:
         wanted, one = _asked(ids, name)
         check_count("N", N)
@@ -261,10 +273,10 @@ class Query:
         The items that each user has.
     """
 
-    users: NDArray[np.int32]
+    users: Ints32
     one: bool
     n: int
-    candidates: NDArray[np.int32] | None
+    candidates: Ints32 | None
     liked: Liked | None
 
     @classmethod
@@ -313,7 +325,7 @@ def _candidates(
     without_name: str,
     without: ArrayLike | None,
     count: int,
-) -> NDArray[np.int32] | None:
+) -> Ints32 | None:
     """The rows to choose among, in rising order; None for all."""
     if only is not None and without is not None and np.size(without):
         raise ValueError(f"{only_name} and {without_name} cannot be given together; leave one out")

@@ -7,7 +7,6 @@ The folder holds ``users-….safetensors``, each with the rows of U of one part 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import cached_property
 from inspect import signature
 from itertools import pairwise
@@ -17,18 +16,18 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from robirank._types import Floats32, Ints32
 from robirank.data.ids import Ids
 from robirank.data.user_parts import user_parts
 from robirank.engine.strata import DATA_ORDER, Plan
 from robirank.latent.retrieve.recommend import Answer, Query
-from robirank.latent.retrieve.topk import Factors, merge_best, no_rows, top_rows
+from robirank.latent.retrieve.topk import merge_best, no_rows, top_rows
 from robirank.storage.folder import FileEntry, Folder
-from robirank.storage.manifest import Manifest, read_manifest
+from robirank.storage.manifest import MANIFEST, Manifest, read_manifest
 from robirank.storage.tensor_file import ArraySpec, ModelFileError
 
-__all__ = ["MANIFEST", "ShardedManifest", "ShardedModel", "load_sharded"]
+__all__ = ["ShardedManifest", "ShardedModel", "load_sharded"]
 
-MANIFEST = "manifest.json"
 _Size = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
 
 
@@ -95,7 +94,7 @@ class ShardedModel:
             raise FileNotFoundError(f"there is no sharded model at {self._folder}")
         self.manifest = read_manifest(self._folder, MANIFEST, ShardedManifest)
         self.shape = self.manifest.shape
-        self._opened: dict[str, Factors] = {}
+        self._opened: dict[str, Floats32] = {}
         self._check()
 
     def __repr__(self) -> str:
@@ -147,7 +146,7 @@ class ShardedModel:
                 best = merge_best(best, (np.where(ids < 0, -1, ids + first), scores))
         return query.answer(best)
 
-    def factors(self) -> tuple[Factors, Factors]:
+    def factors(self) -> tuple[Floats32, Floats32]:
         """U and V in the order of the data, for a machine that can hold them."""
         U = np.empty((self.shape[0], self.manifest.factors), dtype=np.float32)
         for number, users in enumerate(self._parts):
@@ -177,19 +176,19 @@ class ShardedModel:
         return [int(bound) for bound in plan.bounds]
 
     @cached_property
-    def _parts(self) -> list[NDArray[np.int32]]:
+    def _parts(self) -> list[Ints32]:
         """The users of each shard."""
         return user_parts(self.manifest.part_seed, self.shape[0], self.manifest.parts)
 
     @cached_property
-    def _places(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def _places(self) -> tuple[Ints32, Ints32]:
         """The shard of each user, and the row there; no shard need be opened for it."""
         shard, row = np.empty((2, self.shape[0]), dtype=np.int32)
         for number, users in enumerate(self._parts):
             shard[users], row[users] = number, np.arange(len(users))
         return shard, row
 
-    def _rows_of(self, users: NDArray[np.int32]) -> Factors:
+    def _rows_of(self, users: Ints32) -> Floats32:
         shard, row = (places[users] for places in self._places)
         rows = np.empty((len(users), self.manifest.factors), dtype=np.float32)
         for number in np.unique(shard):
@@ -198,11 +197,11 @@ class ShardedModel:
             rows[own] = self._map(entry, "user_factors", n)[row[own]]
         return rows
 
-    def _item_rows(self, number: int) -> Factors:
+    def _item_rows(self, number: int) -> Floats32:
         n = self._bounds[number + 1] - self._bounds[number]
         return self._map(self.manifest.items[number], "item_factors", n)
 
-    def _map(self, entry: FileEntry, name: str, n: int) -> Factors:
+    def _map(self, entry: FileEntry, name: str, n: int) -> Floats32:
         if entry.name not in self._opened:
             spec = ArraySpec("F32", (n, self.manifest.factors))
             self._opened[entry.name] = self._folder.map_array(entry, name, spec)
@@ -242,29 +241,26 @@ class ShardedModel:
                 )
 
 
-def load_sharded(path: str | os.PathLike[str], classes: Mapping[str, Any]) -> Any:
-    """Read a sharded model as one model, of one of the classes."""
+def load_sharded(path: str | os.PathLike[str], cls: Any) -> Any:
+    """Read a sharded model as one model of a class."""
     sharded = ShardedModel(path)
-    manifest = sharded.manifest
-    if manifest.model not in classes:
-        raise ModelFileError(
-            f"cannot load {os.fspath(path)}: it holds a {manifest.model!r:.80}, not a "
-            f"{' or '.join(classes)}"
-        )
-    cls = classes[manifest.model]
-    known = signature(cls).parameters
-    for name in manifest.params:
+    params, numbers = sharded.manifest.params, sharded.manifest.numbers
+    known, kinds = signature(cls).parameters, cls.fitted_parts.numbers
+    for name in params:
         if name not in known:
             raise ModelFileError(f"cannot load {os.fspath(path)}: it has a parameter {name!r:.80}")
-    model = cls(**manifest.params)
+    for name, value in numbers.items():
+        if type(value) is not kinds.get(name):
+            raise ModelFileError(f"cannot load {os.fspath(path)}: {name!r:.80} is {value!r:.80}")
+    model = cls(**params)
     model.user_factors, model.item_factors = sharded.factors()
     model.user_ids_, model.item_ids_ = sharded.user_ids(), sharded.item_ids()
-    for name, value in manifest.numbers.items():
+    for name, value in numbers.items():
         setattr(model, name, value)
     return model
 
 
-def _within(rows: NDArray[np.int32] | None, first: int, last: int) -> NDArray[np.int32] | None:
+def _within(rows: Ints32 | None, first: int, last: int) -> Ints32 | None:
     """Those of rising rows that lie in a stretch, counted from its beginning."""
     if rows is None:
         return None

@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
 from robirank._threads import thread_count
+from robirank._types import Floats32, Ints32, Ints64
 
 __all__ = [
     "NOTHING",
-    "Factors",
     "Liked",
     "inverse_norms",
     "merge_best",
@@ -21,7 +21,6 @@ __all__ = [
     "top_rows",
 ]
 
-Factors = NDArray[np.float32]
 
 #: The score beside item −1, where a user has fewer items left than were asked for.
 NOTHING = float(np.finfo(np.float32).min)
@@ -30,8 +29,8 @@ NOTHING = float(np.finfo(np.float32).min)
 class Liked(NamedTuple):
     """The items of each of some users: those of user q are ``items[starts[q]:starts[q + 1]]``."""
 
-    starts: NDArray[np.int64]
-    items: NDArray[np.int32]
+    starts: Ints64
+    items: Ints32
 
     @classmethod
     def of(cls, user_items: Any, n_users: int, n_items: int) -> Liked:
@@ -62,16 +61,16 @@ class Liked(NamedTuple):
 
 
 def top_rows(
-    queries: Factors,
-    asked: NDArray[np.int32],
-    factors: Factors,
+    queries: Floats32,
+    asked: Ints32,
+    factors: Floats32,
     n_best: int,
     *,
-    rows: NDArray[np.int32] | None = None,
-    scale: NDArray[np.float32] | None = None,
+    rows: Ints32 | None = None,
+    scale: Floats32 | None = None,
     liked: Liked | None = None,
     num_threads: int = 0,
-) -> tuple[NDArray[np.int32], Factors]:
+) -> tuple[Ints32, Floats32]:
     r"""Find the rows of ``factors`` with the largest inner products with each query.
 
     Scores are made in tiles that stay in the processor's registers. A tile is compared with the
@@ -123,13 +122,13 @@ def top_rows(
         item_scale=scale,
         excluded=liked,
         wanted=n_best,
-        n_threads=thread_count(num_threads or None),
+        n_threads=thread_count(num_threads),
     )
 
 
 def merge_best(
-    one: tuple[NDArray[np.int32], Factors], other: tuple[NDArray[np.int32], Factors]
-) -> tuple[NDArray[np.int32], Factors]:
+    one: tuple[Ints32, Floats32], other: tuple[Ints32, Floats32]
+) -> tuple[Ints32, Floats32]:
     """The best of two answers for the same queries; of equal scores the lower row wins."""
     n = one[0].shape[1]
     ids = np.concatenate([one[0], other[0]], axis=1)
@@ -139,19 +138,19 @@ def merge_best(
     return ids.astype(np.int32), scores
 
 
-def no_rows(n_queries: int, n_best: int) -> tuple[NDArray[np.int32], Factors]:
+def no_rows(n_queries: int, n_best: int) -> tuple[Ints32, Floats32]:
     """The answer where nothing was found yet."""
     shape = (n_queries, n_best)
     return np.full(shape, -1, np.int32), np.full(shape, NOTHING, np.float32)
 
 
-def inverse_norms(factors: Factors) -> NDArray[np.float32]:
+def inverse_norms(factors: Floats32) -> Floats32:
     """1 / |row| of each row; 0 for a row of zeros, which is then similar to nothing."""
     norms = np.sqrt(np.einsum("ij,ij->i", factors, factors))
     return np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
 
 
-def rows_of(name: str, ids: ArrayLike, count: int, kind: str) -> NDArray[np.int32]:
+def rows_of(name: str, ids: ArrayLike, count: int, kind: str) -> Ints32:
     """Check an array of row numbers, such as item ids, at the door."""
     rows: NDArray[Any] = np.asarray(ids)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):

@@ -21,18 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank import _core
+from robirank._types import Floats32, Ints64
 from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.engine.interface import Figures, never
 from robirank.latent.problem import Problem, Request
-from robirank.latent.solvers.products import (
-    Floats,
-    Products,
-    add_up,
-    differentiate,
-    score_rows,
-    users_that_fit,
-)
+from robirank.latent.solvers.products import Products, add_up, score_rows, users_that_fit
+from robirank.objectives.listwise import slopes_in_place
 
 __all__ = ["ExactSolver", "block_users"]
 
@@ -67,7 +62,7 @@ class ExactSolver:
         request: Request,
         problem: Problem,
         records: Records,
-        start: tuple[Floats, Floats],
+        start: tuple[Floats32, Floats32],
         workers: Workers,
     ) -> None:
         assert problem.rho is not None
@@ -105,11 +100,13 @@ class ExactSolver:
                 break
         return {"loss": loss / max(1, seen), "start": first}
 
-    def _step(self, users: NDArray[np.int64], fade: float) -> float:
+    def _step(self, users: Ints64, fade: float) -> float:
         U = self.U[users]
         scores = self._scores[: len(users)]
         self.products.scores(U, scores)
-        losses = differentiate(self._records, users, scores, self._rho, self._workers.num_threads)
+        records = self._records.of_users(users)
+        threads = self._workers.num_threads
+        losses = slopes_in_place(scores, *records, rho=self._rho, num_threads=threads)
         self._step_number += 1
         share = len(users) / max(1, len(self._users))
         slopes = self._workers.map(
@@ -120,12 +117,12 @@ class ExactSolver:
 
     def _update_items(
         self,
-        U: Floats,
+        U: Floats32,
         items: slice,
-        gradient: Floats,
+        gradient: Floats32,
         fade: float,
         share: float,
-    ) -> Floats:
+    ) -> Floats32:
         """One step of Adam on a range of items; returns the range's part of d loss / d U."""
         slope = self.products.product(gradient[:, items], self.V[items])
         n = self._step_number
@@ -144,9 +141,9 @@ class ExactSolver:
 
     def _update_users(
         self,
-        users: NDArray[np.int64],
-        U: Floats,
-        slope: Floats,
+        users: Ints64,
+        U: Floats32,
+        slope: Floats32,
         fade: float,
     ) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
@@ -155,7 +152,7 @@ class ExactSolver:
             length = np.sqrt(self._user_sum[users]) + np.float32(1e-8)
             self.U[users] = U - np.float32(self._user_rate * fade) * slope / length[:, None]
 
-    def factors(self) -> tuple[Floats, Floats]:
+    def factors(self) -> tuple[Floats32, Floats32]:
         """U and V."""
         return self.U, self.V
 

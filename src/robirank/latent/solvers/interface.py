@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Protocol
 
 from numpy.typing import NDArray
 
+from robirank._types import Floats32
 from robirank.engine.interface import Engine, Figures
-from robirank.engine.parts import Floats
 from robirank.latent.problem import Problem, Request
 
 __all__ = ["InMemorySolver", "InStrataSolver", "Solver"]
@@ -35,7 +35,7 @@ class InMemorySolver(Solver, Protocol):
     It is made as ``cls(request, problem, records, (U, V), workers)`` and may change U and V.
     """
 
-    def factors(self) -> tuple[Floats, Floats]:
+    def factors(self) -> tuple[Floats32, Floats32]:
         """U and V as they stand."""
 
     def state(self) -> dict[str, NDArray[Any]]:

@@ -9,12 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank import _core
+from robirank._types import Floats32
 from robirank._workers import Workers
-from robirank.data.records import Records
-from robirank.losses import RhoName
-
-Floats = NDArray[np.float32]
 
 BLOCK_BYTES = 256 << 20  # of scores held at a time
 _RANGES = 64  # at most
@@ -27,7 +23,7 @@ def users_that_fit(n_items: int) -> int:
     return max(1, BLOCK_BYTES // (4 * n_items))
 
 
-def score_rows(n_users: int, n_items: int) -> Floats:
+def score_rows(n_users: int, n_items: int) -> Floats32:
     """Memory for the scores of a block of users, uninitialised.
 
     Rows lie an odd number of cache lines apart: at a power of two they share a few places of the
@@ -49,51 +45,35 @@ class Products:
     the number of threads changes no bit.
     """
 
-    def __init__(self, V: Floats, workers: Workers) -> None:
+    def __init__(self, V: Floats32, workers: Workers) -> None:
         self.V = V
         self._workers = workers
         self.ranges = _item_ranges(len(V))
         self.seconds = 0.0  # in products, all threads together
 
-    def scores(self, U: Floats, out: Floats) -> None:
+    def scores(self, U: Floats32, out: Floats32) -> None:
         """S = U Vᵀ."""
         self._workers.map(
             lambda items: self.product(U, self.V[items].T, out[:, items]), self.ranges
         )
 
-    def back_to_users(self, gradient: Floats) -> Floats:
+    def back_to_users(self, gradient: Floats32) -> Floats32:
         """G V."""
         parts = self._workers.map(
             lambda items: self.product(gradient[:, items], self.V[items]), self.ranges
         )
         return add_up(parts)
 
-    def product(self, a: NDArray[Any], b: NDArray[Any], out: Floats | None = None) -> Floats:
+    def product(self, a: NDArray[Any], b: NDArray[Any], out: Floats32 | None = None) -> Floats32:
         """One product on this thread, timed."""
         start = time.perf_counter()
         with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
-            result: Floats = np.matmul(a, b, out=out)
+            result: Floats32 = np.matmul(a, b, out=out)
         self.seconds += time.perf_counter() - start
         return result
 
 
-def differentiate(
-    records: Records, users: NDArray[np.int64], scores: Floats, rho: RhoName, num_threads: int
-) -> NDArray[np.float64]:
-    """Turn the scores of some users into the gradient by them, in place; returns their losses."""
-    where, starts = records.of_users(users)
-    losses, _ = _core.listwise_block(
-        scores,
-        starts=starts,
-        relevant=records.items[where],
-        weight=records.weights_of(where),
-        rho=rho,
-        n_threads=num_threads,
-    )
-    return losses
-
-
-def add_up(parts: list[Floats]) -> Floats:
+def add_up(parts: list[Floats32]) -> Floats32:
     """The sum of arrays, in their order; the first one is changed."""
     for part in parts[1:]:
         parts[0] += part

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from robirank import _core
+from robirank._types import Floats32, Floats64, Ints32, Ints64
 from robirank.engine.interface import Engine, Figures, Sizes, never
-from robirank.engine.parts import Block, Floats, Part
+from robirank.engine.parts import Block, Part
 from robirank.engine.strata import share, waves
 from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.strata import (
@@ -150,9 +150,7 @@ class SgdSteps:
     keep: float = 1.0
 
 
-def sgd_task(
-    part: Part, block: Block, position: NDArray[np.int32], steps: SgdSteps, key: int
-) -> Figures:
+def sgd_task(part: Part, block: Block, position: Ints32, steps: SgdSteps, key: int) -> Figures:
     """Visit once every record of the part whose item lies in the block."""
     keep_sums(part, block, steps.keep)
     draws, loss, not_finite = _core.sgd_task(
@@ -173,7 +171,7 @@ def sgd_task(
 def squares_task(
     part: Part,
     block: Block,
-    position: NDArray[np.int32],  # noqa: ARG001
+    position: Ints32,  # noqa: ARG001
     settings: None,  # noqa: ARG001
     key: int,  # noqa: ARG001
 ) -> Figures:
@@ -181,7 +179,7 @@ def squares_task(
     return {"U": _squares(part.U), "V": _squares(block.V)}
 
 
-def _squares(rows: Floats) -> float:
+def _squares(rows: Floats32) -> float:
     return float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
 
 
@@ -195,9 +193,7 @@ class XiSettings:
     rho: RhoName
 
 
-def xi_task(
-    part: Part, blocks: Iterable[Block], position: NDArray[np.int32], settings: XiSettings
-) -> Figures:
+def xi_task(part: Part, blocks: Iterable[Block], position: Ints32, settings: XiSettings) -> Figures:
     r"""The ξ-step of some users: set the slopes of their records from the exact inner sums.
 
     .. math:: t_{xy} = \sum_{y' \ne y} \sigma_0(s_{xy} - s_{xy'})
@@ -237,9 +233,7 @@ def xi_task(
     return {"done": len(t), "loss": float(loss.sum()), "drift": float(moved.sum())}
 
 
-def _inner_sums(
-    U: Floats, blocks: Iterable[Block], indptr: NDArray[np.int64], scores: Floats
-) -> NDArray[np.float64]:
+def _inner_sums(U: Floats32, blocks: Iterable[Block], indptr: Ints64, scores: Floats32) -> Floats64:
     active = np.flatnonzero(np.diff(indptr))
     sums = _core.InnerSums(U[active], np.append(indptr[active], len(scores)), scores)
     for block in blocks:
@@ -259,7 +253,7 @@ class ScaleSettings:
 def scale_task(
     part: Part,
     blocks: Iterable[Block],  # noqa: ARG001
-    position: NDArray[np.int32],  # noqa: ARG001
+    position: Ints32,  # noqa: ARG001
     settings: ScaleSettings,
 ) -> Figures:
     """Multiply slopes by a factor."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from robirank import _core
+from robirank._types import Floats32, Ints32
 from robirank.engine.interface import Figures
-from robirank.engine.parts import Block, Floats, Part, padded
+from robirank.engine.parts import Block, Part, padded
 
 __all__ = ["NO_FIGURES", "adagrad_schedule", "cell_size", "keep_sums", "task_rows"]
 
@@ -49,7 +49,7 @@ def keep_sums(part: Part, block: Block, share: float) -> None:
 
 
 def task_rows(
-    part: Part, block: Block, position: NDArray[np.int32], weight: Floats | None
+    part: Part, block: Block, position: Ints32, weight: Floats32 | None
 ) -> dict[str, Any]:
     """What the native tasks of all losses take: rows of both sides, and the part's records."""
     return {

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from robirank import _core
+from robirank._types import Floats32, Ints32
 from robirank.engine.interface import Engine, Figures, never
-from robirank.engine.parts import Block, Floats, Part
+from robirank.engine.parts import Block, Part
 from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.strata import (
     NO_FIGURES,
@@ -24,7 +24,7 @@ from robirank.latent.solvers.strata import (
 __all__ = ["WarpSolver", "WarpSteps", "warp_task", "weights_after"]
 
 
-def weights_after(max_trials: int, n_items: int) -> Floats:
+def weights_after(max_trials: int, n_items: int) -> Floats32:
     r"""Weight of a step by the number N of trials that it took to find a violator.
 
     .. math:: \Phi\Big(\Big\lfloor \frac{|Y| - 1}{N} \Big\rfloor\Big), \qquad
@@ -101,7 +101,7 @@ class WarpSteps:
     """How WARP moves; ``weight_after[n]`` is Φ(rank) where the n-th trial found a violator."""
 
     factors: int
-    weight_after: Floats
+    weight_after: Floats32
     margin: float
     rate_u: float
     rate_v: float
@@ -109,9 +109,7 @@ class WarpSteps:
     keep: float = 1.0
 
 
-def warp_task(
-    part: Part, block: Block, position: NDArray[np.int32], steps: WarpSteps, key: int
-) -> Figures:
+def warp_task(part: Part, block: Block, position: Ints32, steps: WarpSteps, key: int) -> Figures:
     """Visit once every record of the part whose item lies in the block."""
     keep_sums(part, block, steps.keep)
     draws, loss, not_finite = _core.warp_task(
