@@ -25,7 +25,7 @@ def test_results_are_in_the_order_of_the_tasks(n_threads):
         return task * task
 
     with Workers(n_threads) as workers:
-        assert workers.n_threads == n_threads
+        assert workers.num_threads == n_threads
         assert workers.map(work, iter(range(20))) == [n * n for n in range(20)]
         assert workers.map(work, []) == []
 
