@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from robirank.experiments.run_dir import RunDirectory
+from robirank.experiments.scaling.race import ScalingExperiment
 from robirank.experiments.statistics import compare
 from robirank.metrics import average_precision, mean_ndcg, ndcg
 
@@ -43,6 +44,10 @@ MANY = {
 # A name that tries to be markup.
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"
 K_MAX = 20
+# The scaling experiment that tests can afford.
+TINY_SCALING = ScalingExperiment(
+    shape=(300, 120, 6000), workers=(1, 2), parts=(8,), factors=8, iterations=3
+)
 ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 
 

@@ -28,7 +28,6 @@ from robirank.experiments.demo.run import (
     make_demo_data,
     run_demo,
 )
-from robirank.experiments.ltr.baselines import PairwiseLogistic, draw_pairs
 from robirank.metrics import evaluate_ranking, ndcg
 
 SEED, N_QUERIES = 3, 20
@@ -234,35 +233,3 @@ def test_without_matplotlib_the_error_names_the_extra(tmp_path, monkeypatch):
     with pytest.raises(ImportError, match=r"pip install 'robirank\[plots\]'"):
         run_demo(tmp_path / "out", n_queries=10)
     assert not (tmp_path / "out").exists()
-
-
-# The baseline
-
-
-def test_pairs_are_of_one_query_and_the_better_comes_first():
-    from robirank._queries import group_queries
-
-    rng = np.random.default_rng(0)
-    qid = rng.permutation(np.repeat(np.arange(6), 5))
-    y = rng.integers(0, 3, len(qid))
-    better, worse = draw_pairs(y, group_queries(qid, len(qid)), 200, rng)
-    assert len(better) > 300
-    assert (qid[better] == qid[worse]).all()
-    assert (y[better] > y[worse]).all()
-    possible = {(i, j) for i in range(30) for j in range(30) if qid[i] == qid[j] and y[i] > y[j]}
-    assert set(zip(better.tolist(), worse.tolist(), strict=True)) == possible
-
-
-def test_pairwise_model_finds_the_direction():
-    X = np.array([[1.0, 0.0], [0.0, 0.0], [5.0, 1.0], [4.0, 1.0]])
-    model = PairwiseLogistic(random_state=0).fit(X, [1, 0, 1, 0], qid=[1, 1, 2, 2])
-    assert model.coef_[0] > 0
-    assert model.coef_[1] == pytest.approx(0, abs=1e-6)
-
-
-def test_pairwise_model_needs_a_pair_and_a_penalty():
-    X = [[1.0], [2.0]]
-    with pytest.raises(ValueError, match="no pair to learn from"):
-        PairwiseLogistic().fit(X, [1, 1])
-    with pytest.raises(ValueError, match="alpha must be a number > 0; got 0"):
-        PairwiseLogistic(alpha=0).fit(X, [1, 0])

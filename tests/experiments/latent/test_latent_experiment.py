@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import robirank as rr
-from robirank import DivergenceError, LatentRoBiRank, evaluate, make_interactions, split_ratio
+from robirank import DivergenceError, LatentRoBiRank, evaluate
 from robirank.cli.app import app
 from robirank.experiments.latent import units as latent_module
 from robirank.experiments.latent.methods import LATENT_FIELD
@@ -27,7 +27,6 @@ from robirank.experiments.latent.units import (
     search,
 )
 from robirank.experiments.report.data import report_data
-from robirank.experiments.report.write import write_report
 from robirank.experiments.run_dir import RunDirectory
 
 QUIET = Console(quiet=True)
@@ -35,38 +34,10 @@ SGD, WARP, EXACT = "RoBiRank sgd", "WARP", "RoBiRank exact"
 WARP_MODEL = rr.WARP()
 
 
-def write(path, data):
-    users, items = data.users[data.user_codes()], data.items[data.indices]
-    pairs = zip(users, items, strict=True)
-    path.write_text("".join(f"u{user}\ts{item}\n" for user, item in pairs))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Three files; the test file has a user and an item that nobody knows."""
-    root = tmp_path_factory.mktemp("data") / "toy"
-    root.mkdir()
-    data = make_interactions(120, 60, 1500, factors=3, noise=0.1, random_state=0)
-    rest, test = split_ratio(data, 0.2)
-    train, valid = split_ratio(rest, 0.1)
-    for name, part in (("train", train), ("valid", valid), ("test", test)):
-        write(root / f"{name}.tsv", part)
-    with (root / "test.tsv").open("a") as file:
-        file.write("nobody\ts1\nu1\tnothing\n")
-    return root
-
-
 @pytest.fixture
-def small(folder):
-    return LatentExperiment(folder, factors=4, iterations=8, threads=1, regularizations=False)
-
-
-@pytest.fixture(scope="module")
-def finished(folder, tmp_path_factory):
-    """Two methods from two starts."""
-    experiment = LatentExperiment(folder, factors=4, iterations=8, threads=1, seeds=2)
-    return run_latent(
-        experiment, tmp_path_factory.mktemp("run") / "toy", [SGD, WARP], console=QUIET
+def small(latent_folder):
+    return LatentExperiment(
+        latent_folder, factors=4, iterations=8, threads=1, regularizations=False
     )
 
 
@@ -83,10 +54,10 @@ def test_parts_have_the_same_users_and_items(small):
     assert parts.train.users == parts.test.users
 
 
-def test_one_file_is_cut_in_three(folder):
-    experiment = LatentExperiment(folder / "train.tsv")
+def test_one_file_is_cut_in_three(latent_folder):
+    experiment = LatentExperiment(latent_folder / "train.tsv")
     parts = load_parts(experiment)
-    whole = sum(1 for _ in (folder / "train.tsv").open())
+    whole = sum(1 for _ in (latent_folder / "train.tsv").open())
     assert len(parts.train) + len(parts.valid) + len(parts.test) == whole
     assert len(parts.test) == pytest.approx(0.2 * whole, rel=0.15)
     assert (parts.train.lengths > 0).all()
@@ -228,39 +199,41 @@ def test_ctrl_c_ends_the_run_and_not_only_a_fit(small, tmp_path, monkeypatch):
 # A run
 
 
-def test_a_run_has_a_unit_for_each_method_and_start(finished):
-    fits = finished.fits()
+def test_a_run_has_a_unit_for_each_method_and_start(latent_run):
+    fits = latent_run.fits()
     assert [(f["method"], f["fold"]) for f in fits] == [
         (m, f"seed {s}") for m in (SGD, WARP) for s in (0, 1)
     ]
     assert [bool(f["grid"]) for f in fits] == [True, False] * 2  # searched once
     assert fits[0]["params"] == fits[1]["params"]
-    results = finished.results()
+    results = latent_run.results()
     assert len(results) == 4 * len(due(8)) * len(MEASURES)
     one, other = (results.filter(fold=f"seed {s}")["value"] for s in (0, 1))
     assert (one != other).any()
 
 
-def test_a_finished_run_is_not_repeated_and_others_join(finished, folder, monkeypatch):
+def test_a_finished_run_is_not_repeated_and_others_join(latent_run, latent_folder, monkeypatch):
     calls = []
     real = latent_module.run_unit
     monkeypatch.setattr(
         "robirank.experiments.latent.runner.run_unit",
         lambda method, *a, **k: calls.append(method.name) or real(method, *a, **k),
     )
-    same = LatentExperiment(folder, factors=4, iterations=8, threads=1, seeds=2)
-    run_latent(same, finished.path, [SGD, WARP], console=QUIET)
+    same = LatentExperiment(latent_folder, factors=4, iterations=8, threads=1, seeds=2)
+    run_latent(same, latent_run.path, [SGD, WARP], console=QUIET)
     assert calls == []
-    (finished.path / "units" / "seed 1__WARP.json").unlink()
-    run_latent(same, finished.path, [SGD, WARP], console=QUIET)
+    (latent_run.path / "units" / "seed 1__WARP.json").unlink()
+    run_latent(same, latent_run.path, [SGD, WARP], console=QUIET)
     assert calls == [WARP]
-    other = LatentExperiment(folder, factors=5, iterations=8, threads=1, seeds=2)
+    other = LatentExperiment(latent_folder, factors=5, iterations=8, threads=1, seeds=2)
     with pytest.raises(ValueError, match=r"holds a run with options="):
-        run_latent(other, finished.path, [SGD, WARP], console=QUIET)
+        run_latent(other, latent_run.path, [SGD, WARP], console=QUIET)
 
 
-def test_a_method_that_fails_sinks_nothing_else(folder, tmp_path, monkeypatch):
-    experiment = LatentExperiment(folder, factors=4, iterations=4, threads=1, regularizations=False)
+def test_a_method_that_fails_sinks_nothing_else(latent_folder, tmp_path, monkeypatch):
+    experiment = LatentExperiment(
+        latent_folder, factors=4, iterations=4, threads=1, regularizations=False
+    )
     real = latent_module.run_unit
 
     def sometimes(method, *args, **options):
@@ -278,11 +251,11 @@ def test_a_method_that_fails_sinks_nothing_else(folder, tmp_path, monkeypatch):
     assert any("Failed, and so without a curve: WARP" in text for text in shown["findings"])
 
 
-def test_wrong_settings_are_seen_before_the_work(folder, tmp_path):
+def test_wrong_settings_are_seen_before_the_work(latent_folder, tmp_path):
     with pytest.raises(ValueError, match=r"methods must be some of RoBiRank .*; got \['x'\]"):
-        run_latent(LatentExperiment(folder), tmp_path / "r", ["x"])
+        run_latent(LatentExperiment(latent_folder), tmp_path / "r", ["x"])
     with pytest.raises(ValueError, match=r"select must be one of precision@k, .*; got 'auc'"):
-        run_latent(LatentExperiment(folder, select="auc"), tmp_path / "r", [WARP])
+        run_latent(LatentExperiment(latent_folder, select="auc"), tmp_path / "r", [WARP])
     assert not (tmp_path / "r").exists()
 
 
@@ -318,8 +291,8 @@ def fit_of(method="A", fold="seed 0"):
         ({"more": 1}, "must have the columns"),
     ],
 )
-def test_snapshots_that_make_no_sense_are_refused(tmp_path, finished, changes, message):
-    settings = {**finished.settings, "methods": ["A"]}
+def test_snapshots_that_make_no_sense_are_refused(tmp_path, latent_run, changes, message):
+    settings = {**latent_run.settings, "methods": ["A"]}
     run = RunDirectory.create(tmp_path / "r", settings)
     run.append_fit(fit_of(), frame())
     with pytest.raises(ValueError, match=re.escape(message)):
@@ -354,10 +327,10 @@ def test_due_epochs():
     assert len(due(1000)) <= 25
 
 
-def test_command_writes_table_figures_and_report(folder, tmp_path):
+def test_command_writes_table_figures_and_report(latent_folder, tmp_path):
     out = tmp_path / "run"
     options = ["--factors", "4", "--quick", "--threads", "1", "--methods", "WARP, RoBiRank sgd"]
-    command = ["experiment", "latent", str(folder), "-o", str(out), *options, "--json"]
+    command = ["experiment", "latent", str(latent_folder), "-o", str(out), *options, "--json"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.stderr
     told = json.loads(result.stdout)
@@ -372,54 +345,3 @@ def test_command_writes_table_figures_and_report(folder, tmp_path):
         for measure in MEASURES:
             assert f"{curves[method].last(measure):.4f}" in line
     assert run.settings["options"]["iterations"] == 16
-
-
-# The page
-
-
-def test_the_page_shows_the_curves(open_page, finished):
-    page = open_page(write_report(finished.path))
-    assert page.errors == []
-    sections = page.js("[...document.querySelectorAll('main > section')].map(s => s.id)")
-    assert sections == ["learning", "reached", "settings", "times", "method"]
-    assert page.text("#overline") == "Recommending, a comparison"
-    lines = "[...document.querySelectorAll('#learning .curve')].map(l => l.dataset.method)"
-    assert sorted(page.js(lines)) == sorted([SGD, WARP] * 2)
-    page.click("#learning .chip")
-    assert page.js(lines) == [WARP] * 2
-    curves = learning_curves(finished.results(), finished.methods)
-    row = page.text(f"#reached tr[data-method='{WARP}']")
-    value = f"{curves[WARP].last('precision@1'):.4f}".removeprefix("0")
-    assert value in row
-    page.click("#learning summary")
-    assert page.js("document.querySelectorAll('#learning tbody tr').length") == len(due(8))
-
-
-def test_a_point_of_a_curve_can_be_read(open_page, finished):
-    page = open_page(write_report(finished.path))
-    page.tab_to("#learning svg[role=group]")
-    page.press("End")
-    page.press("ArrowLeft")
-    shown = page.text("#tooltip")
-    curves = learning_curves(finished.results(), finished.methods)
-    first = finished.methods[0]
-    value = f"{curves[first].values['precision@10'][-2]:.4f}".removeprefix("0")
-    assert first in shown
-    assert f"Precision@10{value}" in shown
-    assert f"epoch {curves[first].epochs[-2]}" in shown
-    page.press("Escape")
-    assert page.js("document.getElementById('tooltip').hidden")
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_sticks_out_of_the_page(open_page, finished, width):
-    page = open_page(write_report(finished.path), width=width)
-    assert page.js("document.documentElement.scrollWidth") <= width
-    assert page.errors == []
-
-
-def test_a_run_without_results_still_has_a_page(open_page, finished, tmp_path):
-    run = RunDirectory.create(tmp_path / "r", finished.settings)
-    page = open_page(write_report(run.path))
-    assert page.errors == []
-    assert "4 fits are still to be done" in page.text("#findings")
