@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec.structs import asdict
 
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.scaling.race import ScalingExperiment
@@ -166,7 +167,7 @@ def write_significance(run: RunDirectory, measures: Sequence[str]) -> None:
         name, _, k = measure.partition("@")
         part = run.results().filter(pl.col("measure") == name, pl.col("k") == int(k or 0))
         values = {m: part.filter(pl.col("method") == m)["value"].to_numpy() for m in ok}
-        comparisons += [c.to_dict() for c in compare(values, ok[0], measure=measure)]
+        comparisons += [asdict(c) for c in compare(values, ok[0], measure=measure)]
     run.write_significance(
         {
             "comparisons": comparisons,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from robirank.experiments.run_dir import RunDirectory
@@ -73,7 +74,7 @@ def _significance(results: pl.DataFrame, methods: Sequence[str], seed: int) -> d
         values = query_values(results, measure, k)
         shown = {m: values[m] for m in methods}
         found = compare(shown, baseline, measure=label, random_state=seed)
-        comparisons += [c.to_dict() for c in found]
+        comparisons += [asdict(c) for c in found]
     return {
         "comparisons": comparisons,
         "test": "paired sign-flip randomisation test over queries",
