@@ -8,6 +8,7 @@ from experiments.synthetic_run import TINY_SCALING, make_run
 from robirank import make_interactions, split_ratio
 from robirank.experiments.latent.runner import run_latent
 from robirank.experiments.latent.units import LatentExperiment
+from robirank.experiments.scaling import forecast
 from robirank.experiments.scaling import runner as scaling_runner
 from robirank.experiments.scaling.simulation import Shape
 
@@ -58,6 +59,6 @@ def scaling_run(tmp_path_factory):
             "million_song_part",
             lambda: make_interactions(300, 900, 6000, random_state=0),
         )
-        patch.setattr(scaling_runner, "million_song", small_song)
+        patch.setattr(forecast, "million_song", small_song)
         output = tmp_path_factory.mktemp("run") / "tiny"
         return scaling_runner.run_scaling(TINY_SCALING, output, console=QUIET)

@@ -10,7 +10,8 @@ import multiprocessing as mp
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from typing import Any
@@ -40,6 +41,16 @@ class _Running:
     process: Any
     begin: float = field(default_factory=time.perf_counter)
 
+    def ending(self) -> Done:
+        self.process.join()
+        code = self.process.exitcode
+        crash = None
+        if code < 0:
+            crash = f"the process was killed by {signal.Signals(-code).name}"
+        elif code > 0:
+            crash = f"the process ended with exit code {code}"
+        return Done(self.unit, time.perf_counter() - self.begin, crash)
+
 
 def run_units(
     work: Callable[..., None],
@@ -48,13 +59,11 @@ def run_units(
     *,
     n_jobs: int,
     preload: Sequence[str] = (),
-    poll_seconds: float = 0.5,
-) -> Iterator[Started | Done | None]:
+) -> Iterator[Started | Done]:
     """Run ``work(*arguments(unit))`` for every unit, ``n_jobs`` processes at a time.
 
-    Yields an event for every beginning and end, and None from time to time in between, so that the
-    caller can show that something goes on. When the caller stops early (or is interrupted), the
-    processes under way are ended.
+    Yields an event for every beginning and end. When the caller stops early (or is interrupted),
+    the processes under way are ended.
     """
     context: Any = mp.get_context("forkserver")
     context.set_forkserver_preload(list(preload))
@@ -68,11 +77,10 @@ def run_units(
                     process.start()
                     running.append(_Running(unit, process))
                     yield Started(unit)
-                wait([r.process.sentinel for r in running], timeout=poll_seconds)
+                wait([r.process.sentinel for r in running])
                 for ended in [r for r in running if not r.process.is_alive()]:
                     running.remove(ended)
-                    yield _ending(ended)
-                yield None
+                    yield ended.ending()
         finally:
             for left in running:
                 left.process.terminate()
@@ -80,29 +88,15 @@ def run_units(
                 left.process.join()
 
 
-def _ending(ended: _Running) -> Done:
-    ended.process.join()
-    code = ended.process.exitcode
-    crash = None
-    if code < 0:
-        crash = f"the process was killed by {signal.Signals(-code).name}"
-    elif code > 0:
-        crash = f"the process ended with exit code {code}"
-    return Done(ended.unit, time.perf_counter() - ended.begin, crash)
-
-
-class _one_thread_each:  # noqa: N801 - reads as a phrase where it is used
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
     """Let the libraries of the processes started inside use one thread each."""
-
-    _names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-    def __enter__(self) -> None:
-        self._before: Mapping[str, str | None] = {n: os.environ.get(n) for n in self._names}
-        os.environ.update(dict.fromkeys(self._names, "1"))
-
-    def __exit__(self, *_: object) -> None:
-        for name, value in self._before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ[name] for name in names if name in os.environ}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name in names:
+            os.environ.pop(name, None)
+        os.environ.update(before)

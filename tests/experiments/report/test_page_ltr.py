@@ -13,6 +13,7 @@ from experiments.synthetic_run import (
     HOSTILE,
     MANY,
     METHODS,
+    facts,
     fit,
     frame,
     make_run,
@@ -120,29 +121,25 @@ def test_failed_methods_stay_at_the_end_however_it_is_sorted(open_page, stress_r
 
 def test_differences_stand_with_interval_and_p(page, run):
     comparison = next(
-        c
-        for c in run.significance()["comparisons"]
-        if (c["measure"], c["method"]) == ("ndcg@10", "MART")
+        c for c in run.significance().comparisons if (c.measure, c.method) == ("ndcg@10", "MART")
     )
 
     def told(value):
         return f"{abs(value):.3f}".replace("0.", "−." if value < 0 else ".", 1)
 
     text = page.text_content("#table tr[data-method='MART']")
-    low, high = told(comparison["low"]), told(comparison["high"])
-    assert f"{told(comparison['difference'])} [{low}, {high}]" in text
-    assert told(comparison["p_adjusted"]) in text
+    low, high = told(comparison.low), told(comparison.high)
+    assert f"{told(comparison.difference)} [{low}, {high}]" in text
+    assert told(comparison.p_adjusted) in text
     assert "the reference" in page.text_content("#table tr[data-method='RoBiRank']")
 
 
 def test_differences_in_another_measure(page, run):
     comparison = next(
-        c
-        for c in run.significance()["comparisons"]
-        if (c["measure"], c["method"]) == ("map", "MART")
+        c for c in run.significance().comparisons if (c.measure, c.method) == ("map", "MART")
     )
     page.select_option("#table select", "map")
-    expected = f"−{abs(comparison['difference']):.3f}".replace("0.", ".")
+    expected = f"−{abs(comparison.difference):.3f}".replace("0.", ".")
     assert expected in page.text_content("#table tr[data-method='MART']")
     assert "MAP less RoBiRank" in page.text_content("#table thead")
 
@@ -151,7 +148,7 @@ def test_a_row_opens_to_what_was_chosen_on_each_fold(page, run):
     page.click("#table tr[data-method='LambdaMART'] .open")
     text = page.text_content("#table .more:not([hidden])")
     for fold in ("Fold1", "Fold5"):
-        params = run.fit("LambdaMART", fold)["params"]
+        params = run.fit("LambdaMART", fold).params
         assert (
             f"{fold}n_trees = {params['n_trees']}, learning_rate = {params['learning_rate']}"
             in text
@@ -283,7 +280,7 @@ def test_the_settings_that_were_tried_are_shown(page, run):
     assert count(page, "#settings circle") == 5 * 6  # two parameters: a row a setting
     assert "n_trees = 300, learning_rate = 0.1" in page.text_content("#settings figure")
     chosen = attributes(page, "#settings circle[aria-label]", "aria-label")
-    params = run.fit("MART", "Fold4")["params"]
+    params = run.fit("MART", "Fold4").params
     wanted = f"Fold4: n_trees = {params['n_trees']}, learning_rate = {params['learning_rate']}"
     assert len(chosen) == 5
     assert any(label.startswith(wanted) for label in chosen)
@@ -291,9 +288,7 @@ def test_the_settings_that_were_tried_are_shown(page, run):
 
 def test_times_are_on_a_log_scale(page, run):
     names = texts(page, "#times .name")
-    mean = {
-        m: np.mean([f["seconds"]["final"] for f in run.fits() if f["method"] == m]) for m in METHODS
-    }
+    mean = {m: np.mean([f.final_seconds for f in run.fits() if f.method == m]) for m in METHODS}
     assert names == sorted(METHODS, key=mean.get)
     centres = [float(x) for x in attributes(page, '#times circle[r="5.5"]', "cx")]
     logs = np.log([mean[m] for m in names])
@@ -431,7 +426,7 @@ def test_paper_is_white_and_has_no_buttons(open_page, report_file):
 
 def test_large_runs_stay_quick(open_page, tmp_path):
     """Five thousand queries: the page opens and answers within what feels immediate."""
-    run = RunDirectory.create(tmp_path, settings(["RoBiRank", "B"], k_max=20, data={"folds": 1}))
+    run = RunDirectory.create(tmp_path, settings(["RoBiRank", "B"], k_max=20, data=facts(folds=1)))
     rng = np.random.default_rng(0)
     for method in run.methods:
         values = {str(q): row for q, row in enumerate(rng.random((5000, 22)))}

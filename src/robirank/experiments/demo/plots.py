@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank import losses
-from robirank.experiments.plotting import FAINT, STYLE, label, label_ends, one_panel, title
+from robirank.experiments.plotting import FAINT, STYLE, label, label_ends, panels, title
 from robirank.storage.files import write_whole
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def draw_ndcg(result: DemoResult) -> Any:
     from robirank.experiments.demo.run import CUTOFFS
 
     k = np.array(CUTOFFS)
-    figure, axes = one_panel()
+    figure, (axes,) = panels()
     axes.plot(k, result.ceiling.curve, color=FAINT, lw=1.4, ls=(0, (1, 1.6)))
     labels = [("planted weights", float(result.ceiling.curve[-1]), FAINT)]
     for name, row in result.methods.items():
@@ -69,7 +69,7 @@ def draw_recommend(result: DemoResult) -> Any:
     from robirank.experiments.demo.latent import LATENT_CUTOFFS
 
     k, found = np.array(LATENT_CUTOFFS), result.latent
-    figure, axes = one_panel()
+    figure, (axes,) = panels()
     labels = []
     for name, row in (("planted tastes", found.planted), ("most popular", found.popular)):
         axes.plot(k, row.curve, color=FAINT, lw=1.4, ls=(0, (1, 1.6)))
@@ -89,7 +89,7 @@ def draw_recommend(result: DemoResult) -> Any:
 
 def draw_convergence(result: DemoResult) -> Any:
     """How far the objective is above its final value, after each iteration of L-BFGS."""
-    figure, axes = one_panel()
+    figure, (axes,) = panels()
     for name, row in result.methods.items():
         curve = getattr(row.model, "loss_curve_", None)
         if curve is None:
@@ -107,11 +107,7 @@ def draw_convergence(result: DemoResult) -> Any:
 
 def draw_losses() -> Any:
     """Draw the transformations ρ of a list's sum, and the losses σ they make of one margin."""
-    from matplotlib.figure import Figure
-
-    figure: Any = Figure(figsize=(9.2, 4.2), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = panels(2, width=4.6)
     _draw_transformations(left)
     _draw_margins(right)
     return figure

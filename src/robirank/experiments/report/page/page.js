@@ -10,9 +10,9 @@ function drawHeading() {
   document.getElementById("title").textContent = data.title;
   document.getElementById("overline").textContent = data.overline;
   document.getElementById("findings").append(...data.findings.map((text) => html("p", {}, text)));
-  document.getElementById("facts").append(...data.facts.map(({ term, value }) => html("div", {},
+  document.getElementById("facts").append(...Object.entries(data.facts).map(([term, value]) => html("div", {},
     html("dt", {}, term), html("dd", {}, value))));
-  document.getElementById("how").append(...data.how.flatMap(({ term, text }) => [
+  document.getElementById("how").append(...Object.entries(data.how).flatMap(([term, text]) => [
     html("dt", {}, term), html("dd", {}, text)]));
 }
 
