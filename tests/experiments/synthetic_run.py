@@ -62,7 +62,7 @@ def facts(**changes: Any) -> LtrFacts:
     """Return what run.json says about the data."""
     given: dict[str, Any] = {
         "name": "OHSUMED (LETOR 3.0)",
-        "folds": 5,
+        "folds": [f"Fold{i}" for i in range(1, 6)],
         "queries": 106,
         "documents": 16140,
         "features": 45,
@@ -138,7 +138,7 @@ def make_run(
     """Write a complete run: documents with labels, methods that score them more or less well."""
     methods = METHODS if methods is None else methods
     rng = np.random.default_rng(seed)
-    data = facts(folds=n_folds, queries=n_queries)
+    data = facts(folds=[f"Fold{i + 1}" for i in range(n_folds)], queries=n_queries)
     run = RunDirectory.create(folder, settings(list(methods), data=data, k_max=k_max, **changes))
     for fold, queries in enumerate(np.array_split(np.arange(1, n_queries + 1), n_folds), start=1):
         y, qid, noise = _documents(rng, queries)

@@ -21,7 +21,8 @@ VALUES = {"q1": [0.5, 0.75, 0.6, 0.4], "q2": [0.0, 0.25, 0.2, 0.1]}
 
 
 def small_settings(methods=(A, B), **changes):
-    return settings(methods, k_max=2, data=facts(name="toy", folds=2), **changes)
+    given = {"k_max": 2, "data": facts(name="toy", folds=["Fold1", "Fold2"])}
+    return settings(methods, **given | changes)
 
 
 def unit(method, fold, values=VALUES):
@@ -93,10 +94,10 @@ def test_a_unit_that_was_being_written_does_not_count(run, monkeypatch, last_fil
     monkeypatch.undo()
     again = RunDirectory.open(run.path)
     assert again.fit(A, "Fold1") is None
-    assert again.missing() == [(A, "Fold1")]
+    assert again.missing() == [(A, "Fold1"), (A, "Fold2"), (B, "Fold2")]
     assert again.results()["method"].unique().to_list() == [B]
     again.append_fit(*unit(A, "Fold1"))
-    assert again.missing() == []
+    assert (A, "Fold1") not in again.missing()
 
 
 def test_a_run_is_taken_up_again(run):
@@ -151,12 +152,13 @@ def test_failed_fits_are_kept_with_their_message(complete):
 
 
 def test_finish_says_what_is_missing(run):
-    with pytest.raises(ValueError, match="not complete: 0 of 2 folds or seeds"):
+    with pytest.raises(ValueError, match="missing: RoBiRank on Fold1, RankSVM on Fold1, RoBiRank"):
         run.finish()
     run.append_fit(*unit(A, "Fold1"))
     run.append_fit(*unit(A, "Fold2"))
-    run.append_fit(*unit(B, "Fold2"))
-    with pytest.raises(ValueError, match="missing: RankSVM on Fold1"):
+    run.append_fit(failed(B, "Fold2", "no"))
+    assert run.todo() == [(B, "Fold1"), (B, "Fold2")]  # what failed is tried again
+    with pytest.raises(ValueError, match=r"not complete; missing: RankSVM on Fold1$"):
         run.finish()
     assert not (run.path / "results.parquet").exists()
 
@@ -176,8 +178,8 @@ def without(k):
     [
         (without(2), "ndcg at each k from 1 to 2.*ndcg@2"),
         (lambda f: f.filter(pl.col("measure") != "map"), "map@0"),
-        (lambda f: pl.concat([f, f.head(1)]), "one value a query"),
-        (lambda f: f.head(-1), "one value a query"),
+        (lambda f: pl.concat([f, f.head(1)]), "one value for each qid and measure and k"),
+        (lambda f: f.head(-1), "one value for each qid"),
         (lambda f: f.with_columns(method=pl.lit("MART")), "'method' must be 'RoBiRank'"),
         (lambda f: f.with_columns(fold=pl.lit("Fold7")), "'fold' must be 'Fold1'"),
         (lambda f: f.with_columns(value=pl.lit(1.5)), r"from 0 to 1; got 1\.5"),

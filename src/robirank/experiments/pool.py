@@ -11,19 +11,12 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from multiprocessing.connection import wait
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Done", "Started", "run_units"]
-
-
-@dataclass(frozen=True)
-class Started:
-    """A unit has begun."""
-
-    unit: Any
+__all__ = ["Done", "run_units"]
 
 
 @dataclass(frozen=True)
@@ -35,23 +28,6 @@ class Done:
     crash: str | None
 
 
-@dataclass
-class _Running:
-    unit: Any
-    process: Any
-    begin: float = field(default_factory=time.perf_counter)
-
-    def ending(self) -> Done:
-        self.process.join()
-        code = self.process.exitcode
-        crash = None
-        if code < 0:
-            crash = f"the process was killed by {signal.Signals(-code).name}"
-        elif code > 0:
-            crash = f"the process ended with exit code {code}"
-        return Done(self.unit, time.perf_counter() - self.begin, crash)
-
-
 def run_units(
     work: Callable[..., None],
     units: Sequence[Any],
@@ -59,33 +35,47 @@ def run_units(
     *,
     n_jobs: int,
     preload: Sequence[str] = (),
-) -> Iterator[Started | Done]:
+    on_start: Callable[[Any], None] = lambda _: None,
+) -> Iterator[Done]:
     """Run ``work(*arguments(unit))`` for every unit, ``n_jobs`` processes at a time.
 
-    Yields an event for every beginning and end. When the caller stops early (or is interrupted),
-    the processes under way are ended.
+    Calls ``on_start`` with a unit that begins, and yields every unit that has ended. When the
+    caller stops early (or is interrupted), the processes under way are ended.
     """
     context: Any = mp.get_context("forkserver")
     context.set_forkserver_preload(list(preload))
-    waiting, running = list(units), list[_Running]()
-    with _one_thread_each():
+    processes: list[Any] = []
+    stopped = False
+
+    def run(unit: Any) -> Done:
+        on_start(unit)
+        begin = time.perf_counter()
+        process = context.Process(target=work, args=arguments(unit), daemon=True)
+        process.start()
+        processes.append(process)
+        if stopped:
+            process.terminate()
+        process.join()
+        return Done(unit, time.perf_counter() - begin, _crash(process.exitcode))
+
+    with _one_thread_each(), ThreadPoolExecutor(n_jobs) as threads:
+        futures = [threads.submit(run, unit) for unit in units]
         try:
-            while waiting or running:
-                while waiting and len(running) < n_jobs:
-                    unit = waiting.pop(0)
-                    process = context.Process(target=work, args=arguments(unit), daemon=True)
-                    process.start()
-                    running.append(_Running(unit, process))
-                    yield Started(unit)
-                wait([r.process.sentinel for r in running])
-                for ended in [r for r in running if not r.process.is_alive()]:
-                    running.remove(ended)
-                    yield ended.ending()
+            for future in as_completed(futures):
+                yield future.result()
         finally:
-            for left in running:
-                left.process.terminate()
-            for left in running:
-                left.process.join()
+            stopped = True
+            threads.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.terminate()
+
+
+def _crash(code: int) -> str | None:
+    if code == 0:
+        return None
+    if code < 0:
+        return f"the process was killed by {signal.Signals(-code).name}"
+    return f"the process ended with exit code {code}"
 
 
 @contextmanager

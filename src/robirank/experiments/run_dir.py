@@ -158,9 +158,14 @@ class RunDirectory(Generic[S]):
                 )
         return sorted(fits, key=lambda fit: (place[fit.method], natural_key(fit.case)))
 
-    def done(self) -> set[tuple[Any, ...]]:
-        """The units that did not fail."""
-        return {fit.unit for fit in self.fits() if fit.error is None}
+    def todo(self) -> list[tuple[Any, ...]]:
+        """The units that are missing or have failed, in the order in which they are done."""
+        done = {fit.unit for fit in self.fits() if fit.error is None}
+        return [unit for unit in self.settings.units if unit not in done]
+
+    def missing(self) -> list[tuple[Any, ...]]:
+        """The units that have no fit, not even one that failed."""
+        return [unit for unit in self.settings.units if not self._file(unit, ".json").exists()]
 
     def complete_methods(self) -> list[str]:
         """The methods of which no unit failed, in the order of the run."""
@@ -178,25 +183,14 @@ class RunDirectory(Generic[S]):
             frame = pl.concat([schema, *map(self._unit_results, fits)])
         return check_results(frame, self.settings, str(self.path))
 
-    def missing(self) -> list[tuple[Any, ...]]:
-        """The units that are not done, of the folds or seeds that any method has seen."""
-        seen = {fit.unit: fit.case for fit in self.fits()}
-        cases = {unit[1:]: case for unit, case in seen.items()}
-        ordered = sorted(cases, key=lambda case: natural_key(cases[case]))
-        return [(m, *case) for m in self.methods for case in ordered if (m, *case) not in seen]
-
     # The whole
 
     def finish(self) -> Path:
         """Put all units together into ``results.parquet``; none may be missing."""
-        n_cases = self.settings.n_cases
-        seen = len({fit.case for fit in self.fits()})
-        gaps = [_told(unit) for unit in self.missing()]
-        if gaps or seen != n_cases:
-            raise ValueError(
-                f"{self.path} is not complete: {seen} of {n_cases} folds or seeds are there"
-                + (f"; missing: {abbreviate(gaps)}" if gaps else "")
-            )
+        missing = self.missing()
+        if missing:
+            names = abbreviate([_told(unit) for unit in missing])
+            raise ValueError(f"{self.path} is not complete; missing: {names}")
         file = self.path / "results.parquet"
         _write_parquet(file, self.results())
         return file

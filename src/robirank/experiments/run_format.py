@@ -138,7 +138,7 @@ class LtrFacts(Record):
     """A data set of judged documents; counts are those of all test parts."""
 
     name: str
-    folds: Count
+    folds: Annotated[list[Name], msgspec.Meta(min_length=1)]
     queries: Number
     documents: Number
     features: Number
@@ -209,9 +209,14 @@ class Settings(Record, kw_only=True, tag_field="kind"):
         return str(self.__struct_config__.tag)
 
     @property
-    def n_cases(self) -> int:
-        """How many units each method has."""
-        return 1
+    def cases(self) -> list[tuple[Any, ...]]:
+        """What each method is run on: the units without the method."""
+        return [()]
+
+    @property
+    def units(self) -> list[tuple[Any, ...]]:
+        """All units of work, in the order in which they are done."""
+        return [(method, *case) for case in self.cases for method in self.methods]
 
     def check_unit(self, frame: pl.DataFrame, where: str) -> None:
         """Check the results of one unit."""
@@ -238,34 +243,27 @@ class LtrSettings(Settings, kw_only=True, tag="ltr"):
     }
 
     data: LtrFacts
-    convention: str
+    convention: Literal["standard", "letor", "trec", "lightgbm"]
     select: str
     k_max: Count
     normalize: bool
 
     @property
-    def n_cases(self) -> int:
-        """One unit a fold."""
-        return self.data.folds
+    def cases(self) -> list[tuple[Any, ...]]:
+        """The folds."""
+        return [(fold,) for fold in self.data.folds]
 
     def check_unit(self, frame: pl.DataFrame, where: str) -> None:
         """There must be one value for each query, measure and cut-off."""
         wanted = {("ndcg", k) for k in range(1, self.k_max + 1)} | {("mean_ndcg", 0), ("map", 0)}
-        counts = frame.group_by("measure", "k").agg(pl.len(), pl.col("qid").n_unique().alias("n"))
-        found = {(m, k): (rows, n) for m, k, rows, n in counts.iter_rows()}
-        if set(found) != wanted:
-            odd = sorted(f"{m}@{k}" for m, k in set(found) ^ wanted)
+        odd = set(frame.select("measure", "k").unique().rows()) ^ wanted
+        if odd:
+            names = abbreviate(sorted(f"{m}@{k}" for m, k in odd))
             raise ValueError(
                 f"{where} must hold ndcg at each k from 1 to {self.k_max}, and mean_ndcg and map "
-                f"at k=0, of every query; missing or not wanted: {abbreviate(odd)}"
+                f"at k=0; missing or not wanted: {names}"
             )
-        n_queries = frame["qid"].n_unique()
-        for (measure, k), (rows, n) in found.items():
-            if not rows == n == n_queries:
-                raise ValueError(
-                    f"{where} must have one value a query; {measure} at k={k} has {rows} values "
-                    f"of {n} of the {n_queries} queries"
-                )
+        _check_grid(frame, "qid", ["measure", "k"], where)
         _check_shares(frame["value"].drop_nans(), where)
 
     def check_whole(self, frame: pl.DataFrame, where: str) -> None:
@@ -299,12 +297,10 @@ class _SnapshotSettings(Settings, kw_only=True):
 
     def check_unit(self, frame: pl.DataFrame, where: str) -> None:
         """There must be the same measures after each of some rising epochs."""
-        per_epoch = frame.group_by("epoch").agg(
-            pl.col("measure").sort(), pl.col("seconds").unique()
-        )
-        if per_epoch["measure"].n_unique() > 1 or (per_epoch["seconds"].list.len() > 1).any():
-            raise ValueError(f"{where} must have the same measures once at each epoch")
-        seconds = per_epoch.sort("epoch")["seconds"].list.first()
+        _check_grid(frame, "epoch", ["measure"], where)
+        seconds = frame.sort("epoch")["seconds"]
+        if frame.select("epoch", "seconds").n_unique() > frame["epoch"].n_unique():
+            raise ValueError(f"{where}: seconds must be the same for all measures of an epoch")
         if (seconds.diff() < 0).any() or seconds[0] < 0:
             raise ValueError(f"{where}: seconds must be ≥ 0 and rise with the epochs")
         _check_shares(frame["value"], where)
@@ -323,9 +319,9 @@ class LatentSettings(_SnapshotSettings, kw_only=True, tag="latent"):
     threads: Count | None
 
     @property
-    def n_cases(self) -> int:
-        """One unit a starting point."""
-        return self.seeds
+    def cases(self) -> list[tuple[Any, ...]]:
+        """The seeds of the starting points."""
+        return [(self.seed + i,) for i in range(self.seeds)]
 
 
 class ScalingSettings(_SnapshotSettings, kw_only=True, tag="scaling"):
@@ -372,6 +368,13 @@ def check_results(frame: pl.DataFrame, settings: Settings, where: str) -> pl.Dat
         settings.check_unit(part, f"{where}: {', '.join(map(str, unit))}")
     settings.check_whole(frame, where)
     return frame
+
+
+def _check_grid(frame: pl.DataFrame, rows: str, columns: list[str], where: str) -> None:
+    """Check that there is one value in every cell of a table that is written row by row."""
+    cells = frame.select(rows, *columns).n_unique()
+    if not frame.height == cells == frame[rows].n_unique() * frame.select(columns).n_unique():
+        raise ValueError(f"{where} must have one value for each {rows} and {' and '.join(columns)}")
 
 
 def _check_shares(values: pl.Series, where: str) -> None:

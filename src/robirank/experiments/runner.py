@@ -87,7 +87,7 @@ def _versions() -> dict[str, str]:
 
 def announce(console: Console, run: RunDirectory[Any], todo: int) -> None:
     """Say how much there is to do."""
-    total = len(run.methods) * run.settings.n_cases
+    total = len(run.settings.units)
     before = f", {total - todo} done before" if total > todo else ""
     text = f"{run.settings.title}: {todo} fits to do{before}; run in {run.path}"
     console.print(text, highlight=False, markup=False)

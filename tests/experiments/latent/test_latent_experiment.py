@@ -280,8 +280,8 @@ FIT = LatentFit(method="A", seed=0, params={"learning_rate": 0.1}, validation=0.
     [
         ({"value": [0.1, 0.2, 0.4, 1.3]}, "values must be from 0 to 1; got 1.3"),
         ({"seconds": [3.0, 3.0, 1.0, 1.0]}, "seconds must be ≥ 0 and rise"),
-        ({"seconds": [1.0, 2.0, 3.0, 3.0]}, "the same measures once at each epoch"),
-        ({"measure": ["a", "b", "a", "c"]}, "the same measures once at each epoch"),
+        ({"seconds": [1.0, 2.0, 3.0, 3.0]}, "the same for all measures of an epoch"),
+        ({"measure": ["a", "b", "a", "c"]}, "one value for each epoch and measure"),
         ({"method": "B"}, "column 'method' must be 'A'; got {'B'}"),
         ({"more": 1}, "must have the columns"),
     ],

@@ -48,7 +48,7 @@ def folder(tmp_path_factory):
 
 def test_unit_chooses_on_validation_and_measures_on_test(folder):
     experiment = LtrExperiment(folder, select="ndcg@5")
-    fold = experiment.load(0)
+    fold = experiment.load("Fold1")
     fit, results = run_unit(FIELD["RoBiRank"], fold, experiment)
     by_hand = []
     for params in FIELD["RoBiRank"].grid:
@@ -75,7 +75,7 @@ def test_unit_chooses_on_validation_and_measures_on_test(folder):
 
 def test_mean_of_several_cut_offs_can_choose(folder):
     experiment = LtrExperiment(folder, select="ndcg@2-4")
-    vali = experiment.load(0).vali
+    vali = experiment.load("Fold1").vali
     scores = vali.X[:, 0]
     each = [ndcg(vali.y, scores, vali.qid, k=k, convention="letor") for k in (2, 3, 4)]
     assert experiment.validate(scores, vali) == pytest.approx(np.mean(each))
@@ -85,7 +85,7 @@ def test_mean_of_several_cut_offs_can_choose(folder):
 
 def test_a_model_that_scores_all_alike_does_not_profit_from_the_order_of_the_file(folder):
     experiment = LtrExperiment(folder)
-    vali = experiment.load(0).vali
+    vali = experiment.load("Fold1").vali
     best_first = vali.take(np.lexsort((-vali.y, vali.qid)))
     constant = np.zeros(len(vali))
     assert experiment.validate(constant, best_first) < 0.6

@@ -67,4 +67,7 @@ def test_a_run_without_results_still_has_a_page(open_page, latent_run, tmp_path)
     run = RunDirectory.create(tmp_path / "r", latent_run.settings)
     page = open_page(write_report(run.path))
     assert errors(page) == []
+    assert "Every setting is fitted to the training part for 8 epochs" in " ".join(
+        page.text_content("#method dl").split()
+    )
     assert "4 fits are still to be done" in page.text_content("#findings")

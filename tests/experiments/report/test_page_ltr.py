@@ -86,6 +86,26 @@ def test_hostile_names_are_only_text(open_page, stress_report_file):
     assert errors(page) == []
 
 
+@pytest.mark.parametrize(
+    ("convention", "parts"),
+    [
+        ("letor", ["2ʳ − 1", "ranks 1 and 2 count in full", "in the order of the file", "as 0."]),
+        ("standard", ["2ʳ − 1", "1 / log₂(i + 1)", "average over all their orders", "as 0."]),
+        ("trec", ["worth r,", "1 / log₂(i + 1)", "in reverse order of the file", "as 0."]),
+        ("lightgbm", ["2ʳ − 1", "1 / log₂(i + 1)", "in the order of the file", "as 1."]),
+    ],
+)
+def test_every_convention_is_spelled_out(open_page, tmp_path, convention, parts):
+    run = RunDirectory.create(tmp_path, settings(convention=convention))
+    page = open_page(write_report(run.path))
+    assert texts(page, "#method dt")[0] == "NDCG@k"
+    words = " ".join(texts(page, "#method dd")[0].split())
+    for part in parts:
+        assert part in words
+    assert words.count("onvention") == 1
+    assert count(page, "#method dl") == 1
+
+
 def test_a_run_without_results_still_has_a_page(open_page, tmp_path):
     run = RunDirectory.create(tmp_path, settings())
     page = open_page(write_report(run.path))
@@ -426,7 +446,9 @@ def test_paper_is_white_and_has_no_buttons(open_page, report_file):
 
 def test_large_runs_stay_quick(open_page, tmp_path):
     """Five thousand queries: the page opens and answers within what feels immediate."""
-    run = RunDirectory.create(tmp_path, settings(["RoBiRank", "B"], k_max=20, data=facts(folds=1)))
+    run = RunDirectory.create(
+        tmp_path, settings(["RoBiRank", "B"], k_max=20, data=facts(folds=["Fold1"]))
+    )
     rng = np.random.default_rng(0)
     for method in run.methods:
         values = {str(q): row for q, row in enumerate(rng.random((5000, 22)))}

@@ -1,6 +1,6 @@
 """The report of a scaling run in a browser."""
 
-from experiments.report.browser import count, errors
+from experiments.report.browser import count, errors, texts
 from robirank.experiments.report.write import write_report
 
 
@@ -14,4 +14,7 @@ def test_the_page_draws_itself(scaling_run, open_page):
     page.check("input[name=simulated-driver][value=yes]", force=True)
     assert count(page, "#simulated rect[data-kind=driver]") > 0
     assert count(page, "#check tbody tr") == 2
+    words = " ".join(texts(page, "#method dl"))
+    assert "Between machines there are 10 Gb/s" in words
+    assert "Ray" not in words
     assert errors(page) == []

@@ -18,13 +18,12 @@ from scipy import stats
 from experiments.synthetic_run import HOSTILE, METHODS, facts, failed, fit, frame, settings
 from robirank.experiments.report import write as report_module
 from robirank.experiments.report.data import report_data
-from robirank.experiments.report.ltr import convention_text, lead_measure
+from robirank.experiments.report.ltr import lead_measure
 from robirank.experiments.report.query_values import MISSING, mean_interval
 from robirank.experiments.report.write import write_report
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.run_format import Significance
 from robirank.experiments.statistics import Comparison
-from robirank.metrics import CONVENTIONS
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def run(synthetic_run):
 @pytest.fixture
 def tiny(tmp_path):
     """Two methods, three queries on two folds, cut-offs 1 and 2: numbers to work out by hand."""
-    data = facts(name="toy", folds=2)
+    data = facts(name="toy", folds=["Fold1", "Fold2"])
     run = RunDirectory.create(tmp_path / "tiny", settings(["RoBiRank", "B"], k_max=2, data=data))
     rows = {
         ("RoBiRank", "Fold1"): {"x": [0.5, 0.6, 0.7, 0.8], "y": [0.1, 0.2, 0.3, 0.4]},
@@ -110,7 +109,7 @@ def test_intervals_leave_out_what_is_no_number():
 
 
 def test_queries_without_a_value_are_marked(tmp_path):
-    run = RunDirectory.create(tmp_path, settings(["A"], k_max=1, data=facts(folds=1)))
+    run = RunDirectory.create(tmp_path, settings(["A"], k_max=1, data=facts(folds=["Fold1"])))
     nan = float("nan")
     run.append_fit(fit("A", "Fold1"), frame("A", "Fold1", {"1": [nan] * 3, "2": [0.5] * 3}, 1))
     data = report_data(run)
@@ -196,15 +195,11 @@ def test_the_page_is_about_robirank_where_it_is_there(tmp_path, methods, emphasi
     assert methods[report_data(run)["emphasis"]] == emphasis
 
 
-def test_conventions_in_words():
-    letor = convention_text("letor")
-    for words in ("2ʳ − 1", "ranks 1 and 2 count in full", "order of the file", "counts as 0"):
-        assert words in letor
-    trec = convention_text("trec")
-    assert "worth r," in trec
-    assert "1 / log₂(i + 1)" in trec
-    assert all(": " in convention_text(name) for name in CONVENTIONS)
-    assert convention_text("mystery") == "Convention “mystery”."
+def test_the_page_knows_what_to_explain(tiny, run):
+    how = report_data(tiny)["how"]
+    assert (how["convention"], how["discount"], how["folds"]) == ("letor", "letor", 2)
+    assert how["test"] is None  # nothing was tested
+    assert report_data(run)["how"]["correction"] == "Holm"
 
 
 # The file

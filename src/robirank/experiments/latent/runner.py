@@ -67,8 +67,7 @@ def run_latent(
     run = start_run(
         LatentSettings, experiment, output, data=data, methods=methods, title=title, command=command
     )
-    done = run.done()
-    todo = [(m, seed) for seed in experiment.starts for m in run.methods if (m, seed) not in done]
+    todo = run.todo()
     announce(console, run, len(todo))
     for method, seed in todo:
         _run_one(run, method, seed, parts, experiment, console)

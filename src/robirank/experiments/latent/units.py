@@ -84,11 +84,6 @@ class LatentExperiment:
             known = ", ".join(f"{m}@k" for m in KNOWN_MEASURES)
             raise ValueError(f"select must be one of {known}, such as ndcg@10; got {self.select!r}")
 
-    @property
-    def starts(self) -> range:
-        """The seeds of the starting points."""
-        return range(self.seed, self.seed + self.seeds)
-
     def options(self, seed: int) -> dict[str, Any]:
         """Parameters of a model that every method of the experiment has."""
         return {

@@ -66,7 +66,7 @@ def draw_starts(
 def _axes(run: Run, text: str) -> tuple[Any, Any]:
     figure, (axes,) = panels()
     data, k_max = run.settings.data, run.settings.k_max
-    facts = f"mean over {data.queries} test queries, {data.folds} folds"
+    facts = f"mean over {data.queries} test queries, {len(data.folds)} folds"
     title(axes, f"{run.settings.title}: {text}", f"{facts}; {run.settings.convention}")
     axes.set_xlim(1, k_max)
     axes.set_xticks([1, *range(5, k_max + 1, 5)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,18 +18,17 @@ from rich.progress import (
 )
 
 from robirank._threads import thread_count
-from robirank.data.folds import load_dataset
 from robirank.experiments.ltr.methods import FIELD
 from robirank.experiments.ltr.tables import write_tables
 from robirank.experiments.ltr.units import LtrExperiment, describe_data, work
-from robirank.experiments.pool import Done, Started, run_units
+from robirank.experiments.pool import Done, run_units
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.run_format import LtrFit, LtrSettings
 from robirank.experiments.runner import announce, check_methods, report_fit, start_run
 
 __all__ = ["run_ltr"]
 
-Unit = tuple[str, int, str]  # method, number of the fold, its name
+Unit = tuple[Any, ...]  # a method and a fold
 
 
 def run_ltr(
@@ -70,26 +70,12 @@ def run_ltr(
     run = start_run(
         LtrSettings, experiment, output, data=data, methods=methods, title=title, command=command
     )
-    todo = units_to_do(run, load_dataset(experiment.data).names)
+    todo = run.todo()
     announce(console, run, len(todo))
     _run_units(run, todo, experiment, thread_count(n_jobs), console)
     run.finish()
     write_tables(run)
     return run
-
-
-def units_to_do(run: RunDirectory[LtrSettings], folds: Sequence[str]) -> list[Unit]:
-    """What is missing or has failed before.
-
-    Fold by fold, so that early on there is something to look at for every method.
-    """
-    done = run.done()
-    return [
-        (method, index, fold)
-        for index, fold in enumerate(folds)
-        for method in run.methods
-        if (method, fold) not in done
-    ]
 
 
 def _run_units(
@@ -99,13 +85,6 @@ def _run_units(
     jobs: int,
     console: Console,
 ) -> None:
-    events = run_units(
-        work,
-        todo,
-        lambda unit: (run.path, FIELD[unit[0]], *unit[1:], experiment),
-        n_jobs=jobs,
-        preload=["robirank.experiments.ltr.units", "robirank.ltr.robirank"],
-    )
     bar = Progress(
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
@@ -117,23 +96,36 @@ def _run_units(
         speed_estimate_period=3600,
     )
     running: list[Unit] = []
+
+    def show() -> None:
+        bar.update(task, now=escape(", ".join(f"{m} on {fold}" for m, fold in running)))
+
+    def begin(unit: Unit) -> None:
+        running.append(unit)
+        show()
+
     with bar:
         task = bar.add_task("", total=len(todo), now="")
-        for event in events:
-            if isinstance(event, Started):
-                running.append(event.unit)
-            else:
-                running.remove(event.unit)
-                _report(run, event, console)
-                bar.advance(task)
-            bar.update(task, now=escape(", ".join(f"{m} on {fold}" for m, _, fold in running)))
+        for done in run_units(
+            work,
+            todo,
+            lambda unit: (run.path, FIELD[unit[0]], unit[1], experiment),
+            n_jobs=jobs,
+            preload=["robirank.experiments.ltr.units", "robirank.ltr.robirank"],
+            on_start=begin,
+        ):
+            running.remove(done.unit)
+            _report(run, done, console)
+            bar.advance(task)
+            show()
 
 
-def _report(run: RunDirectory[LtrSettings], event: Done, console: Console) -> None:
+def _report(run: RunDirectory[LtrSettings], done: Done, console: Console) -> None:
     """Say how a unit came out; one whose process died has failed."""
-    method, _, fold = event.unit
+    method, fold = done.unit
     fit = run.fit(method, fold)
-    if fit is None or (event.crash and fit.error is not None):
-        fit = LtrFit(method=method, fold=fold, error=event.crash or "the process left no result")
+    if fit is None or (done.crash and fit.error is not None):
+        error = done.crash or "the process left no result"
+        fit = LtrFit(method=method, fold=fold, error=error)
         run.append_fit(fit)
-    report_fit(fit, run.settings.select, event.seconds, console)
+    report_fit(fit, run.settings.select, done.seconds, console)

@@ -104,9 +104,9 @@ def table(run: Run, results: pl.DataFrame, methods: Sequence[str]) -> str:
 def _facts(settings: LtrSettings) -> str:
     data = settings.data
     return (
-        f"{data.queries} test queries of {data.folds} folds; convention `{settings.convention}`; "
-        f"settings chosen by {settings.select} on the validation part. Means over queries; best in "
-        f"bold. Command: `{settings.command}`"
+        f"{data.queries} test queries of {len(data.folds)} folds; convention "
+        f"`{settings.convention}`; settings chosen by {settings.select} on the validation part. "
+        f"Means over queries; best in bold. Command: `{settings.command}`"
     )
 
 

@@ -65,9 +65,10 @@ class LtrExperiment:
     normalize: bool = False
     seed: int = 0
 
-    def load(self, index: int) -> Fold:
+    def load(self, name: str) -> Fold:
         """Read one fold; where it has no validation part, hold out a part of the training part."""
-        fold = load_dataset(self.data, normalize=self.normalize)[index]
+        folds = load_dataset(self.data, normalize=self.normalize)
+        fold = folds[folds.names.index(name)]
         if fold.vali is not None:
             return fold
         train, vali = hold_out(fold.train, 0.25, self.seed)
@@ -167,7 +168,7 @@ def run_unit(method: Method, fold: Fold, experiment: LtrExperiment) -> tuple[Ltr
     return fit, results.with_columns(method=pl.lit(method.name), fold=pl.lit(fold.name))
 
 
-def work(run: Path, method: Method, index: int, fold: str, experiment: LtrExperiment) -> None:
+def work(run: Path, method: Method, fold: str, experiment: LtrExperiment) -> None:
     """Do one unit and write it down: the whole life of a worker process.
 
     The method travels with the place of its class ("module:class"), which the process imports; so
@@ -175,7 +176,7 @@ def work(run: Path, method: Method, index: int, fold: str, experiment: LtrExperi
     """
     folder = RunDirectory[LtrSettings].open(run)
     try:
-        fit, results = run_unit(method, experiment.load(index), experiment)
+        fit, results = run_unit(method, experiment.load(fold), experiment)
     except Exception as error:
         folder.append_fit(LtrFit(method=method.name, fold=fold, error=failure_text(error)))
     else:
@@ -190,7 +191,7 @@ def describe_data(experiment: LtrExperiment) -> LtrFacts:
     labels, counts = np.unique(np.concatenate(y), return_counts=True)
     return LtrFacts(
         name=experiment.data.resolve().name,
-        folds=len(folds),
+        folds=list(folds.names),
         queries=sum(queries),
         documents=sum(documents),
         features=max(features),

@@ -7,10 +7,12 @@ from typing import Any
 
 from robirank.experiments.latent.curves import LearningCurve, learning_curves, lift
 from robirank.experiments.latent.units import MEASURES
-from robirank.experiments.report.methods import cases_of, method_states, n_missing, shown_fits
-from robirank.experiments.report.sentences import (
+from robirank.experiments.report.common import (
+    cases_of,
     measure_name,
+    method_states,
     share,
+    shown_fits,
     what_is_lacking,
     who_leads,
 )
@@ -28,17 +30,22 @@ def latent_parts(run: RunDirectory[LatentSettings]) -> dict[str, Any]:
     settings = run.settings
     curves = learning_curves(run.results(), run.complete_methods())
     shown = [curves.get(name) for name in run.methods]
-    states = method_states(run)
     return {
         "sections": ("learning", "reached", "settings", "times"),
         "overline": "Recommending, a comparison",
         "facts": _facts(settings),
-        "findings": [*_findings(curves), *what_is_lacking(states, n_missing(run))],
-        "how": _how(settings),
+        "findings": [*_findings(curves), *what_is_lacking(run)],
+        "how": {
+            "test_users": settings.data.test_users,
+            "left_out": settings.data.left_out,
+            "regularizations": settings.regularizations,
+            "iterations": settings.iterations,
+            "select": measure_name(settings.select),
+        },
         "select": settings.select,
         "lead": LEAD,
         "emphasis": run.methods.index(EMPHASIS) if EMPHASIS in run.methods else 0,
-        "methods": states,
+        "methods": method_states(run),
         "cases": cases_of(run),
         "measures": MEASURES,
         "means": [{m: curve.last(m) for m in MEASURES} if curve else {} for curve in shown],
@@ -79,45 +86,3 @@ def _time_to_warp(robirank: LearningCurve, warp: LearningCurve) -> str:
         f"What WARP reaches after {warp.seconds[-1]:.2g} seconds, {value}, {EMPHASIS} has after "
         f"{reached:.2g}."
     )
-
-
-def _how(settings: LatentSettings) -> dict[str, str]:
-    data = settings.data
-    left_out = (
-        f" {data.left_out:,} test interactions of users or items that are in no other part are "
-        "left out."
-        if data.left_out
-        else ""
-    )
-    penalty = (
-        " Then half and twice its default penalty in the same way, with that step size."
-        if settings.regularizations
-        else ""
-    )
-    return {
-        "Measures": (
-            "For each user all items are ranked but those in the training and validation parts. "
-            "Precision@k is the share of the first k that is in the user's test part, recall@20 "
-            "the share of the test part that is among the first 20, and NDCG@20 weighs hits by "
-            f"1 / log₂(1 + rank). Means over {data.test_users:,} users.{left_out}"
-        ),
-        "Start": (
-            "All methods begin at the same random factors, which the seed decides, and see the "
-            "same data."
-        ),
-        "Settings": (
-            "Each method is searched alike: its default step size, a third and three times of it, "
-            f"and on while the best is at the edge.{penalty} Every setting is fitted to the "
-            f"training part for {settings.iterations} epochs; the one with the best "
-            f"{measure_name(settings.select)} on the validation part is fitted to both parts, for "
-            "as many. The test part decides nothing."
-        ),
-        "Times": (
-            "Wall-clock seconds of training, ξ-steps included, without reading data and measuring. "
-            "Methods run one after the other with the same number of threads."
-        ),
-        "Identity": (
-            "The identity loss is the same objective with ρ(t) = t, the paper's baseline. WARP is "
-            "the paper's other one (WSABIE)."
-        ),
-    }

@@ -6,9 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from robirank.experiments.ltr.tables import baseline_of
-from robirank.experiments.report.methods import method_states, n_missing, shown_fits
+from robirank.experiments.report.common import (
+    measure_name,
+    method_states,
+    shown_fits,
+    what_is_lacking,
+    who_leads,
+)
 from robirank.experiments.report.query_values import MISSING, SCALE, QueryValues
-from robirank.experiments.report.sentences import measure_name, what_is_lacking, who_leads
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.run_format import LtrSettings, Significance
 from robirank.experiments.statistics import Comparison
@@ -30,23 +35,28 @@ def ltr_parts(run: RunDirectory[LtrSettings]) -> dict[str, Any]:
     comparisons = _checked_comparisons(run, values, significance)
     emphasis = baseline_of(run.complete_methods() or run.methods)
     lead = lead_measure(settings)
-    states = method_states(run)
     means = [values.means(i) for i in range(len(run.methods))]
     leading = {m: mean[lead] for m, mean in zip(run.methods, means, strict=True) if mean}
     return {
         "sections": ("curves", "table", "queries", "settings", "times"),
         "overline": "Learning to rank, a comparison",
         "facts": _facts(settings, len(values.queries)),
-        "findings": [
-            *_findings(leading, lead, emphasis, comparisons),
-            *what_is_lacking(states, n_missing(run)),
-        ],
-        "how": _how(settings, significance, len(values.queries), len(values.folds)),
+        "findings": [*_findings(leading, lead, emphasis, comparisons), *what_is_lacking(run)],
+        "how": {
+            "convention": settings.convention,
+            **vars(CONVENTIONS[settings.convention]),
+            "queries": len(values.queries),
+            "folds": len(values.folds) if len(values.folds) > 1 else None,
+            "select": measure_name(settings.select),
+            "test": significance and significance.test,
+            "correction": significance and significance.correction,
+            "intervals": significance and significance.intervals,
+        },
         "select": settings.select,
         "lead": lead,
         "kMax": settings.k_max,
         "emphasis": run.methods.index(emphasis),
-        "methods": states,
+        "methods": method_states(run),
         "cases": values.folds,
         "measures": values.measures,
         "means": means,
@@ -99,10 +109,10 @@ def _facts(settings: LtrSettings, n_queries: int) -> dict[str, str]:
     found = {} if data.name == settings.title else {"Data": data.name}
     if n_queries:
         found["Test queries"] = f"{n_queries:,}"
-    counted = {name: getattr(data, name) for name in ("queries", "documents", "features", "folds")}
-    if counted["queries"] == n_queries:
-        del counted["queries"]
-    found |= {name.capitalize(): f"{n:,}" for name, n in counted.items()}
+    if data.queries != n_queries:
+        found["Queries"] = f"{data.queries:,}"
+    found |= {"Documents": f"{data.documents:,}", "Features": f"{data.features:,}"}
+    found["Folds"] = str(len(data.folds))
     total = sum(data.labels.values())
     if total:
         shares = [f"{label}: {100 * n / total:.0f} %" for label, n in data.labels.items()]
@@ -131,81 +141,3 @@ def _findings(
 
 def _count(n: int) -> str:
     return "none" if n == 0 else "one method" if n == 1 else f"{n} methods"
-
-
-def _how(
-    settings: LtrSettings, significance: Significance | None, n_queries: int, n_folds: int
-) -> dict[str, str]:
-    """Explain every number on the page."""
-    every = f"all {n_queries:,} test queries" + (f" of {n_folds} folds" if n_folds > 1 else "")
-    how = {
-        "NDCG@k": convention_text(settings.convention),
-        "MeanNDCG, MAP": (
-            "MeanNDCG is the mean of NDCG@k over all cut-offs k of a list. MAP is mean average "
-            "precision over the whole list, where labels from 1 up are relevant."
-        ),
-        "Means": (
-            f"Over {every}, each query counting once. Bands are 95 % confidence intervals of a "
-            "mean over queries (Student's t). They say how far a mean may move with other "
-            "queries, not whether two methods differ: for that, methods are compared query by "
-            "query."
-        ),
-        "Settings": (
-            "In each fold a method's setting is the one with the best "
-            f"{measure_name(settings.select)} on the validation queries. Test queries decide "
-            "nothing."
-        ),
-    }
-    if significance:
-        how["Differences"] = (
-            f"Test: {significance.test}. Correction for many comparisons: "
-            f"{significance.correction}. Intervals: {significance.intervals}."
-        )
-    how["Times"] = (
-        "Wall-clock seconds. The search tries every setting on a fold; the final fit is the one "
-        "whose model is tested."
-    )
-    return how
-
-
-_CONVENTION_NAMES = {
-    "letor": "LETOR's own convention",
-    "standard": "The standard convention",
-    "trec": "trec_eval's convention",
-    "lightgbm": "LightGBM's convention",
-}
-_GAIN = {
-    "exp": "a document with label r is worth 2ʳ − 1",
-    "linear": "a document with label r is worth r",
-}
-_DISCOUNT = {
-    "log2": "the document at rank i counts 1 / log₂(i + 1) of that",
-    "letor": "ranks 1 and 2 count in full and rank i from there on 1 / log₂ i of that",
-}
-_TIES = {
-    "first": "Documents with equal scores stay in the order of the file",
-    "last": "Documents with equal scores come in reverse order of the file",
-    "average": "Documents with equal scores count as the average over all their orders",
-}
-_EMPTY = {
-    "zero": "a query without any relevant document counts as 0",
-    "one": "a query without any relevant document counts as 1",
-}
-
-
-def convention_text(convention: str) -> str:
-    """Spell out what the measures count.
-
-    Examples
-    --------
-    >>> convention_text("letor").partition(": ")[0]
-    "LETOR's own convention"
-    """
-    if convention not in _CONVENTION_NAMES:
-        return f"Convention “{convention}”."
-    rule: Any = CONVENTIONS[convention]
-    return (
-        f"{_CONVENTION_NAMES[convention]}: {_GAIN[rule.gain]}, and {_DISCOUNT[rule.discount]}; the "
-        "sum over the first k is divided by the largest sum that any order can reach. "
-        f"{_TIES[rule.ties]}; {_EMPTY[rule.empty]}."
-    )

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import stats
 
-from robirank.experiments.report.methods import cases_of
+from robirank.experiments.report.common import cases_of
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.run_format import LtrSettings
 from robirank.experiments.text import natural_key
@@ -51,7 +51,7 @@ class QueryValues:
             name = f"{measure}@{k}" if k else str(measure)
             row = self.methods.index(str(method)), self.measures.index(name)
             self.array[(*row, part["at"].to_numpy())] = part["value"].to_numpy()
-        self._done = run.done()
+        self._done = {fit.unit for fit in run.fits() if fit.error is None}
 
     def complete(self, method: int, fold: int | None = None) -> bool:
         """Whether a method has results on a fold, or on all of them."""

@@ -20,17 +20,16 @@ _BARS = dict(zip(PARTS_OF_TIME, ("#0072B2", "#B8C4CC", "#D55E00", "#E8B04A"), st
 def draw_precision(found: ScalingRun, subtitle: str) -> Any:
     """Precision@1 against p × seconds, and against seconds."""
     figure, both = panels(2, width=5.4)
-    shown = [w for w in found.works if w.workers == w.parts and w.engine == "local"]
-    colours = {w.name: c for w, c in zip(found.ladder, _COLOURS * 2, strict=False)}
+    shown = [w for w in found.works if w.one_part_each and w.fit.engine == "local"]
+    colours = {w.fit.method: c for w, c in zip(found.ladder, _COLOURS * 2, strict=False)}
     for axes, by_workers in zip(both, (True, False), strict=True):
         labels, end = [], 0.0
         for work in shown:
-            x = work.path * (work.workers if by_workers else 1)
-            y = work.precision["precision@1"]
-            colour = colours.get(work.name, _WARP)
-            dashed = colour == _WARP and work.workers > 1
+            x, y = work.path * (work.fit.workers if by_workers else 1), work.precision
+            colour = colours.get(work.fit.method, _WARP)
+            dashed = colour == _WARP and work.fit.workers > 1
             axes.plot(x, y, color=colour, lw=1.8, ls="--" if dashed else "-")
-            labels.append((work.name, float(y[-1]), colour))
+            labels.append((work.fit.method, float(y[-1]), colour))
             end = max(end, float(x[-1]))
         axes.set_xlim(0, end)
         axes.set_ylim(bottom=0)
@@ -46,11 +45,11 @@ def draw_where(shapes: Sequence[ShapeForecast]) -> Any:
     """Machines × seconds of an epoch, by what they go into, as multiples of one machine's."""
     figure, all_axes = panels(len(shapes), width=5.4)
     for axes, shape in zip(all_axes, shapes, strict=True):
-        names = [f"{epoch.machines:,}" for epoch in shape.epochs]
-        alone = shape.epochs[0].time.total
+        names = [f"{machines:,}" for machines in shape.epochs]
+        alone = shape.epochs[1].total
         bottom = [0.0] * len(names)
         for part in PARTS_OF_TIME:
-            heights = [e.machines * getattr(e.time, part) / alone for e in shape.epochs]
+            heights = [p * getattr(time, part) / alone for p, time in shape.epochs.items()]
             axes.bar(names, heights, bottom=bottom, color=_BARS[part], width=0.75, label=part)
             bottom = [low + high for low, high in zip(bottom, heights, strict=True)]
         axes.axhline(1.0, color=FAINT, lw=0.8)

@@ -25,7 +25,7 @@ from robirank.experiments.scaling.simulation import (
 )
 from robirank.latent.solvers.sgd import xi_turns
 
-__all__ = ["SONG_FACTORS", "Check", "Forecast", "ShapeForecast", "SimulatedEpoch", "forecast"]
+__all__ = ["SONG_FACTORS", "Check", "Forecast", "ShapeForecast", "forecast"]
 
 MACHINES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _BEYOND = 2048  # machines, to see whether the last of these still pay
@@ -53,24 +53,16 @@ class Check(Record):
     predicted_busy: Seconds
 
 
-class SimulatedEpoch(Record):
-    """An epoch on some machines, and where its seconds go."""
-
-    machines: Count
-    time: EpochTime
-
-
 class ShapeForecast(Record):
     """Epochs on more and more machines, for data of one shape.
 
     Attributes
     ----------
-    epochs : list of SimulatedEpoch
-        Where machines hand blocks on to each other.
-    driver : list of float
-        Seconds of the same epochs where one driver hands out every task.
+    epochs : dict from number of machines to EpochTime
+        Where one driver hands out every task.
     stops, stops_driver : int
-        Twice as many machines do not pay.
+        Twice as many machines do not pay: where machines hand blocks on to each other, and where a
+        driver hands out every task.
     """
 
     name: str
@@ -80,10 +72,13 @@ class ShapeForecast(Record):
     factors: Count
     xi_turns: Count
     rates: Rates
-    epochs: Annotated[list[SimulatedEpoch], msgspec.Meta(min_length=1)]
-    driver: list[Seconds]
+    epochs: dict[Count, EpochTime]
     stops: Count
     stops_driver: Count
+
+    def __post_init__(self) -> None:
+        if 1 not in self.epochs:
+            raise ValueError(f"epochs must have one for 1 machine; got {list(self.epochs)}")
 
 
 class Forecast(Record):
@@ -176,8 +171,7 @@ def _check(result: Result, shape: Shape, rates: Rates, cores: int) -> Check:
 def _at_shape(name: str, shape: Shape, rates: Rates, driver: Network) -> ShapeForecast:
     most = min(len(shape.user_counts), shape.n_items // 2)
     looked_at = [p for p in (*MACHINES, _BEYOND) if p <= most]
-    by_driver = {p: epoch_time(shape, rates, driver, p) for p in looked_at}
-    times = {p: replace(time, hand_out=0.0) for p, time in by_driver.items()}
+    times = {p: epoch_time(shape, rates, driver, p) for p in looked_at}
     return ShapeForecast(
         name=name,
         users=len(shape.user_counts),
@@ -186,8 +180,7 @@ def _at_shape(name: str, shape: Shape, rates: Rates, driver: Network) -> ShapeFo
         factors=shape.factors,
         xi_turns=round(1 / shape.xi_share),
         rates=rates,
-        epochs=[SimulatedEpoch(machines=p, time=time) for p, time in times.items() if p < _BEYOND],
-        driver=[time.total for p, time in by_driver.items() if p < _BEYOND],
-        stops=stops_paying([(p, time.total) for p, time in times.items()]),
-        stops_driver=stops_paying([(p, time.total) for p, time in by_driver.items()]),
+        epochs={p: time for p, time in times.items() if p < _BEYOND},
+        stops=stops_paying([(p, time.without_driver) for p, time in times.items()]),
+        stops_driver=stops_paying([(p, time.total) for p, time in times.items()]),
     )

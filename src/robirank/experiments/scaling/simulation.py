@@ -178,6 +178,11 @@ class EpochTime:
         return sum(getattr(self, field.name) for field in fields(self))
 
     @property
+    def without_driver(self) -> float:
+        """What it takes where machines hand blocks on to each other."""
+        return self.total - self.hand_out
+
+    @property
     def path(self) -> float:
         """What it would take with a core for each machine and nothing between them."""
         return self.compute + self.waiting

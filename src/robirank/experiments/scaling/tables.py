@@ -36,10 +36,10 @@ def table(settings: ScalingSettings, found: ScalingRun) -> str:
     """The whole table in Markdown."""
     works = [
         (
-            work.name,
-            work.workers,
-            work.parts,
-            f"{work.precision['precision@1'][-1]:.4f}",
+            work.fit.method,
+            work.fit.workers,
+            work.fit.parts,
+            f"{work.precision[-1]:.4f}",
             *map(_short, (work.elapsed[-1], *work.shares.values())),
         )
         for work in found.works
@@ -93,7 +93,7 @@ def _facts(settings: ScalingSettings) -> str:
 def _by_parts(works: Sequence[Work]) -> list[str]:
     epochs = len(works[0].elapsed)
     shown = sorted({round(e) for e in np.geomspace(1, epochs, 6)})
-    rows = [(w.parts, *(f"{w.precision['precision@1'][e - 1]:.4f}" for e in shown)) for w in works]
+    rows = [(w.fit.parts, *(f"{w.precision[e - 1]:.4f}" for e in shown)) for w in works]
     return markdown_table(("parts", *(f"epoch {e}" for e in shown)), rows)
 
 
@@ -109,16 +109,16 @@ def _checked(check: Check) -> list[Any]:
 
 
 def _simulated(shape: ShapeForecast) -> list[str]:
-    first = shape.epochs[0].time.total
+    alone = shape.epochs[1].total
     rows = [
         (
-            f"{epoch.machines:,}",
-            _short(epoch.time.total),
-            *(_short(getattr(epoch.time, name)) for name in PARTS_OF_TIME),
-            f"{first / epoch.time.total:.0f} ×",
-            _short(driver),
+            f"{machines:,}",
+            _short(time.without_driver),
+            *(_short(getattr(time, name)) for name in PARTS_OF_TIME),
+            f"{alone / time.without_driver:.0f} ×",
+            _short(time.total),
         )
-        for epoch, driver in zip(shape.epochs, shape.driver, strict=True)
+        for machines, time in shape.epochs.items()
     ]
     heads = ("machines", "an epoch", *PARTS_OF_TIME, "faster by", "with a driver")
     facts = (

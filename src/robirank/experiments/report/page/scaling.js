@@ -100,7 +100,7 @@ sections.simulated = (root) => {
   /** Seconds of an epoch by what they go into. */
   function bar(n) {
     const epoch = shape().epochs[n];
-    const driver = view.driver ? shape().driver[n] - epoch.total : 0;
+    const driver = view.driver ? epoch.driver - epoch.total : 0;
     return { machines: epoch.machines, ...Object.fromEntries(found.kinds.map((kind) => [kind, epoch[kind]])), driver, total: epoch.total + driver };
   }
 
