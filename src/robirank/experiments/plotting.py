@@ -11,30 +11,8 @@ from sklearn.isotonic import isotonic_regression
 from robirank.storage.files import write_whole
 
 STRONG = ("RoBiRank", "RoBiRank exact")
-INK, FAINT, GRID = "#333333", "#8A8A8A", "#E6E6E6"
-
-STYLE: Any = {
-    "font.family": "sans-serif",
-    "font.size": 10.5,
-    "text.color": INK,
-    "axes.edgecolor": FAINT,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.8,
-    "xtick.color": FAINT,
-    "ytick.color": FAINT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.major.size": 0,
-    "ytick.major.size": 0,
-    "savefig.dpi": 200,
-    "savefig.facecolor": "white",
-}
+FAINT = "#8A8A8A"
+_STYLE = Path(__file__).with_name("figures.mplstyle")
 
 
 def require_matplotlib() -> None:
@@ -56,7 +34,7 @@ def save_figures(
     except ImportError:
         return
     folder.mkdir(exist_ok=True)
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(fname=_STYLE):
         for name, draw in figures.items():
             figure = draw()
             for kind in kinds:

@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Done", "run_units"]
-
 
 @dataclass(frozen=True)
 class Done:

@@ -20,8 +20,6 @@ from robirank.experiments.run_dir import RunDirectory, S
 from robirank.experiments.run_format import SearchedFit
 from robirank.experiments.text import setting_text
 
-__all__ = ["announce", "check_methods", "failure_text", "report_fit", "start_run"]
-
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "polars", "lightgbm")
 
 
@@ -38,8 +36,8 @@ def start_run(
     *,
     data: Any,
     methods: Sequence[str],
-    title: str | None,
-    command: str | None,
+    title: str | None = None,
+    command: str | None = None,
     **changes: Any,
 ) -> RunDirectory[S]:
     """Make the run directory of an experiment, or open the one that is there.
@@ -55,9 +53,9 @@ def start_run(
     data : LtrFacts or InteractionFacts
         The facts of the data set; the settings hold them in place of its path.
     methods : sequence of str
-    title : str or None
+    title : str, optional
         What the report is called; the name of the data by default.
-    command : str or None
+    command : str, optional
         How to repeat the run; the command line of this process by default.
     **changes
         Fields of the settings that differ from the experiment's.

@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import bootstrap, monte_carlo_test
 
-__all__ = ["Comparison", "bootstrap_interval", "compare", "holm", "sign_flip_p"]
-
 _BLOCK = 1 << 22  # random numbers drawn at a time
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.text import markdown_table
 
-__all__ = ["method_table"]
-
 
 def method_table(
     run: RunDirectory[Any],

@@ -21,8 +21,6 @@ from robirank.ltr.robirank import RoBiRank
 from robirank.metrics import evaluate_ranking, ndcg
 from robirank.storage.estimators import save_model
 
-__all__ = ["ALPHAS", "MEASURES", "METHODS", "RankingDemoData", "make_ranking_data", "run_features"]
-
 ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 MEASURES = ("ndcg@1", "ndcg@5", "ndcg@10", "map")
 

@@ -22,8 +22,6 @@ from robirank.latent.retrieve.factor_model import FactorModel
 from robirank.latent.warp import WARP
 from robirank.storage.files import write_whole
 
-__all__ = ["GENRES", "LATENT_MEASURES", "LATENT_METHODS", "LatentHalf", "Taste", "run_latent_demo"]
-
 LATENT_MEASURES = ("precision@1", "precision@10", "recall@20", "ndcg@20")
 _FACTORS = 16
 GENRES = (

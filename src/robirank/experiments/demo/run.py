@@ -17,8 +17,6 @@ from robirank.experiments.statistics import Comparison, compare
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["DemoResult", "run_demo"]
-
 
 @dataclass(frozen=True)
 class DemoResult:

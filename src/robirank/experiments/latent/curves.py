@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from robirank.experiments.latent.methods import IDENTITY, ROBIRANK
 
-__all__ = ["LearningCurve", "learning_curves", "lift"]
-
 Floats = NDArray[np.float64]
 
 

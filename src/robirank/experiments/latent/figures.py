@@ -9,8 +9,6 @@ from robirank.experiments.latent.curves import LearningCurve
 from robirank.experiments.latent.methods import LATENT_FIELD
 from robirank.experiments.plotting import label_ends, panels, title
 
-__all__ = ["draw_learning"]
-
 _COLOURS = dict(
     zip(LATENT_FIELD, ("#0072B2", "#56A3D9", "#D55E00", "#B8860B", "#009E73"), strict=True)
 )

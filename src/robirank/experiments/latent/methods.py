@@ -14,8 +14,6 @@ from typing import Any
 
 from robirank.latent.model import RATES
 
-__all__ = ["IDENTITY", "LATENT_FIELD", "ROBIRANK", "LatentMethod"]
-
 RATE_FACTOR = 3.0
 REGULARIZATION_FACTOR = 2.0
 

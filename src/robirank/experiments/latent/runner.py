@@ -28,17 +28,13 @@ from robirank.experiments.runner import (
     start_run,
 )
 
-__all__ = ["run_latent"]
-
 
 def run_latent(
     experiment: LatentExperiment,
     output: Path,
     methods: Sequence[str],
     *,
-    title: str | None = None,
     console: Console | None = None,
-    command: str | None = None,
 ) -> RunDirectory[LatentSettings]:
     """Run latent methods from each starting point and write a run directory.
 
@@ -52,21 +48,15 @@ def run_latent(
         The run directory.
     methods : sequence of str
         Names from `LATENT_FIELD`.
-    title : str, optional
-        What the report is called; the name of the data by default.
     console : rich.console.Console, optional
         Where progress is shown.
-    command : str, optional
-        The command to write down for whoever wants to repeat the run.
     """
     check_methods(methods, LATENT_FIELD)
     experiment.check()
     console = console or Console(stderr=True)
     parts = load_parts(experiment)
     data = describe_parts(experiment, parts)
-    run = start_run(
-        LatentSettings, experiment, output, data=data, methods=methods, title=title, command=command
-    )
+    run = start_run(LatentSettings, experiment, output, data=data, methods=methods)
     todo = run.todo()
     announce(console, run, len(todo))
     for method, seed in todo:

@@ -15,8 +15,6 @@ from robirank.experiments.tables import method_table
 from robirank.experiments.text import markdown_table, setting_text
 from robirank.storage.files import write_text
 
-__all__ = ["write_tables"]
-
 Run = RunDirectory[LatentSettings]
 
 

@@ -30,8 +30,6 @@ from robirank.latent.retrieve.evaluate import Evaluation, evaluate
 from robirank.latent.retrieve.factor_model import FactorModel
 from robirank.latent.training import DivergenceError, EpochReport
 
-__all__ = ["MEASURES", "LatentExperiment", "Parts", "load_parts", "run_unit", "search"]
-
 MEASURES = ("precision@1", "precision@10", "recall@20", "ndcg@20")
 _CUTOFFS = (1, 10, 20)
 _SNAPSHOTS = 24

@@ -15,8 +15,6 @@ from robirank.experiments.plotting import FAINT, label_ends, panels, title
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.run_format import LtrSettings
 
-__all__ = ["figures"]
-
 Run = RunDirectory[LtrSettings]
 
 _FIRST = "#0072B2"

@@ -26,8 +26,6 @@ from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.run_format import LtrFit, LtrSettings
 from robirank.experiments.runner import announce, check_methods, report_fit, start_run
 
-__all__ = ["run_ltr"]
-
 Unit = tuple[Any, ...]  # a method and a fold
 
 

@@ -17,8 +17,6 @@ from robirank.experiments.tables import method_table
 from robirank.experiments.text import markdown_table, setting_text
 from robirank.storage.files import write_text
 
-__all__ = ["baseline_of", "query_values", "write_tables"]
-
 Run = RunDirectory[LtrSettings]
 
 COLUMNS: tuple[tuple[str, str, int], ...] = (

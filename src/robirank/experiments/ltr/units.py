@@ -34,8 +34,6 @@ from robirank.metrics import (
     ndcg,
 )
 
-__all__ = ["LtrExperiment", "describe_data", "hold_out", "run_unit", "search", "work"]
-
 
 @dataclass(frozen=True)
 class LtrExperiment:

@@ -19,8 +19,6 @@ from robirank.experiments.report.common import (
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.run_format import LatentSettings
 
-__all__ = ["latent_parts"]
-
 EMPHASIS = "RoBiRank exact"
 LEAD = "precision@1"
 

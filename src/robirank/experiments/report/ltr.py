@@ -20,8 +20,6 @@ from robirank.experiments.statistics import Comparison
 from robirank.experiments.text import abbreviate
 from robirank.metrics import CONVENTIONS
 
-__all__ = ["ltr_parts"]
-
 # Differences with an adjusted p-value below this are called differences.
 _SIGNIFICANT = 0.05
 # A difference in significance.json may be off by the rounding to three digits, not by more.

@@ -20,8 +20,6 @@ from robirank.experiments.scaling.results import (
     read_scaling,
 )
 
-__all__ = ["scaling_parts"]
-
 _SHOWN = (32, 1024)  # machines whose precision is simulated
 
 

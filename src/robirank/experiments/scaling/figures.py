@@ -9,8 +9,6 @@ from robirank.experiments.plotting import FAINT, label_ends, panels, title
 from robirank.experiments.scaling.forecast import ShapeForecast
 from robirank.experiments.scaling.results import PARTS_OF_TIME, ScalingRun
 
-__all__ = ["draw_precision", "draw_where"]
-
 _COLOURS = ("#0072B2", "#56A3D9", "#009E73", "#7A5195", "#B8860B")
 _WARP = "#D55E00"
 _TOP = 6.0  # taller bars are cut, and say how tall they are

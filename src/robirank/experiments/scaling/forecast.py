@@ -25,8 +25,6 @@ from robirank.experiments.scaling.simulation import (
 )
 from robirank.latent.solvers.sgd import xi_turns
 
-__all__ = ["SONG_FACTORS", "Check", "Forecast", "ShapeForecast", "forecast"]
-
 MACHINES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _BEYOND = 2048  # machines, to see whether the last of these still pay
 SONG_FACTORS = 64

@@ -12,8 +12,6 @@ from robirank.experiments.run_format import ScalingFit, ScalingSettings
 from robirank.experiments.scaling.forecast import Forecast
 from robirank.experiments.scaling.simulation import Floats
 
-__all__ = ["LEAD", "PARTS_OF_TIME", "ScalingRun", "Work", "read_scaling"]
-
 #: The measure that is shown.
 LEAD = "precision@1"
 #: Where the seconds of a simulated epoch go; fields of `EpochTime`.

@@ -29,16 +29,9 @@ from robirank.experiments.scaling.race import (
 )
 from robirank.experiments.scaling.tables import write_tables
 
-__all__ = ["run_scaling"]
-
 
 def run_scaling(
-    experiment: ScalingExperiment,
-    output: Path,
-    *,
-    title: str | None = None,
-    console: Console | None = None,
-    command: str | None = None,
+    experiment: ScalingExperiment, output: Path, *, console: Console | None = None
 ) -> RunDirectory[ScalingSettings]:
     """Run the race, calibrate and simulate, and write a run directory.
 
@@ -50,12 +43,8 @@ def run_scaling(
     experiment : ScalingExperiment
     output : Path
         The run directory.
-    title : str, optional
-        What the report is called; the name of the data by default.
     console : rich.console.Console, optional
         Where progress is shown.
-    command : str, optional
-        The command to write down for whoever wants to repeat the run.
     """
     experiment.check()
     console = console or Console(stderr=True)
@@ -66,8 +55,7 @@ def run_scaling(
         output,
         data=_facts(data),
         methods=[contestant.name for contestant in contestants(experiment)],
-        title=title or f"Scaling, {data.name} data",
-        command=command,
+        title=f"Scaling, {data.name} data",
         shape=experiment.shape if experiment.data is None else None,
     )
     if run.finished and (run.path / "simulation.json").is_file():

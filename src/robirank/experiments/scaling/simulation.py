@@ -36,18 +36,6 @@ from numpy.typing import NDArray
 
 from robirank.engine.strata import XI_WAVE_USERS
 
-__all__ = [
-    "EpochTime",
-    "Network",
-    "Rates",
-    "Shape",
-    "epoch_time",
-    "mean_rates",
-    "million_song",
-    "stops_paying",
-    "wavefront",
-]
-
 Floats = NDArray[np.float64]
 
 _TASKS = 16  # or more (U,V)-tasks of a machine are simulated for one answer

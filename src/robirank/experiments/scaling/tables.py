@@ -17,8 +17,6 @@ from robirank.experiments.scaling.results import PARTS_OF_TIME, ScalingRun, Work
 from robirank.experiments.text import markdown_table
 from robirank.storage.files import write_text
 
-__all__ = ["write_tables"]
-
 
 def write_tables(run: RunDirectory[ScalingSettings]) -> None:
     """Write ``table.md`` and, where matplotlib is there, ``figures/``."""
