@@ -125,7 +125,7 @@ class RunDirectory(Generic[S]):
         if (results is None) != (fit.error is not None):
             raise ValueError(
                 "results must be given for a unit that did not fail and only then; "
-                f"{_told(fit.unit)} has {'none' if results is None else 'some'} and the error "
+                f"{_unit_name(fit.unit)} has {'none' if results is None else 'some'} and the error "
                 f"{fit.error!r}"
             )
         frame = None if results is None else self._checked_unit(results, fit, "results")
@@ -189,7 +189,7 @@ class RunDirectory(Generic[S]):
         """Put all units together into ``results.parquet``; none may be missing."""
         missing = self.missing()
         if missing:
-            names = abbreviate([_told(unit) for unit in missing])
+            names = abbreviate([_unit_name(unit) for unit in missing])
             raise ValueError(f"{self.path} is not complete; missing: {names}")
         file = self.path / "results.parquet"
         _write_parquet(file, self.results())
@@ -220,7 +220,7 @@ class RunDirectory(Generic[S]):
 
     def _checked_unit(self, frame: pl.DataFrame, fit: Fit, where: str) -> pl.DataFrame:
         if not len(frame):
-            raise ValueError(f"{where} of {_told(fit.unit)} must have at least one row")
+            raise ValueError(f"{where} of {_unit_name(fit.unit)} must have at least one row")
         for name, wanted in zip(fit.unit_fields, fit.unit, strict=True):
             others = set(frame[name].unique()) - {wanted} if name in frame.columns else None
             if others:
@@ -228,7 +228,7 @@ class RunDirectory(Generic[S]):
         return check_results(frame, self.settings, where)
 
 
-def _told(unit: tuple[Any, ...]) -> str:
+def _unit_name(unit: tuple[Any, ...]) -> str:
     return " on ".join(map(str, unit))
 
 

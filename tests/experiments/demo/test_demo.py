@@ -19,13 +19,13 @@ from robirank.experiments.demo.features import (
     choose,
     make_ranking_data,
 )
-from robirank.experiments.demo.halves import CUTOFFS
 from robirank.experiments.demo.latent import (
     GENRES,
     LATENT_MEASURES,
     run_latent_demo,
     song_names,
 )
+from robirank.experiments.demo.parts import CUTOFFS
 from robirank.experiments.demo.report import _TITLES, quality_table
 from robirank.experiments.demo.run import run_demo
 from robirank.metrics import evaluate_ranking, ndcg
@@ -149,7 +149,7 @@ def test_robust_beats_convex_where_there_are_outliers():
         assert reached["RoBiRank"] > reached["Identity"] + 0.01
 
 
-# The second half: who played what
+# The second part: who played what
 
 
 def test_the_saved_latent_model_is_the_one_in_the_table(result):
@@ -173,7 +173,7 @@ def test_the_saved_latent_model_is_the_one_in_the_table(result):
 
 
 def test_tastes_are_found():
-    """The point of this half: near to the truth, far above popularity."""
+    """The point of this part: near to the truth, far above popularity."""
     latent = run_latent_demo_quietly(600)
     ndcg20 = {name: row.measures["ndcg@20"] for name, row in latent.methods.items()}
     popular, planted = (row.measures["ndcg@20"] for row in latent.bounds.values())

@@ -22,10 +22,10 @@ from robirank.experiments.latent.runner import run_latent
 from robirank.experiments.latent.units import (
     MEASURES,
     LatentExperiment,
-    due,
     load_parts,
     run_unit,
     search,
+    snapshot_epochs,
 )
 from robirank.experiments.report.data import report_data
 from robirank.experiments.run_dir import RunDirectory
@@ -95,7 +95,7 @@ def test_the_setting_is_chosen_on_validation_and_measured_on_test(small):
     assert dict(zip(last["measure"], last["value"], strict=True)) == pytest.approx(
         {name: found[name] for name in MEASURES}
     )
-    assert results["epoch"].unique().sort().to_list() == sorted(due(8))
+    assert results["epoch"].unique().sort().to_list() == sorted(snapshot_epochs(8))
     assert fit.final_seconds == results["seconds"].max()
 
 
@@ -108,7 +108,7 @@ def test_the_clock_stands_while_snapshots_are_taken(small, monkeypatch):
 
     monkeypatch.setattr(latent_module, "evaluate", evaluate_slowly)
     fit, _ = run_unit(LATENT_FIELD[WARP], load_parts(small), small, 0)
-    assert fit.final_seconds < 0.2 * len(due(8))
+    assert fit.final_seconds < 0.2 * len(snapshot_epochs(8))
 
 
 def fake_validation(monkeypatch, value_of):
@@ -207,7 +207,7 @@ def test_a_run_has_a_unit_for_each_method_and_start(latent_run):
     assert [bool(fit.grid) for fit in fits] == [True, False] * 2  # searched once
     assert fits[0].params == fits[1].params
     results = latent_run.results()
-    assert len(results) == 4 * len(due(8)) * len(MEASURES)
+    assert len(results) == 4 * len(snapshot_epochs(8)) * len(MEASURES)
     one, other = (results.filter(seed=s)["value"] for s in (0, 1))
     assert (one != other).any()
 
@@ -318,8 +318,8 @@ def test_curves_are_means_over_starts():
 
 def test_due_epochs():
     for epochs in (1, 2, 5, 64, 1000):
-        assert {1, epochs} <= due(epochs) <= set(range(1, epochs + 1))
-    assert len(due(1000)) <= 25
+        assert {1, epochs} <= snapshot_epochs(epochs) <= set(range(1, epochs + 1))
+    assert len(snapshot_epochs(1000)) <= 25
 
 
 def test_command_writes_table_figures_and_report(latent_folder, tmp_path):

@@ -21,6 +21,7 @@ from robirank.experiments.ltr.methods import (
     PAPER_FIELD,
     RANKLIB,
     START_FIELD,
+    Method,
 )
 from robirank.experiments.ltr.runner import run_ltr
 from robirank.experiments.ltr.tables import write_tables
@@ -219,6 +220,16 @@ def test_killed_run_goes_on_where_it_stopped(folder, tmp_path):
     assert len(fits) == 6
     assert f"{len(done)} done before" in again.stderr
     assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+def test_a_method_may_live_outside_the_package(folder, tmp_path, monkeypatch):
+    """Its class is imported by the process that fits it, from "module:class"."""
+    home = "experiments.outside_ranker:FirstFeature"
+    method = Method("First feature", home, ({"factor": -1.0}, {"factor": 2.0}))
+    monkeypatch.setitem(FIELD, "First feature", method)
+    run = run_ltr(LtrExperiment(folder), tmp_path, ["First feature"], console=QUIET)
+    assert [fit.error for fit in run.fits()] == [None, None]
+    assert {tuple(fit.params) for fit in run.fits()} == {("factor",)}
 
 
 def test_unknown_method_is_named(folder, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from experiments.report.browser import count, errors, settle, tab_to
 from robirank.experiments.latent.curves import learning_curves
-from robirank.experiments.latent.units import due
+from robirank.experiments.latent.units import snapshot_epochs
 from robirank.experiments.report.write import write_report
 from robirank.experiments.run_dir import RunDirectory
 
@@ -31,7 +31,7 @@ def test_the_page_shows_the_curves(open_page, latent_run):
     assert value in page.text_content(f"#reached tr[data-method='{WARP}']")
     page.click("#learning summary")
     settle(page)
-    assert count(page, "#learning tbody tr") == len(due(8))
+    assert count(page, "#learning tbody tr") == len(snapshot_epochs(8))
 
 
 def test_a_point_of_a_curve_can_be_read(open_page, latent_run):

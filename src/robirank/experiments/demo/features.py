@@ -1,4 +1,4 @@
-"""The first half of the demonstration: RoBiRank and its relatives on judged documents."""
+"""The first part of the demonstration: RoBiRank and its relatives on judged documents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from robirank.data.generators import make_ranking
 from robirank.data.letor import save_letor
 from robirank.data.ranking import RankingData
-from robirank.experiments.demo.halves import CUTOFFS, Half, Reached
+from robirank.experiments.demo.parts import CUTOFFS, DemoPart, MethodResult
 from robirank.experiments.ltr.baselines import PairwiseLogistic
 from robirank.ltr.robirank import RoBiRank
 from robirank.metrics import evaluate_ranking, ndcg
@@ -74,7 +74,7 @@ def run_features(
     random_state: int,
     n_threads: int | None,
     working: Callable[[str], Any],
-) -> Half:
+) -> DemoPart:
     """Train every method, choose its penalty, measure it; write model and data.
 
     Parameters
@@ -90,7 +90,7 @@ def run_features(
             model, seconds = choose(make, data, random_state, n_threads)
             methods[name] = _measure(model.predict(data.test.X), data.test, model, seconds)
     bounds = {"Planted weights": _measure(data.test.X @ data.coef, data.test)}
-    return Half(methods, bounds, _write_files(methods["RoBiRank"].model, data, folder))
+    return DemoPart(methods, bounds, _write_files(methods["RoBiRank"].model, data, folder))
 
 
 def choose(
@@ -111,9 +111,9 @@ def choose(
 
 def _measure(
     scores: NDArray[Any], test: RankingData, model: Any = None, seconds: float = 0.0
-) -> Reached:
+) -> MethodResult:
     measures = evaluate_ranking(test.y, scores, test.qid, measures=MEASURES)
-    return Reached(
+    return MethodResult(
         {name: float(value) for name, value in measures.items()},
         np.asarray(ndcg(test.y, scores, test.qid, k=CUTOFFS)),
         model,

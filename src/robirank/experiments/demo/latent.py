@@ -1,4 +1,4 @@
-"""The second half of the demonstration: recommendations for users whose tastes are known."""
+"""The second part of the demonstration: recommendations for users whose tastes are known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from robirank.data.interactions import Interactions
 from robirank.data.make_interactions import make_interactions
 from robirank.data.splits import split_ratio
-from robirank.experiments.demo.halves import CUTOFFS, Half, Reached
+from robirank.experiments.demo.parts import CUTOFFS, DemoPart, MethodResult
 from robirank.latent.model import LatentRoBiRank
 from robirank.latent.retrieve.evaluate import evaluate
 from robirank.latent.retrieve.factor_model import FactorModel
@@ -63,7 +63,7 @@ class Taste:
 
 
 @dataclass(frozen=True)
-class LatentHalf(Half):
+class LatentPart(DemoPart):
     """Bounds are popularity and the truth; tastes of a few users are shown."""
 
     n_users: int
@@ -104,7 +104,7 @@ def run_latent_demo(
     random_state: int,
     n_threads: int | None,
     working: Callable[[str], Any],
-) -> LatentHalf:
+) -> LatentPart:
     """Train on generated plays, compare with what is most popular, write model and data.
 
     Parameters
@@ -132,13 +132,13 @@ def run_latent_demo(
     }
     model = methods["RoBiRank"].model
     files = _write_files(model, data, folder)
-    return LatentHalf(methods, bounds, files, n_users, _tastes(model, data, plays, random_state))
+    return LatentPart(methods, bounds, files, n_users, _tastes(model, data, plays, random_state))
 
 
-def _measure(model: Any, data: LatentData, seconds: float = 0.0) -> Reached:
+def _measure(model: Any, data: LatentData, seconds: float = 0.0) -> MethodResult:
     found = evaluate(model, train=data.train, test=data.test, k=CUTOFFS)
     curve = np.array([found[f"precision@{k}"] for k in CUTOFFS])
-    return Reached({m: found[m] for m in LATENT_MEASURES}, curve, model, seconds)
+    return MethodResult({m: found[m] for m in LATENT_MEASURES}, curve, model, seconds)
 
 
 def _fixed(users: NDArray[Any], items: NDArray[Any]) -> FactorModel:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank import losses
-from robirank.experiments.demo.halves import CUTOFFS, Half
-from robirank.experiments.demo.latent import LatentHalf
+from robirank.experiments.demo.latent import LatentPart
+from robirank.experiments.demo.parts import CUTOFFS, DemoPart
 from robirank.experiments.plotting import FAINT, label, label_ends, panels, save_figures, title
 
 # Okabe and Ito's palette, which people who confuse red and green can tell apart.
@@ -25,7 +25,7 @@ COLOURS = {
 }
 
 
-def draw_all(features: Half, latent: LatentHalf, folder: Path) -> dict[str, Path]:
+def draw_all(features: DemoPart, latent: LatentPart, folder: Path) -> dict[str, Path]:
     """Draw every figure into the folder; return what they show and where they are."""
     figures: dict[str, Callable[[], Any]] = {
         "ndcg": partial(draw_ndcg, features),
@@ -38,30 +38,30 @@ def draw_all(features: Half, latent: LatentHalf, folder: Path) -> dict[str, Path
     return {what: folder / f"{name}.png" for what, name in zip(shown, figures, strict=True)}
 
 
-def draw_ndcg(half: Half) -> Any:
+def draw_ndcg(part: DemoPart) -> Any:
     """NDCG@k against k, with the planted weights as the ceiling."""
-    by_query = half.methods["RoBiRank"].by_query
+    by_query = part.methods["RoBiRank"].by_query
     assert by_query is not None
     facts = f"mean over {len(by_query)} test queries; trained on lists with outliers"
-    return _draw_cutoffs(half, "NDCG@k", facts, "cut-off k")
+    return _draw_cutoffs(part, "NDCG@k", facts, "cut-off k")
 
 
-def draw_recommend(half: LatentHalf) -> Any:
+def draw_recommend(part: LatentPart) -> Any:
     """Precision@k of the recommendations against k, between popularity and the planted tastes."""
-    facts = f"share of the k best that was hidden; mean over {half.n_users:,} users"
+    facts = f"share of the k best that was hidden; mean over {part.n_users:,} users"
     x_label = "cut-off k, the number of songs recommended"
-    return _draw_cutoffs(half, "Precision@k", facts, x_label, bottom=0)
+    return _draw_cutoffs(part, "Precision@k", facts, x_label, bottom=0)
 
 
 def _draw_cutoffs(
-    half: Half, text: str, facts: str, x_label: str, bottom: float | None = None
+    part: DemoPart, text: str, facts: str, x_label: str, bottom: float | None = None
 ) -> Any:
     figure, (axes,) = panels()
     labels = []
-    for name, row in half.bounds.items():
+    for name, row in part.bounds.items():
         axes.plot(CUTOFFS, row.curve, color=FAINT, lw=1.4, ls=(0, (1, 1.6)))
         labels.append((name.lower(), float(row.curve[-1]), FAINT))
-    for name, row in half.methods.items():
+    for name, row in part.methods.items():
         axes.plot(CUTOFFS, row.curve, **_line(name))
         labels.append((name, float(row.curve[-1]), COLOURS[name]))
     axes.set_xlim(1, CUTOFFS[-1])
@@ -73,10 +73,10 @@ def _draw_cutoffs(
     return figure
 
 
-def draw_convergence(half: Half) -> Any:
+def draw_convergence(part: DemoPart) -> Any:
     """How far the objective is above its final value, after each iteration of L-BFGS."""
     figure, (axes,) = panels()
-    for name, row in half.methods.items():
+    for name, row in part.methods.items():
         curve = getattr(row.model, "loss_curve_", None)
         if curve is None:
             continue

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from robirank.experiments.demo.features import RankingDemoData
-from robirank.experiments.demo.halves import Half
-from robirank.experiments.demo.latent import LatentHalf
+from robirank.experiments.demo.latent import LatentPart
+from robirank.experiments.demo.parts import DemoPart
 
 if TYPE_CHECKING:
     from robirank.experiments.demo.run import DemoResult
@@ -39,18 +39,18 @@ _EXPLAINED = {
 
 
 class Report:
-    """Tells the story of the demonstration as it goes."""
+    """Prints what the demonstration does and finds."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._console.print(text, highlight=False)
 
     def introduce(self, data: RankingDemoData) -> None:
         """Say what the data are."""
-        self._say("\n[bold]RoBiRank on data with planted outliers[/bold]\n")
-        self._say(
+        self._print("\n[bold]RoBiRank on data with planted outliers[/bold]\n")
+        self._print(
             f"A hidden linear model grades documents 0, 1 or 2. {data.train.n_queries} queries to "
             f"train on, {data.vali.n_queries} to choose the penalty, {data.test.n_queries} to "
             f"test; {data.train.n_features} features. In training and validation one document in "
@@ -66,20 +66,20 @@ class Report:
             yield
         seconds = time.perf_counter() - started
         note = _EXPLAINED.get(what, "")
-        self._say(f"  [green]✓[/green] {what:<22}[dim]{note:<36}[/dim]{seconds:5.1f} s")
+        self._print(f"  [green]✓[/green] {what:<22}[dim]{note:<36}[/dim]{seconds:5.1f} s")
 
     def conclude(self, result: DemoResult) -> None:
         """Print the tables, the files, and what to try next."""
         by_query = result.features.methods["RoBiRank"].by_query
         assert by_query is not None
-        self._say(
+        self._print(
             f"\n[bold]Means over {len(by_query)} test queries[/bold], best of each column bold"
         )
         alphas = {name: f"{row.model.alpha:g}" for name, row in result.features.methods.items()}
         self._console.print(quality_table(result.features, _TITLES, {"alpha": alphas}))
-        self._say(f"[bold]NDCG@10 less RoBiRank's[/bold], over the same {len(by_query)} queries")
+        self._print(f"[bold]NDCG@10 less RoBiRank's[/bold], over the same {len(by_query)} queries")
         self._console.print(difference_table(result))
-        self._say(
+        self._print(
             "[dim]A setting chosen to show robustness; in others the order differs "
             "(see the guide). On your own data, measure.[/dim]\n"
         )
@@ -88,22 +88,22 @@ class Report:
             ("Files", [f"{what:<24}{path}" for what, path in result.files.items()]),
             ("\nTry next", next_steps(result)),
         ):
-            self._say(f"[bold]{title}[/bold]")
+            self._print(f"[bold]{title}[/bold]")
             for line in lines:
                 self._console.print(f"  {line}", highlight=False, soft_wrap=True)
-        self._say(f"\n[dim]{result.seconds:.0f} seconds in all.[/dim]")
+        self._print(f"\n[dim]{result.seconds:.0f} seconds in all.[/dim]")
 
-    def _recommend(self, latent: LatentHalf) -> None:
+    def _recommend(self, latent: LatentPart) -> None:
         rows = latent.methods | latent.bounds
         ratio = rows["RoBiRank"].measures["ndcg@20"] / rows["Most popular"].measures["ndcg@20"]
-        self._say("[bold]The same loss without features[/bold]: who played what\n")
-        self._say(
+        self._print("[bold]The same loss without features[/bold]: who played what\n")
+        self._print(
             f"{latent.n_users:,} users with planted tastes played songs of twelve genres; a fifth "
             "of what each of them played is hidden. The models know neither users nor songs but "
             "by what was played. Means over users, defaults throughout:"
         )
         self._console.print(quality_table(latent, _LATENT_TITLES))
-        self._say(
+        self._print(
             f"RoBiRank's NDCG@20 is [bold]{ratio:.1f} times[/bold] that of recommending what is "
             "most popular. Three users drawn at random:"
         )
@@ -119,18 +119,18 @@ def _table(*heads: str) -> Table:
 
 
 def quality_table(
-    half: Half, titles: Mapping[str, str], more: Mapping[str, Mapping[str, str]] | None = None
+    part: DemoPart, titles: Mapping[str, str], more: Mapping[str, Mapping[str, str]] | None = None
 ) -> Table:
     """Means of every method, the best of each column in bold, and of the bounds."""
     more = more or {}
     table = _table("Method", *titles.values(), *more, "fit, s")
-    best = {m: max(row.measures[m] for row in half.methods.values()) for m in titles}
-    for name, row in half.methods.items():
+    best = {m: max(row.measures[m] for row in part.methods.values()) for m in titles}
+    for name, row in part.methods.items():
         values = {m: row.measures[m] for m in titles}
         cells = [f"[bold]{v:.4f}[/bold]" if v == best[m] else f"{v:.4f}" for m, v in values.items()]
         texts = [by_method[name] for by_method in more.values()]
         table.add_row(name, *cells, *texts, f"{row.seconds:.1f}")
-    for name, row in half.bounds.items():
+    for name, row in part.bounds.items():
         table.add_row(name, *(f"{row.measures[m]:.4f}" for m in titles), style="dim")
     return table
 
@@ -138,13 +138,14 @@ def quality_table(
 def difference_table(result: DemoResult) -> Table:
     """NDCG@10 of the other methods less RoBiRank's, with intervals."""
     table = _table("Method", "difference", "95 % interval (paired bootstrap)")
+    table.columns[-1].justify = "center"
     for name, c in result.differences.items():
         change, low, high = (f"{v:+.4f}".replace("-", "−") for v in (c.difference, c.low, c.high))
         table.add_row(name, change, f"{low} to {high}")
     return table
 
 
-def taste_table(latent: LatentHalf) -> Table:
+def taste_table(latent: LatentPart) -> Table:
     """What a few users have beside what is recommended to them, song by song."""
     table = Table(box=SIMPLE_HEAD)
     for title in ("User", "has played", "RoBiRank recommends", ""):

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robirank.experiments.demo.features import make_ranking_data, run_features
-from robirank.experiments.demo.halves import Half
-from robirank.experiments.demo.latent import LatentHalf, run_latent_demo
+from robirank.experiments.demo.latent import LatentPart, run_latent_demo
+from robirank.experiments.demo.parts import DemoPart
 from robirank.experiments.plotting import require_matplotlib
 from robirank.experiments.statistics import Comparison, compare
 
@@ -24,19 +24,19 @@ class DemoResult:
 
     Attributes
     ----------
-    features : Half
+    features : DemoPart
         On judged documents.
     differences : dict from name to Comparison
         NDCG@10 of the other methods less RoBiRank's, query by query.
-    latent : LatentHalf
+    latent : LatentPart
         On plays of songs.
     files : dict from what it is to Path
     seconds : float
     """
 
-    features: Half
+    features: DemoPart
     differences: dict[str, Comparison]
-    latent: LatentHalf
+    latent: LatentPart
     files: dict[str, Path]
     seconds: float
 

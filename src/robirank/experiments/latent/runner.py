@@ -85,7 +85,7 @@ def _run_one(
                 experiment,
                 seed,
                 chosen=first if first is not None and first.error is None else None,
-                tell=lambda what: status.update(f"{method}: {escape(what)} …"),
+                on_step=lambda what: status.update(f"{method}: {escape(what)} …"),
             )
             run.append_fit(fit, results)
         except Exception as error:

@@ -186,18 +186,18 @@ def describe_parts(experiment: LatentExperiment, parts: Parts) -> LatentFacts:
     )
 
 
-Tell = Callable[[str], None]
+OnStep = Callable[[str], None]
 
 
 def search(
-    method: LatentMethod, parts: Parts, experiment: LatentExperiment, seed: int, tell: Tell
+    method: LatentMethod, parts: Parts, experiment: LatentExperiment, seed: int, on_step: OnStep
 ) -> list[GridPoint]:
     """Try settings on the validation part: what was tried, in that order."""
     tried: dict[Place, GridPoint] = {}
 
     def attempt(place: Place) -> None:
         params = method.setting(*place, factors=experiment.factors, n_items=parts.train.n_items)
-        tell(", ".join(f"{name} {value:g}" for name, value in params.items()))
+        on_step(", ".join(f"{name} {value:g}" for name, value in params.items()))
         tried[place] = _attempt(method, params, parts, experiment, seed)
 
     attempt((0, 0))
@@ -253,16 +253,16 @@ def _fit(model: Any, data: Interactions, callbacks: tuple[Callable[..., Any], ..
 class Snapshots:
     """Measures the factors on the test part after some of the epochs."""
 
-    def __init__(self, parts: Parts, threads: int | None, tell: Tell) -> None:
-        self._parts, self._tell = parts, tell
+    def __init__(self, parts: Parts, threads: int | None, on_step: OnStep) -> None:
+        self._parts, self._on_step = parts, on_step
         self._model = FactorModel()
         self._model.n_threads = threads
         self.taken: list[tuple[int, float, Evaluation]] = []
 
     def __call__(self, report: EpochReport) -> None:
         """Take a snapshot if one is due."""
-        self._tell(f"epoch {report.epoch} of {report.epochs}")
-        if report.epoch not in due(report.epochs):
+        self._on_step(f"epoch {report.epoch} of {report.epochs}")
+        if report.epoch not in snapshot_epochs(report.epochs):
             return
         self._model.user_factors = report.user_factors
         self._model.item_factors = report.item_factors
@@ -291,12 +291,12 @@ def snapshot_frame(
     )
 
 
-def due(epochs: int) -> set[int]:
+def snapshot_epochs(epochs: int) -> set[int]:
     """The epochs after which snapshots are taken: dense at the beginning, the last one always.
 
     Examples
     --------
-    >>> sorted(due(64))[:8], max(due(64)), len(due(64))
+    >>> sorted(snapshot_epochs(64))[:8], max(snapshot_epochs(64)), len(snapshot_epochs(64))
     ([1, 2, 3, 4, 5, 6, 7, 9], 64, 19)
     """
     return {round(e) for e in np.geomspace(1, epochs, _SNAPSHOTS)} | {epochs}
@@ -309,7 +309,7 @@ def run_unit(
     seed: int,
     *,
     chosen: LatentFit | None = None,
-    tell: Tell = lambda _: None,
+    on_step: OnStep = lambda _: None,
 ) -> tuple[LatentFit, pl.DataFrame]:
     """One method from one starting point: what `RunDirectory.append_fit` takes.
 
@@ -317,17 +317,17 @@ def run_unit(
     ----------
     chosen : LatentFit, optional
         A fit of this method from another start, whose setting is taken without a search.
-    tell : callable, optional
-        Is told what is being done.
+    on_step : callable, optional
+        Is called with what is being done.
     """
     begin = time.perf_counter()
-    tried = [] if chosen else search(method, parts, experiment, seed, lambda s: tell(f"try {s}"))
+    tried = [] if chosen else search(method, parts, experiment, seed, lambda s: on_step(f"try {s}"))
     best = chosen or max(tried, key=_value)
     if best.validation is None:
         raise DivergenceError(f"{method.name} diverged with every setting that was tried")
     searched = time.perf_counter() - begin
     model = method.make(best.params, **experiment.options(seed))
-    snapshots = Snapshots(parts, experiment.threads, lambda s: tell(f"final fit, {s}"))
+    snapshots = Snapshots(parts, experiment.threads, lambda s: on_step(f"final fit, {s}"))
     _fit(model, parts.learned, (snapshots,))
     fit = LatentFit(
         method=method.name,

@@ -71,24 +71,24 @@ def who_leads(values: Mapping[str, float], measure: str, emphasis: str) -> str:
     'MART has the highest MAP of 2 methods, .5000; RoBiRank is second with .4000.'
     """
     ranking = sorted(values, key=lambda name: -values[name])
-    leader = ranking[0]
+    leader, shown = ranking[0], {name: fraction(value) for name, value in values.items()}
     if len(ranking) == 1:
-        return f"{leader} has a {measure} of {share(values[leader])}; it has no rival in this run."
-    text = f"{leader} has the highest {measure} of {len(ranking)} methods, {share(values[leader])}"
+        return f"{leader} has a {measure} of {shown[leader]}; it has no rival in this run."
+    text = f"{leader} has the highest {measure} of {len(ranking)} methods, {shown[leader]}"
     if leader == emphasis:
-        return f"{text}; {ranking[1]} follows with {share(values[ranking[1]])}."
+        return f"{text}; {ranking[1]} follows with {shown[ranking[1]]}."
     if emphasis not in ranking:
         return f"{text}."
     place = _ordinal(ranking.index(emphasis) + 1)
-    return f"{text}; {emphasis} is {place} with {share(values[emphasis])}."
+    return f"{text}; {emphasis} is {place} with {shown[emphasis]}."
 
 
-def share(value: float, digits: int = 4) -> str:
+def fraction(value: float, digits: int = 4) -> str:
     """A number between 0 and 1.
 
     Examples
     --------
-    >>> share(0.25), share(1.0)
+    >>> fraction(0.25), fraction(1.0)
     ('.2500', '1.0000')
     """
     return f"{value:.{digits}f}".removeprefix("0")

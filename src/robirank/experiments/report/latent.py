@@ -9,9 +9,9 @@ from robirank.experiments.latent.curves import LearningCurve, learning_curves, l
 from robirank.experiments.latent.units import MEASURES
 from robirank.experiments.report.common import (
     cases_of,
+    fraction,
     measure_name,
     method_states,
-    share,
     shown_fits,
     what_is_lacking,
     who_leads,
@@ -77,7 +77,7 @@ def _findings(curves: Mapping[str, LearningCurve]) -> list[str]:
 
 def _time_to_warp(robirank: LearningCurve, warp: LearningCurve) -> str:
     """When RoBiRank is where WARP ends."""
-    reached, value = robirank.seconds_to(LEAD, warp.last(LEAD)), share(warp.last(LEAD))
+    reached, value = robirank.seconds_to(LEAD, warp.last(LEAD)), fraction(warp.last(LEAD))
     if reached is None:
         return f"{EMPHASIS} does not reach WARP's {LEAD} of {value}."
     return (

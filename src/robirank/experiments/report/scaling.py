@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from robirank.experiments.report.common import share
+from robirank.experiments.report.common import fraction
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.run_format import ScalingSettings
 from robirank.experiments.scaling.forecast import Check, ShapeForecast
@@ -43,10 +43,8 @@ def _numbers(found: ScalingRun) -> dict[str, Any]:
         "cores": forecast.cores,
         "works": [
             {
+                **msgspec.structs.asdict(work.fit),
                 "name": work.fit.method,
-                "engine": work.fit.engine,
-                "workers": work.fit.workers,
-                "parts": work.fit.parts,
                 "precision": work.precision,
                 "elapsed": work.elapsed,
                 "path": work.path,
@@ -126,7 +124,9 @@ def _convergence(works: Sequence[Work]) -> str:
     if first is last:
         return ""
     middle = len(first.elapsed) // 2
-    begin, end = ([share(work.precision[e - 1], 3) for work in (first, last)] for e in (middle, 0))
+    begin, end = (
+        [fraction(work.precision[e - 1], 3) for work in (first, last)] for e in (middle, 0)
+    )
     return (
         f"Convergence depends on the number of parts: after {middle} epochs {LEAD} is "
         f"{begin[0]} with {_parts(first)} and {begin[1]} with {_parts(last)}, at the end {end[0]} "

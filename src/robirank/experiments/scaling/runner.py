@@ -106,7 +106,7 @@ def _race_on_ray(
     experiment: ScalingExperiment,
     data: ScalingData,
     results: Sequence[Result],
-    tell: Callable[[str], None],
+    on_step: Callable[[str], None],
 ) -> tuple[list[Result], float]:
     """RoBiRank on a Ray cluster of this machine, and the driver's seconds a task."""
     from robirank.experiments.scaling.ray_race import ray_clocks, ray_cluster, ray_hand_out
@@ -114,12 +114,12 @@ def _race_on_ray(
     twins = {r.contestant.parts: r for r in results if r.contestant.method != "WARP"}
     found = []
     with ray_cluster(max(2, *experiment.workers)):
-        tell("Ray, how long it takes to hand out a task …")
+        on_step("Ray, how long it takes to hand out a task …")
         hand_out = ray_hand_out()
         for contestant in contestants(experiment):
             if contestant.engine != "ray":
                 continue
-            tell(f"{contestant.name} …")
+            on_step(f"{contestant.name} …")
             params = settings_of(experiment, contestant, data.train.n_items) | {
                 "factors": experiment.factors,
                 "iterations": experiment.iterations,

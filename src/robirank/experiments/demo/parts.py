@@ -1,4 +1,4 @@
-"""What each half of the demonstration finds out: how good several methods are, and their bounds."""
+"""What each part of the demonstration finds out: how good several methods are, and their bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CUTOFFS = tuple(range(1, 21))
 
 
 @dataclass(frozen=True)
-class Reached:
+class MethodResult:
     """What one method reached.
 
     Attributes
@@ -37,19 +37,19 @@ class Reached:
 
 
 @dataclass(frozen=True)
-class Half:
-    """All that a half found out.
+class DemoPart:
+    """All that a part of the demonstration found out.
 
     Attributes
     ----------
-    methods : dict from name to Reached
-    bounds : dict from name to Reached
+    methods : dict from name to MethodResult
+    bounds : dict from name to MethodResult
         What no method can be expected to exceed, or to fall below.
     files : dict from what it is to Path
     """
 
-    methods: dict[str, Reached]
-    bounds: dict[str, Reached]
+    methods: dict[str, MethodResult]
+    bounds: dict[str, MethodResult]
     files: dict[str, Path]
 
     def summary(self) -> dict[str, Any]:
