@@ -31,8 +31,8 @@ Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; one a core by 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-def _ltr_command(name: str, field: str, title: str, description: str) -> None:
-    """Add a command that compares some of the rankers; they differ in nothing but these."""
+def _add_ltr_command(name: str, description: str) -> None:
+    """Add a command that compares rankers; the three differ in which ones by default."""
 
     def command(
         data: Data,
@@ -45,16 +45,18 @@ def _ltr_command(name: str, field: str, title: str, description: str) -> None:
         jobs: Jobs = None,
         as_json: AsJson = False,
     ) -> None:
-        from robirank.experiments.ltr import methods as fields
+        from robirank.experiments.ltr.methods import IDENTITY_FIELD, PAPER_FIELD, START_FIELD
         from robirank.experiments.ltr.runner import run_ltr
         from robirank.experiments.ltr.units import LtrExperiment
 
+        fields = {"ltr": PAPER_FIELD, "init": START_FIELD, "identity": IDENTITY_FIELD}
+        titles = {"ltr": "", "init": ", starts", "identity": ", transformations"}
         data_name = data.resolve().name
         run = run_ltr(
             LtrExperiment(data, convention, select, normalize=normalize, seed=seed),
             output or Path("runs") / f"{data_name}-{name}",
-            getattr(fields, field) if methods is None else _names(methods),
-            title=data_name + title,
+            fields[name] if methods is None else _names(methods),
+            title=data_name + titles[name],
             n_jobs=jobs,
         )
         _show(run, as_json)
@@ -62,21 +64,11 @@ def _ltr_command(name: str, field: str, title: str, description: str) -> None:
     app.command(name, help=description)(command)
 
 
-_ltr_command(
-    "ltr", "PAPER_FIELD", "", "Compare the whole field, settings chosen on the validation part."
+_add_ltr_command("ltr", "Compare the whole field, settings chosen on the validation part.")
+_add_ltr_command(
+    "init", "Start RoBiRank from zeros, from RankSVM's solution, and from ten random points."
 )
-_ltr_command(
-    "init",
-    "START_FIELD",
-    ", starts",
-    "Start RoBiRank from zeros, from RankSVM's solution, and from ten random points.",
-)
-_ltr_command(
-    "identity",
-    "IDENTITY_FIELD",
-    ", transformations",
-    "Compare RoBiRank with the identity loss and with Type-II.",
-)
+_add_ltr_command("identity", "Compare RoBiRank with the identity loss and with Type-II.")
 
 
 @app.command()

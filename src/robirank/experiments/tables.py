@@ -24,9 +24,9 @@ def method_table(
         Further columns.
     """
     best = {head: max(by_method.values(), default=None) for head, by_method in measures.items()}
-    rows = []
+    rows, all_fits = [], run.fits()
     for method in run.methods:
-        fits = [fit for fit in run.fits() if fit.method == method]
+        fits = [fit for fit in all_fits if fit.method == method]
         errors = [fit.error for fit in fits if fit.error is not None]
         if errors:
             reason = errors[0].splitlines()[0].replace("|", "\\|")

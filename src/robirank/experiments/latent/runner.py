@@ -20,13 +20,7 @@ from robirank.experiments.latent.units import (
 )
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.run_format import LatentFit, LatentSettings
-from robirank.experiments.runner import (
-    announce,
-    check_methods,
-    failure_text,
-    report_fit,
-    start_run,
-)
+from robirank.experiments.runner import announce, check_methods, failure_text, report_fit, start_run
 
 
 def run_latent(

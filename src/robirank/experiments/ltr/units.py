@@ -26,13 +26,7 @@ from robirank.experiments.ltr.methods import Method
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.run_format import GridPoint, LtrFacts, LtrFit, LtrSettings
 from robirank.experiments.runner import failure_text
-from robirank.metrics import (
-    CONVENTIONS,
-    average_precision,
-    evaluate_ranking,
-    mean_ndcg,
-    ndcg,
-)
+from robirank.metrics import CONVENTIONS, average_precision, evaluate_ranking, mean_ndcg, ndcg
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,7 @@ from robirank.experiments.report.common import fraction
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.run_format import ScalingSettings
 from robirank.experiments.scaling.forecast import Check, ShapeForecast
-from robirank.experiments.scaling.results import (
-    LEAD,
-    PARTS_OF_TIME,
-    ScalingRun,
-    Work,
-    read_scaling,
-)
+from robirank.experiments.scaling.results import LEAD, PARTS_OF_TIME, ScalingRun, Work, read_scaling
 
 _SHOWN = (32, 1024)  # machines whose precision is simulated
 
