@@ -22,8 +22,8 @@ from rich.markdown import Markdown
 
 from robirank._queries import group_queries
 from robirank.experiments.ltr.methods import PAPER_FIELD
+from robirank.experiments.ltr.results import LtrResults
 from robirank.experiments.ltr.runner import run_ltr
-from robirank.experiments.ltr.tables import query_values
 from robirank.experiments.ltr.units import LtrExperiment
 from robirank.ltr.ranksvm import PairSum
 
@@ -79,9 +79,10 @@ def main() -> None:
         "ohsumed_fold_minutes": round(minutes, 2),
         "ranksvm_speedup": round(ranksvm_speedup(), 1),
     }
+    results = LtrResults(run)
     for k in (1, 10):
-        for method, values in query_values(run.results(), "ndcg", k).items():
-            figures[f"{method}_ndcg{k}"] = round(float(values.mean()), 4)
+        for method in run.complete_methods():
+            figures[f"{method}_ndcg{k}"] = round(results.means(method)[f"ndcg@{k}"], 4)
     print(json.dumps(figures))
 
 

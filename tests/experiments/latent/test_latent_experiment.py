@@ -16,8 +16,8 @@ import robirank as rr
 from robirank import DivergenceError, LatentRoBiRank, evaluate
 from robirank.cli.app import app
 from robirank.experiments.latent import units as latent_module
-from robirank.experiments.latent.curves import learning_curves, lift
 from robirank.experiments.latent.methods import LATENT_FIELD
+from robirank.experiments.latent.results import learning_curves, lift
 from robirank.experiments.latent.runner import run_latent
 from robirank.experiments.latent.units import (
     MEASURES,

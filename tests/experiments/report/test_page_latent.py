@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.report.browser import count, errors, settle, tab_to
-from robirank.experiments.latent.curves import learning_curves
+from robirank.experiments.latent.results import learning_curves
 from robirank.experiments.latent.units import snapshot_epochs
 from robirank.experiments.report.write import write_report
 from robirank.experiments.run_dir import RunDirectory

@@ -16,10 +16,10 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from experiments.synthetic_run import HOSTILE, METHODS, facts, failed, fit, frame, settings
+from robirank.experiments.ltr.results import mean_interval
 from robirank.experiments.report import write as report_module
 from robirank.experiments.report.data import report_data
-from robirank.experiments.report.ltr import lead_measure
-from robirank.experiments.report.query_values import MISSING, mean_interval
+from robirank.experiments.report.ltr import MISSING, lead_measure
 from robirank.experiments.report.write import write_report
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.run_format import Significance

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from robirank.experiments.latent.curves import LearningCurve
 from robirank.experiments.latent.methods import LATENT_FIELD
+from robirank.experiments.latent.results import LearningCurve
 from robirank.experiments.plotting import label_ends, panels, title
 
 _COLOURS = dict(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from robirank.experiments.latent.curves import LearningCurve, learning_curves, lift
 from robirank.experiments.latent.figures import draw_learning
+from robirank.experiments.latent.results import LearningCurve, learning_curves, lift
 from robirank.experiments.latent.units import MEASURES
 from robirank.experiments.plotting import save_figures
 from robirank.experiments.run_dir import RunDirectory

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import polars as pl
-from numpy.typing import NDArray
 
 from robirank.experiments.ltr.figures import figures
+from robirank.experiments.ltr.results import LtrResults
 from robirank.experiments.plotting import save_figures
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.run_format import LtrSettings, Significance
@@ -19,19 +18,15 @@ from robirank.storage.files import write_text
 
 Run = RunDirectory[LtrSettings]
 
-COLUMNS: tuple[tuple[str, str, int], ...] = (
-    ("NDCG@1", "ndcg", 1),
-    ("NDCG@3", "ndcg", 3),
-    ("NDCG@5", "ndcg", 5),
-    ("NDCG@10", "ndcg", 10),
-    ("MeanNDCG", "mean_ndcg", 0),
-    ("MAP", "map", 0),
-)
-TESTED: tuple[tuple[str, str, int], ...] = (
-    ("ndcg@1", "ndcg", 1),
-    ("ndcg@10", "ndcg", 10),
-    ("mean_ndcg", "mean_ndcg", 0),
-)
+COLUMNS = {
+    "NDCG@1": "ndcg@1",
+    "NDCG@3": "ndcg@3",
+    "NDCG@5": "ndcg@5",
+    "NDCG@10": "ndcg@10",
+    "MeanNDCG": "mean_ndcg",
+    "MAP": "map",
+}
+TESTED = ("ndcg@1", "ndcg@10", "mean_ndcg")
 
 
 def baseline_of(methods: Sequence[str]) -> str:
@@ -39,19 +34,9 @@ def baseline_of(methods: Sequence[str]) -> str:
     return "RoBiRank" if "RoBiRank" in methods else methods[0]
 
 
-def query_values(results: pl.DataFrame, measure: str, k: int) -> dict[str, NDArray[np.float64]]:
-    """Values of every method on the same queries in the same order; methods in that of the file."""
-    wanted = results.filter((pl.col("measure") == measure) & (pl.col("k") == k))
-    wanted = wanted.sort("fold", "qid")
-    return {
-        str(method): group["value"].to_numpy()
-        for (method,), group in wanted.group_by(["method"], maintain_order=True)
-    }
-
-
 def write_tables(run: Run) -> None:
     """Write ``significance.json``, ``table.md`` and, where matplotlib is there, ``figures/``."""
-    results = run.results()
+    results = LtrResults(run)
     # A method that failed on a fold has other queries than the rest: it has no mean to compare.
     methods = run.complete_methods()
     if methods:
@@ -60,22 +45,18 @@ def write_tables(run: Run) -> None:
     write_text(run.path / "table.md", table(run, results, methods))
 
 
-def _significance(results: pl.DataFrame, methods: Sequence[str], seed: int) -> Significance:
-    baseline = baseline_of(methods)
+def _significance(results: LtrResults, methods: Sequence[str], seed: int) -> Significance:
     comparisons = []
-    for label, measure, k in TESTED:
-        values = query_values(results, measure, k)
-        shown = {m: values[m] for m in methods}
-        comparisons += compare(shown, baseline, measure=label, random_state=seed)
+    for measure in TESTED:
+        values = {m: results.of(m, measure) for m in methods}
+        comparisons += compare(values, baseline_of(methods), measure=measure, random_state=seed)
     return Significance(comparisons=comparisons)
 
 
-def table(run: Run, results: pl.DataFrame, methods: Sequence[str]) -> str:
+def table(run: Run, results: LtrResults, methods: Sequence[str]) -> str:
     """The whole table in Markdown, with the means of the given methods."""
-    means = {}
-    for label, measure, k in COLUMNS:
-        values = query_values(results, measure, k)
-        means[label] = {m: float(values[m].mean()) for m in methods}
+    by_method = {m: results.means(m) for m in methods}
+    means = {label: {m: by_method[m][name] for m in methods} for label, name in COLUMNS.items()}
     fits = run.fits()
     seconds = {
         m: f"{np.mean([f.search_seconds for f in fits if f.method == m]):.1f}" for m in methods
@@ -94,7 +75,7 @@ def table(run: Run, results: pl.DataFrame, methods: Sequence[str]) -> str:
     lines += ["", "## Chosen settings", "", *_setting_lines(run)]
     if methods:
         baseline = baseline_of(methods)
-        low, high = bootstrap_interval(query_values(results, "ndcg", 10)[baseline])
+        low, high = bootstrap_interval(results.of(baseline, "ndcg@10"))
         lines += ["", f"95 % interval of {baseline}'s NDCG@10: {low:.4f} to {high:.4f}."]
     return "\n".join(lines) + "\n"
 
@@ -128,7 +109,6 @@ def _comparison_lines(significance: Significance, baseline: str) -> list[str]:
         p = "p < 0.001" if c.p_adjusted < 0.001 else f"p = {c.p_adjusted:.3f}"
         text = f"{c.difference:+.4f} [{c.low:+.4f}, {c.high:+.4f}], {p}"
         by_method.setdefault(c.method, {})[c.measure] = text
-    labels = [label for label, _, _ in TESTED]
     how = (
         f"{significance.intervals}; p by {significance.test}, adjusted by "
         f"{significance.correction}'s procedure over all methods of a column."
@@ -139,8 +119,8 @@ def _comparison_lines(significance: Significance, baseline: str) -> list[str]:
         how,
         "",
         *markdown_table(
-            ["method", *labels],
-            [[method, *(texts[x] for x in labels)] for method, texts in by_method.items()],
+            ["method", *TESTED],
+            [[method, *(texts[x] for x in TESTED)] for method, texts in by_method.items()],
         ),
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from robirank.experiments.latent.curves import LearningCurve, learning_curves, lift
+from robirank.experiments.latent.results import LearningCurve, learning_curves, lift
 from robirank.experiments.latent.units import MEASURES
 from robirank.experiments.report.common import (
     cases_of,

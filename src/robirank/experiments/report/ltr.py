@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from robirank.experiments.ltr.results import LtrResults, mean_interval
 from robirank.experiments.ltr.tables import baseline_of
 from robirank.experiments.report.common import (
     measure_name,
@@ -13,13 +17,14 @@ from robirank.experiments.report.common import (
     what_is_lacking,
     who_leads,
 )
-from robirank.experiments.report.query_values import MISSING, SCALE, QueryValues
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.run_format import LtrSettings, Significance
 from robirank.experiments.statistics import Comparison
 from robirank.experiments.text import abbreviate
 from robirank.metrics import CONVENTIONS
 
+# Per-query values travel as integers of 16 bits: the value times SCALE, or MISSING.
+SCALE, MISSING = 10_000, 65_535
 # Differences with an adjusted p-value below this are called differences.
 _SIGNIFICANT = 0.05
 # A difference in significance.json may be off by the rounding to three digits, not by more.
@@ -28,23 +33,23 @@ _TOLERANCE = 6e-4
 
 def ltr_parts(run: RunDirectory[LtrSettings]) -> dict[str, Any]:
     """What the page of a learning-to-rank run shows that differs from that of others."""
-    settings, values = run.settings, QueryValues(run)
+    settings, results = run.settings, LtrResults(run)
     significance = run.significance()
-    comparisons = _checked_comparisons(run, values, significance)
+    comparisons = _checked_comparisons(run, results, significance)
     emphasis = baseline_of(run.complete_methods() or run.methods)
     lead = lead_measure(settings)
-    means = [values.means(i) for i in range(len(run.methods))]
+    means = [results.means(m) for m in run.methods]
     leading = {m: mean[lead] for m, mean in zip(run.methods, means, strict=True) if mean}
     return {
         "sections": ("curves", "table", "queries", "settings", "times"),
         "overline": "Learning to rank, a comparison",
-        "facts": _facts(settings, len(values.queries)),
+        "facts": _facts(settings, len(results.queries)),
         "findings": [*_findings(leading, lead, emphasis, comparisons), *what_is_lacking(run)],
         "how": {
             "convention": settings.convention,
             **vars(CONVENTIONS[settings.convention]),
-            "queries": len(values.queries),
-            "folds": len(values.folds) if len(values.folds) > 1 else None,
+            "queries": len(results.queries),
+            "folds": len(results.folds) if len(results.folds) > 1 else None,
             "select": measure_name(settings.select),
             "test": significance and significance.test,
             "correction": significance and significance.correction,
@@ -55,15 +60,15 @@ def ltr_parts(run: RunDirectory[LtrSettings]) -> dict[str, Any]:
         "kMax": settings.k_max,
         "emphasis": run.methods.index(emphasis),
         "methods": method_states(run),
-        "cases": values.folds,
-        "measures": values.measures,
+        "cases": results.folds,
+        "measures": results.measures,
         "means": means,
-        "scopes": values.scopes(run.methods.index(emphasis)),
+        "scopes": _scopes(results, emphasis),
         "queries": {
-            "id": [qid for _, qid in values.queries],
-            "fold": [values.folds.index(fold) for fold, _ in values.queries],
+            "id": [qid for _, qid in results.queries],
+            "fold": [results.folds.index(fold) for fold, _ in results.queries],
         },
-        "values": values.encoded(),
+        "values": _encoded(results),
         "scale": SCALE,
         "missing": MISSING,
         "comparisons": comparisons,
@@ -81,7 +86,7 @@ def lead_measure(settings: LtrSettings) -> str:
 
 
 def _checked_comparisons(
-    run: RunDirectory[LtrSettings], values: QueryValues, significance: Significance | None
+    run: RunDirectory[LtrSettings], results: LtrResults, significance: Significance | None
 ) -> list[Comparison]:
     """Check the comparisons against the results, which they may be older than."""
     file = run.path / "significance.json"
@@ -91,14 +96,49 @@ def _checked_comparisons(
         if unknown:
             names = abbreviate(sorted(unknown))
             raise ValueError(f"{file} compares {names}, which run.json does not list")
-        found = values.difference(c.measure, c.method, c.baseline)
-        if found is not None and abs(found - c.difference) > _TOLERANCE:
+        if c.measure not in results.measures or not (
+            results.complete(c.method) and results.complete(c.baseline)
+        ):
+            continue
+        difference = results.of(c.method, c.measure) - results.of(c.baseline, c.measure)
+        found = float(np.nanmean(difference))
+        if abs(found - c.difference) > _TOLERANCE:
             raise ValueError(
                 f"{file} does not belong to these results: it says that {c.method} less "
                 f"{c.baseline} is {c.difference:.4f} in {c.measure}, and the results say "
                 f"{found:.4f}"
             )
     return comparisons
+
+
+def _scopes(results: LtrResults, emphasis: str) -> list[dict[str, Any]]:
+    """Curves over all queries, and over those of each fold where there are several."""
+    several = results.folds if len(results.folds) > 1 else ()
+    return [_scope(results, emphasis, fold) for fold in (None, *several)]
+
+
+def _scope(results: LtrResults, emphasis: str, fold: str | None) -> dict[str, Any]:
+    inside = [fold in (None, of_query) for of_query, _ in results.queries]
+    ndcg = dict(zip(results.methods, results.array[:, :-2, inside], strict=True))
+    curves: list[dict[str, Any] | None] = []
+    for method, own in ndcg.items():
+        if not results.complete(method, fold):
+            curves.append(None)
+            continue
+        mean, half = mean_interval(own)
+        curve = {"mean": mean, "half": half}
+        if results.complete(emphasis, fold):
+            difference, width = mean_interval(own - ndcg[emphasis])
+            curve |= {"difference": difference, "differenceHalf": width}
+        curves.append(curve)
+    return {"name": fold or "All queries", "queries": sum(inside), "curves": curves}
+
+
+def _encoded(results: LtrResults) -> str:
+    """All values as integers of 16 bits, little-endian, in base 64."""
+    whole = np.round(np.clip(results.array, 0, 1) * SCALE)
+    packed = np.where(np.isnan(whole), MISSING, whole).astype("<u2")
+    return base64.b64encode(packed.tobytes()).decode()
 
 
 def _facts(settings: LtrSettings, n_queries: int) -> dict[str, str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robirank.experiments.latent.curves import learning_curves
+from robirank.experiments.latent.results import learning_curves
 from robirank.experiments.run_dir import RunDirectory, read_json
 from robirank.experiments.run_format import ScalingFit, ScalingSettings
 from robirank.experiments.scaling.forecast import Forecast

@@ -1,4 +1,4 @@
-"""Learning curves: what a latent method reached after how many seconds of training."""
+"""What a latent run found, in one place for table, figures and report: learning curves."""
 
 from __future__ import annotations
 
