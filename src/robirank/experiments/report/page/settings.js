@@ -54,7 +54,7 @@ sections.settings = (root) => {
     const mean = known.length ? sum(known) / known.length : null;
     const test = data.means[view.method][data.select];
     const measure = measureName(data.select);
-    const first = `${data.methods[view.method].name}: the chosen settings have a mean ${measure} of ${decimal(mean)} on the validation ${part}`;
+    const first = `${data.methods[view.method].name}: ${measure} of the chosen settings is ${decimal(mean)} on the validation ${part}`;
     return test === undefined ? `${first}.` : `${first} and ${decimal(test)} on the test ${part}.`;
   }
 
