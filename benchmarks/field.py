@@ -22,9 +22,9 @@ from rich.markdown import Markdown
 
 from robirank._queries import group_queries
 from robirank.experiments.ltr.methods import PAPER_FIELD
-from robirank.experiments.ltr.runner import run_experiment
-from robirank.experiments.ltr.tables import query_values
-from robirank.experiments.ltr.units import Experiment
+from robirank.experiments.ltr.results import LtrResults
+from robirank.experiments.ltr.runner import run_ltr
+from robirank.experiments.ltr.units import LtrExperiment
 from robirank.ltr.ranksvm import PairSum
 
 
@@ -69,19 +69,20 @@ def main() -> None:
     parser.add_argument("--run", type=Path)
     arguments = parser.parse_args()
     folder = arguments.run or Path(tempfile.mkdtemp()) / "OHSUMED"
-    experiment = Experiment(arguments.data / "OHSUMED")
-    run = run_experiment(experiment, folder, PAPER_FIELD, command="robirank experiment ltr OHSUMED")
+    experiment = LtrExperiment(arguments.data / "OHSUMED")
+    run = run_ltr(experiment, folder, PAPER_FIELD, command="robirank experiment ltr OHSUMED")
     # Units share the cores, so a fold takes the seconds of its units over the cores.
-    seconds = sum(fit["seconds"]["search"] for fit in run.fits())
-    minutes = seconds / run.settings["data"]["folds"] / run.settings["machine"]["cores"] / 60
+    seconds = sum(fit.search_seconds for fit in run.fits())
+    minutes = seconds / run.settings.data.folds / run.settings.machine["cores"] / 60
     Console(width=140).print(Markdown((folder / "table.md").read_text("utf-8")))
     figures = {
         "ohsumed_fold_minutes": round(minutes, 2),
         "ranksvm_speedup": round(ranksvm_speedup(), 1),
     }
+    results = LtrResults(run)
     for k in (1, 10):
-        for method, values in query_values(run.results(), "ndcg", k).items():
-            figures[f"{method}_ndcg{k}"] = round(float(values.mean()), 4)
+        for method in run.complete_methods():
+            figures[f"{method}_ndcg{k}"] = round(results.means(method)[f"ndcg@{k}"], 4)
     print(json.dumps(figures))
 
 

@@ -78,4 +78,4 @@ def test_bad_number_of_threads(bad):
 
 def test_every_core_by_default(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert Workers().n_threads == 3
+    assert Workers().num_threads == 3

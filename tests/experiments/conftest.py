@@ -1,10 +1,18 @@
-"""Runs and reports that several tests look at; made once."""
+"""Runs that several tests look at; made once."""
 
+import numpy as np
 import pytest
+from rich.console import Console
 
-from experiments.browser import Browser, find_chromium
-from experiments.synthetic_run import HOSTILE, MANY, make_run
-from robirank.experiments.report.write import write_report
+from experiments.synthetic_run import TINY_SCALING, make_run
+from robirank import make_interactions, split_ratio
+from robirank.experiments.latent.runner import run_latent
+from robirank.experiments.latent.units import LatentExperiment
+from robirank.experiments.scaling import forecast
+from robirank.experiments.scaling import runner as scaling_runner
+from robirank.experiments.scaling.simulation import Shape
+
+QUIET = Console(quiet=True)
 
 
 @pytest.fixture(scope="session")
@@ -14,49 +22,43 @@ def synthetic_run(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def report_file(synthetic_run):
-    return write_report(synthetic_run.path)
+def latent_folder(tmp_path_factory):
+    """Three files; the test file has a user and an item that nobody knows."""
+    root = tmp_path_factory.mktemp("data") / "toy"
+    root.mkdir()
+    data = make_interactions(120, 60, 1500, factors=3, noise=0.1, random_state=0)
+    rest, test = split_ratio(data, 0.2)
+    train, valid = split_ratio(rest, 0.1)
+    for name, part in (("train", train), ("valid", valid), ("test", test)):
+        pairs = zip(part.users[part.user_codes()], part.items[part.indices], strict=True)
+        text = "".join(f"u{user}\ts{item}\n" for user, item in pairs)
+        (root / f"{name}.tsv").write_text(text)
+    with (root / "test.tsv").open("a") as file:
+        file.write("nobody\ts1\nu1\tnothing\n")
+    return root
 
 
 @pytest.fixture(scope="session")
-def stress_report_file(tmp_path_factory):
-    """Twenty methods, two of which fail, queries and messages that try to be markup."""
-    failures = {("ListNet", "Fold3"): f"loss is NaN {HOSTILE}"}
-    failures |= {("Type-II", f"Fold{i}"): "out of memory" for i in range(1, 6)}
-    run = make_run(
-        tmp_path_factory.mktemp("stress") / "run",
-        methods=MANY,
-        n_queries=50,
-        failures=failures,
-        query_name=HOSTILE + "{}",
-        title=HOSTILE,
-        seed=1,
-        significance=["ndcg@10"],
-    )
-    return write_report(run.path)
+def latent_run(latent_folder, tmp_path_factory):
+    """Two methods from two starts."""
+    experiment = LatentExperiment(latent_folder, factors=4, iterations=8, threads=1, seeds=2)
+    output = tmp_path_factory.mktemp("run") / "toy"
+    return run_latent(experiment, output, ["RoBiRank sgd", "WARP"], console=QUIET)
 
 
 @pytest.fixture(scope="session")
-def browser():
-    """A headless Chromium; tests that need it are skipped where there is none."""
-    program = find_chromium()
-    if program is None:
-        pytest.skip("no chromium or google-chrome on this machine (set CHROMIUM to its path)")
-    with Browser(program) as started:
-        yield started
+def scaling_run(tmp_path_factory):
+    """A race of one and two workers, and a simulation of a small Million Song shape."""
 
+    def small_song(factors):
+        return Shape(np.full(3000, 20.0), np.full(3000, 20.0), factors)
 
-@pytest.fixture
-def open_page(browser):
-    """Open a report in a window of a given size, as if for the first time."""
-
-    def open_it(file, width=1280, height=900, scheme="light"):
-        browser.media(prefers_color_scheme=scheme)
-        browser.resize(width, height, mobile=width < 600)
-        browser.open(file)
-        if browser.js("localStorage.length"):
-            browser.js("localStorage.clear()")
-            browser.open(file)
-        return browser
-
-    return open_it
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            scaling_runner,
+            "million_song_part",
+            lambda: make_interactions(300, 900, 6000, random_state=0),
+        )
+        patch.setattr(forecast, "million_song", small_song)
+        output = tmp_path_factory.mktemp("run") / "tiny"
+        return scaling_runner.run_scaling(TINY_SCALING, output, console=QUIET)

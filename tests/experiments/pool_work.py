@@ -14,4 +14,6 @@ def act(folder: Path, unit: str) -> None:
         raise SystemExit(3)
     if unit.startswith("sleep"):
         time.sleep(60)
-    (folder / unit).write_text(os.environ["OMP_NUM_THREADS"])
+    begin = time.monotonic()
+    time.sleep(0.3 if unit.startswith("nap") else 0)
+    (folder / unit).write_text(f"{os.environ['OMP_NUM_THREADS']} {begin} {time.monotonic()}")

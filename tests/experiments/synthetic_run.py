@@ -10,6 +10,14 @@ import numpy as np
 import polars as pl
 
 from robirank.experiments.run_dir import RunDirectory
+from robirank.experiments.run_format import (
+    GridPoint,
+    LtrFacts,
+    LtrFit,
+    LtrSettings,
+    Significance,
+)
+from robirank.experiments.scaling.race import ScalingExperiment
 from robirank.experiments.statistics import compare
 from robirank.metrics import average_precision, mean_ndcg, ndcg
 
@@ -43,63 +51,63 @@ MANY = {
 # A name that tries to be markup.
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"
 K_MAX = 20
+# The scaling experiment that tests can afford.
+TINY_SCALING = ScalingExperiment(
+    shape=(300, 120, 6000), workers=(1, 2), parts=(8,), factors=8, iterations=3
+)
 ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 
 
-def settings(methods: Sequence[str] = tuple(METHODS), **changes: Any) -> dict[str, Any]:
+def facts(**changes: Any) -> LtrFacts:
+    """Return what run.json says about the data."""
+    given: dict[str, Any] = {
+        "name": "OHSUMED (LETOR 3.0)",
+        "folds": [f"Fold{i}" for i in range(1, 6)],
+        "queries": 106,
+        "documents": 16140,
+        "features": 45,
+        "labels": {"0": 11303, "1": 2585, "2": 2252},
+        "validation": "as given",
+        "files": {},
+    }
+    return LtrFacts(**given | changes)
+
+
+def settings(methods: Sequence[str] = tuple(METHODS), **changes: Any) -> LtrSettings:
     """Return what run.json holds."""
-    return {
-        "kind": "ltr",
+    given: dict[str, Any] = {
         "title": "OHSUMED",
-        "data": {
-            "name": "OHSUMED (LETOR 3.0)",
-            "folds": 5,
-            "queries": 106,
-            "documents": 16140,
-            "features": 45,
-            "labels": {"0": 11303, "1": 2585, "2": 2252},
-        },
+        "data": facts(),
         "convention": "letor",
         "select": "ndcg@10",
         "k_max": K_MAX,
+        "normalize": False,
         "seed": 0,
         "methods": list(methods),
         "versions": {"robirank": "0.1.0", "python": "3.12.4", "numpy": "2.1.0"},
         "machine": {"cores": 2},
         "command": "robirank experiment ltr letor/OHSUMED --methods all --seed 0 --output ohsumed",
         "created": "2025-03-14T09:26:53+00:00",
-        **changes,
     }
+    return LtrSettings(**given | changes)
 
 
-def fit(method: str, fold: str, **changes: Any) -> dict[str, Any]:
+def fit(method: str, fold: str, **changes: Any) -> LtrFit:
     """Return what the JSON file of a unit holds."""
-    return {
+    given: dict[str, Any] = {
         "method": method,
         "fold": fold,
-        "status": "ok",
         "params": {"alpha": 0.01},
-        "grid": [],
-        "validation": {"measure": "ndcg@10", "value": 0.45},
-        "seconds": {"search": 2.0, "final": 0.5},
-        "error": None,
-        **changes,
+        "validation": 0.45,
+        "search_seconds": 2.0,
+        "final_seconds": 0.5,
     }
+    return LtrFit(**given | changes)
 
 
-def failed(method: str, fold: str, error: str) -> dict[str, Any]:
+def failed(method: str, fold: str, error: str) -> LtrFit:
     """Return the fit of a method that has failed."""
-    validation = {"measure": "ndcg@10", "value": None}
-    seconds = {"search": 1.2, "final": None}
-    return fit(
-        method,
-        fold,
-        status="failed",
-        error=error,
-        params={},
-        validation=validation,
-        seconds=seconds,
-    )
+    return LtrFit(method=method, fold=fold, error=error)
 
 
 def frame(method: str, fold: str, values: dict[str, Sequence[float]], k_max: int) -> pl.DataFrame:
@@ -126,11 +134,11 @@ def make_run(
     query_name: str = "{}",
     significance: Sequence[str] = ("ndcg@10", "map"),
     **changes: Any,
-) -> RunDirectory:
+) -> RunDirectory[LtrSettings]:
     """Write a complete run: documents with labels, methods that score them more or less well."""
     methods = METHODS if methods is None else methods
     rng = np.random.default_rng(seed)
-    data = {**settings()["data"], "folds": n_folds, "queries": n_queries}
+    data = facts(folds=[f"Fold{i + 1}" for i in range(n_folds)], queries=n_queries)
     run = RunDirectory.create(folder, settings(list(methods), data=data, k_max=k_max, **changes))
     for fold, queries in enumerate(np.array_split(np.arange(1, n_queries + 1), n_folds), start=1):
         y, qid, noise = _documents(rng, queries)
@@ -151,25 +159,15 @@ def make_run(
     return run
 
 
-def write_significance(run: RunDirectory, measures: Sequence[str]) -> None:
+def write_significance(run: RunDirectory[LtrSettings], measures: Sequence[str]) -> None:
     """Compare all methods that did not fail with the first one."""
-    ok = [
-        m for m in run.methods if all(f["status"] == "ok" for f in run.fits() if f["method"] == m)
-    ]
-    comparisons = []
+    ok, comparisons = run.complete_methods(), []
     for measure in measures:
         name, _, k = measure.partition("@")
         part = run.results().filter(pl.col("measure") == name, pl.col("k") == int(k or 0))
         values = {m: part.filter(pl.col("method") == m)["value"].to_numpy() for m in ok}
-        comparisons += [c.to_dict() for c in compare(values, ok[0], measure=measure)]
-    run.write_significance(
-        {
-            "comparisons": comparisons,
-            "test": "paired sign-flip randomisation test over queries",
-            "correction": "Holm",
-            "intervals": "95 % paired bootstrap over queries",
-        }
-    )
+        comparisons += compare(values, ok[0], measure=measure)
+    run.write_significance(Significance(comparisons=comparisons))
 
 
 def _documents(rng: np.random.Generator, queries: Any) -> tuple[Any, Any, Any]:
@@ -209,17 +207,18 @@ def _searched(
         points = [{"alpha": a} for a in ALPHAS]
     best = rng.normal(len(points) / 2, 0.6)
     grid = [
-        {
-            "params": point,
-            "validation": float(skill - 0.12 - 0.01 * (i - best) ** 2 + rng.normal(0, 0.004)),
-            "seconds": seconds * float(rng.uniform(0.7, 1.3)),
-        }
+        GridPoint(
+            params=point,
+            validation=float(skill - 0.12 - 0.01 * (i - best) ** 2 + rng.normal(0, 0.004)),
+            seconds=seconds * float(rng.uniform(0.7, 1.3)),
+        )
         for i, point in enumerate(points)
     ]
-    chosen: dict[str, Any] = max(grid, key=lambda g: g["validation"])
+    chosen = max(grid, key=lambda point: point.validation or 0.0)
     return {
-        "params": chosen["params"],
+        "params": chosen.params,
         "grid": grid,
-        "validation": {"measure": "ndcg@10", "value": chosen["validation"]},
-        "seconds": {"search": sum(g["seconds"] for g in grid), "final": chosen["seconds"]},
+        "validation": chosen.validation,
+        "search_seconds": sum(point.seconds for point in grid),
+        "final_seconds": chosen.seconds,
     }

@@ -1,22 +1,28 @@
 """The folder of a run: nothing half there, nothing mixed up, nothing done twice."""
 
 import json
+import re
 
 import polars as pl
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from experiments.synthetic_run import failed, fit, frame, settings
+from experiments.synthetic_run import facts, failed, fit, frame, settings
 from robirank.experiments import run_dir
-from robirank.experiments.run_dir import RunDirectory
+from robirank.experiments.run_dir import RunDirectory, read_json
+from robirank.experiments.run_format import LatentFit, Significance
+from robirank.experiments.scaling.forecast import Forecast
+from robirank.experiments.statistics import Comparison
 
 A, B = "RoBiRank", "RankSVM"
 VALUES = {"q1": [0.5, 0.75, 0.6, 0.4], "q2": [0.0, 0.25, 0.2, 0.1]}
 
 
 def small_settings(methods=(A, B), **changes):
-    return settings(methods, k_max=2, data={"name": "toy", "folds": 2}, **changes)
+    given = {"k_max": 2, "data": facts(name="toy", folds=["Fold1", "Fold2"])}
+    return settings(methods, **given | changes)
 
 
 def unit(method, fold, values=VALUES):
@@ -38,8 +44,8 @@ def complete(run):
 
 def test_what_is_written_is_read_again(complete):
     again = RunDirectory.open(complete.path)
-    assert again.settings == {"format": 1, **small_settings()}
-    assert [(f["method"], f["fold"]) for f in again.fits()] == [
+    assert again.settings == small_settings()
+    assert [(f.method, f.fold) for f in again.fits()] == [
         (A, "Fold1"), (A, "Fold2"), (B, "Fold1"), (B, "Fold2"),
     ]  # fmt: skip
     assert again.fit(A, "Fold1") == fit(A, "Fold1")
@@ -66,7 +72,7 @@ def test_the_finished_file_holds_all_units_with_the_documented_types(complete):
 def test_each_unit_is_a_pair_of_files(run):
     run.append_fit(*unit(A, "Fold1"))
     names = sorted(p.name for p in (run.path / "units").iterdir())
-    assert names == ["Fold1__RoBiRank.json", "Fold1__RoBiRank.parquet"]
+    assert names == ["RoBiRank__Fold1.json", "RoBiRank__Fold1.parquet"]
 
 
 @pytest.mark.parametrize("last_file", ["parquet", "json"])
@@ -80,7 +86,7 @@ def test_a_unit_that_was_being_written_does_not_count(run, monkeypatch, last_fil
     def killed(*_):
         raise KeyboardInterrupt
 
-    name = "_write_parquet" if last_file == "parquet" else "write_text"
+    name = "_write_parquet" if last_file == "parquet" else "write_json"
     other = unit(A, "Fold1", {q: [0.9] * 4 for q in VALUES})
     monkeypatch.setattr(run_dir, name, killed)
     with pytest.raises(KeyboardInterrupt):
@@ -88,10 +94,10 @@ def test_a_unit_that_was_being_written_does_not_count(run, monkeypatch, last_fil
     monkeypatch.undo()
     again = RunDirectory.open(run.path)
     assert again.fit(A, "Fold1") is None
-    assert again.missing() == [(A, "Fold1")]
+    assert again.missing() == [(A, "Fold1"), (A, "Fold2"), (B, "Fold2")]
     assert again.results()["method"].unique().to_list() == [B]
     again.append_fit(*unit(A, "Fold1"))
-    assert again.missing() == []
+    assert (A, "Fold1") not in again.missing()
 
 
 def test_a_run_is_taken_up_again(run):
@@ -105,11 +111,11 @@ def test_more_methods_join_a_run(complete):
     complete.finish()
     more = RunDirectory.create(complete.path, small_settings([A, "MART"], command="new"))
     assert more.methods == [A, "MART", B]
-    assert more.settings["command"] == small_settings()["command"]  # it runs two of the three
+    assert more.settings.command == small_settings().command  # it runs two of the three
     assert more.missing() == [("MART", "Fold1"), ("MART", "Fold2")]
     assert not more.finished
     all_of_them = RunDirectory.create(complete.path, small_settings([B, "MART", A], command="all"))
-    assert all_of_them.settings["command"] == "all"
+    assert all_of_them.settings.command == "all"
 
 
 @pytest.mark.parametrize(
@@ -123,14 +129,14 @@ def test_runs_with_other_settings_do_not_mix(run, change):
         RunDirectory.create(run.path, small_settings(**change))
 
 
-def test_a_run_is_not_taken_up_against_the_will(run):
-    with pytest.raises(ValueError, match="already holds a run"):
-        RunDirectory.create(run.path, small_settings(), resume=False)
+def test_runs_of_another_kind_do_not_mix(run, latent_run):
+    with pytest.raises(ValueError, match="holds a run of kind='ltr', not 'latent'"):
+        RunDirectory.create(run.path, latent_run.settings)
 
 
 def test_a_new_unit_outdates_what_was_made_of_the_old_ones(complete):
     complete.finish()
-    complete.write_significance({"comparisons": []})
+    complete.write_significance(Significance(comparisons=[]))
     complete.append_fit(*unit(A, "Fold2", {q: [1.0] * 4 for q in VALUES}))
     assert not complete.finished
     assert complete.significance() is None
@@ -140,25 +146,26 @@ def test_a_new_unit_outdates_what_was_made_of_the_old_ones(complete):
 
 def test_failed_fits_are_kept_with_their_message(complete):
     complete.append_fit(failed(B, "Fold2", "out of memory"))
-    assert complete.fit(B, "Fold2")["error"] == "out of memory"
+    assert complete.fit(B, "Fold2").error == "out of memory"
     assert complete.results().filter(pl.col("method") == B)["fold"].unique().to_list() == ["Fold1"]
     assert complete.finish().is_file()  # a failure is an outcome, not a gap
 
 
 def test_finish_says_what_is_missing(run):
-    with pytest.raises(ValueError, match="not complete: 0 of 2 folds"):
+    with pytest.raises(ValueError, match="missing: RoBiRank on Fold1, RankSVM on Fold1, RoBiRank"):
         run.finish()
     run.append_fit(*unit(A, "Fold1"))
     run.append_fit(*unit(A, "Fold2"))
-    run.append_fit(*unit(B, "Fold2"))
-    with pytest.raises(ValueError, match="missing: RankSVM on Fold1"):
+    run.append_fit(failed(B, "Fold2", "no"))
+    assert run.todo() == [(B, "Fold1"), (B, "Fold2")]  # what failed is tried again
+    with pytest.raises(ValueError, match=r"not complete; missing: RankSVM on Fold1$"):
         run.finish()
     assert not (run.path / "results.parquet").exists()
 
 
 def test_a_lost_file_is_named(complete):
-    (complete.path / "units" / "Fold2__RankSVM.parquet").unlink()
-    with pytest.raises(ValueError, match=r"Fold2__RankSVM\.parquet is missing"):
+    (complete.path / "units" / "RankSVM__Fold2.parquet").unlink()
+    with pytest.raises(ValueError, match=r"RankSVM__Fold2\.parquet is missing"):
         complete.results()
 
 
@@ -171,14 +178,18 @@ def without(k):
     [
         (without(2), "ndcg at each k from 1 to 2.*ndcg@2"),
         (lambda f: f.filter(pl.col("measure") != "map"), "map@0"),
-        (lambda f: pl.concat([f, f.head(1)]), "one value a query"),
-        (lambda f: f.head(-1), "one value a query"),
+        (lambda f: pl.concat([f, f.head(1)]), "one value for each qid and measure and k"),
+        (lambda f: f.head(-1), "one value for each qid"),
         (lambda f: f.with_columns(method=pl.lit("MART")), "'method' must be 'RoBiRank'"),
         (lambda f: f.with_columns(fold=pl.lit("Fold7")), "'fold' must be 'Fold1'"),
         (lambda f: f.with_columns(value=pl.lit(1.5)), r"from 0 to 1; got 1\.5"),
         (lambda f: f.with_columns(value=pl.lit(-0.1)), r"from 0 to 1; got -0\.1"),
         (lambda f: f.with_columns(value=pl.lit("high")), "wrong type"),
         (lambda f: f.drop("k"), "must have the columns"),
+        (lambda f: f.drop("fold"), "must have the columns"),
+        (lambda f: f.with_columns(qid=pl.lit(None, pl.String)), "no value .* column 'qid'"),
+        (lambda f: f.with_columns(value=pl.lit(None, pl.Float64)), "no value .* column 'value'"),
+        (lambda f: f.clear(), "at least one row"),
     ],
 )
 def test_results_that_are_not_whole_are_refused(run, spoil, message):
@@ -212,43 +223,102 @@ def test_methods_must_have_the_same_queries(run):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"status": "done"}, "status must be 'ok' or 'failed'; got 'done'"),
         ({"method": "MART"}, "which run.json does not list"),
-        ({"fold": ""}, "must not be empty"),
-        ({"fold": 1}, "'fold' must be str"),
-        ({"params": None}, "'params' must be dict"),
-        ({"seconds": {"search": -1}}, r"seconds\['search'\] must be a number ≥ 0"),
-        ({"validation": {"value": "high"}}, "must be a number or null"),
-        ({"grid": [{"validation": 0.5}]}, r"grid\[0\] has no 'params'"),
+        ({"fold": ""}, r"LtrFit: Expected `str` of length >= 1 - at `\$\.fold`"),
+        ({"fold": 1}, r"Expected `str`, got `int` - at `\$\.fold`"),
+        ({"params": None}, r"Expected `object`, got `null` - at `\$\.params`"),
+        ({"search_seconds": -1}, r"Expected `float` >= 0.0 - at `\$\.search_seconds`"),
+        ({"final_seconds": float("nan")}, r"Expected `float`, got `null` - at `\$\.final_seconds"),
+        ({"validation": "high"}, r"got `str` - at `\$\.validation`"),
+        ({"validation": float("nan")}, "validation must be a number where there is no error"),
+        ({"grid": [{"validation": 0.5}]}, r"missing required field `params` - at `\$\.grid\[0\]`"),
     ],
 )
 def test_fits_that_make_no_sense_are_refused(run, changes, message):
     with pytest.raises(ValueError, match=message):
         run.append_fit(fit(**{"method": A, "fold": "Fold1", **changes}), unit(A, "Fold1")[1])
+    assert list((run.path / "units").iterdir()) == []
 
 
-def test_results_belong_to_fits_that_are_ok(run):
-    with pytest.raises(ValueError, match="must be given for a fit that is ok"):
+def test_results_belong_to_fits_that_did_not_fail(run):
+    with pytest.raises(ValueError, match="must be given for a unit that did not fail"):
         run.append_fit(fit(A, "Fold1"))
-    with pytest.raises(ValueError, match="must be given for a fit that is ok"):
+    with pytest.raises(ValueError, match="must be given for a unit that did not fail"):
         run.append_fit(failed(A, "Fold1", "no"), unit(A, "Fold1")[1])
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 2}, "has format 2; this version reads 1"),
-        ({"kind": "search"}, "kind='search' is unknown"),
-        ({"methods": []}, "'methods' must be names"),
-        ({"methods": [A, A]}, "names one twice"),
-        ({"k_max": 0}, "k_max must be an integer ≥ 1"),
-        ({"seed": "zero"}, "'seed' must be int; got 'zero'"),
+        ({"format": 1}, r"run\.json has format 1; this version reads 2"),
+        ({"format": True}, r"run\.json has format True; this version reads 2"),
+        ({"kind": "search"}, r"Invalid value 'search' - at `\$\.kind`"),
+        ({"methods": []}, r"`array` of length >= 1 - at `\$\.methods`"),
+        ({"methods": [A, A]}, "methods must be different names"),
+        ({"methods": ["", A]}, r"`str` of length >= 1 - at `\$\.methods\[0\]`"),
+        ({"k_max": 0}, r"Expected `int` >= 1 - at `\$\.k_max`"),
+        ({"k_max": True}, r"Expected `int`, got `bool` - at `\$\.k_max`"),
+        ({"seed": "zero"}, r"run\.json: Expected `int`, got `str` - at `\$\.seed`"),
+        ({"data": {"name": "toy"}}, r"missing required field `folds` - at `\$\.data`"),
+        ({"weather": "fine"}, "unknown field `weather`"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(run, changes, message):
-    (run.path / "run.json").write_text(json.dumps({**run.settings, **changes}))
+    file = run.path / "run.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
     with pytest.raises(ValueError, match=message):
         RunDirectory.open(run.path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"\xff\xfe", b"\0" * 64, DEEP.encode(), b'{"format": NaN}', b'{"format": 2}'],
+    ids=["empty", "cut off", "not UTF-8", "zeros", "deep", "NaN", "bare"],
+)
+@pytest.mark.parametrize("name", ["run.json", "significance.json", "units/RankSVM__Fold2.json"])
+def test_damaged_files_are_named(complete, name, content):
+    (complete.path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=re.escape(str(complete.path / name))):  # noqa: PT012
+        run = RunDirectory.open(complete.path)
+        run.significance()
+        run.fits()
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1" + b"\0" * 64, b"method,fold\n"])
+@pytest.mark.parametrize("name", ["results.parquet", "units/RankSVM__Fold2.parquet"])
+def test_damaged_tables_are_named(complete, name, content):
+    (complete.path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=re.escape(f"{complete.path / name} is not a Parquet")):
+        complete.results()
+
+
+def test_each_kind_of_run_has_fields_of_its_own(latent_run, scaling_run):
+    fit = latent_run.fit("WARP", 1)
+    assert (type(fit), fit.seed, fit.case) == (LatentFit, 1, "seed 1")
+    assert latent_run.results()["seed"].unique().to_list() == [0, 1]
+    fit = scaling_run.fit("RoBiRank 2")
+    assert (fit.workers, fit.parts, fit.engine) == (2, 2, "local")
+    assert "seed" not in scaling_run.results().columns
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda f: f.pop("cores"), "missing required field `cores`"),
+        (lambda f: f.update(shapes=[]), r"length >= 1 - at `\$\.shapes`"),
+        (lambda f: f["checks"][0].update(path=0), r"Expected `float` > 0.0 - at `\$\.checks"),
+        (lambda f: f["network"].update(latency="slow"), r"got `str` - at `\$\.network\.latency`"),
+    ],
+)
+def test_a_simulation_from_elsewhere_is_checked_too(scaling_run, tmp_path, spoil, message):
+    found = json.loads((scaling_run.path / "simulation.json").read_text("utf-8"))
+    spoil(found)
+    (tmp_path / "simulation.json").write_text(json.dumps(found))
+    with pytest.raises(ValueError, match=rf"simulation\.json: .*{message}"):
+        read_json(tmp_path / "simulation.json", Forecast)
 
 
 def test_other_folders_are_no_runs(tmp_path):
@@ -265,19 +335,16 @@ def test_folds_are_in_the_order_of_their_numbers(tmp_path):
     run = RunDirectory.create(tmp_path, small_settings([A]))
     for fold in ("Fold10", "Fold9", "Fold1"):
         run.append_fit(*unit(A, fold))
-    assert [f["fold"] for f in run.fits()] == ["Fold1", "Fold9", "Fold10"]
+    assert [f.fold for f in run.fits()] == ["Fold1", "Fold9", "Fold10"]
 
 
 def test_significance_round_trip(run):
-    comparison = {
-        "measure": "ndcg@2", "baseline": A, "method": B, "difference": -0.1, "low": -0.2,
-        "high": 0.0, "p": 0.04, "p_adjusted": 0.08,
-    }  # fmt: skip
+    comparison = Comparison("ndcg@2", A, B, -0.1, -0.2, 0.0, 0.04, 0.08)
     assert run.significance() is None
-    run.write_significance({"comparisons": [comparison], "correction": "Holm"})
-    assert run.significance() == {"comparisons": [comparison], "correction": "Holm"}
-    with pytest.raises(ValueError, match=r"comparisons\[0\] has no 'baseline'"):
-        run.write_significance({"comparisons": [{"measure": "map", "method": B}]})
+    run.write_significance(Significance(comparisons=[comparison]))
+    assert run.significance() == Significance(comparisons=[comparison])
+    with pytest.raises(ValueError, match=r"got `null` - at `\$\.comparisons\[0\]\.p`"):
+        run.write_significance(Significance(comparisons=[replace(comparison, p=float("nan"))]))
 
 
 names = st.text("aA_%/.é", min_size=1, max_size=4)  # what could be mixed up
@@ -291,7 +358,7 @@ def test_units_never_share_a_file_whatever_their_names(
     tmp_path_factory, fold, method, fold2, method2
 ):
     run = RunDirectory(tmp_path_factory.getbasetemp(), small_settings())
-    first, second = run._unit(method, fold, ".json"), run._unit(method2, fold2, ".json")
+    first, second = (run._file(unit, ".json") for unit in ((method, fold), (method2, fold2)))
     assert (first == second) == ((method, fold) == (method2, fold2))
     assert first.parent == run.path / "units"
 
@@ -300,7 +367,7 @@ def test_units_never_share_a_file_whatever_their_names(
 def test_odd_names_are_names(tmp_path, name):
     run = RunDirectory.create(tmp_path / "run", small_settings([name]))
     run.append_fit(*unit(name, name))
-    assert run.fits()[0]["method"] == name
+    assert run.fits()[0].method == name
     assert run.results()["fold"].unique().to_list() == [name]
     outside = [p for p in tmp_path.rglob("*") if run.path not in p.parents and p != run.path]
     assert outside == []

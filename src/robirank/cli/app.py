@@ -73,7 +73,7 @@ def demo(
         output,
         n_queries=queries,
         random_state=seed,
-        n_threads=threads,
+        num_threads=threads or 0,
         console=Console(stderr=as_json),
     )
     if as_json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,11 +18,9 @@ app = typer.Typer(no_args_is_help=True, help="The paper's experiments on your da
 Data = Annotated[Path, typer.Argument(help="Folder with Fold1 … or with train, vali and test.")]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="Run directory; runs/<data>-<kind> if not given."),
+    typer.Option("--output", "-o", help="Run directory; runs/<data>-<command> if not given."),
 ]
-Methods = Annotated[
-    str | None, typer.Option(help="Names separated by commas; the whole field by default.")
-]
+Methods = Annotated[str | None, typer.Option(help="Names separated by commas; all by default.")]
 Convention = Annotated[str, typer.Option(help="standard, letor, trec or lightgbm.")]
 Select = Annotated[str, typer.Option(help="Measure that chooses settings on validation.")]
 Normalize = Annotated[
@@ -33,82 +31,44 @@ Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; one a core by 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-def _run(
-    kind: str,
-    data: Path,
-    output: Path | None,
-    methods: tuple[str, ...],
-    convention: str,
-    select: str,
-    normalize: bool,
-    seed: int,
-    jobs: int | None,
-    as_json: bool,
-) -> None:
-    from robirank.experiments.ltr.runner import run_experiment
-    from robirank.experiments.ltr.units import Experiment
+def _add_ltr_command(name: str, description: str) -> None:
+    """Add a command that compares rankers; the three differ in which ones by default."""
 
-    name = data.resolve().name
-    folder = output or Path("runs") / f"{name}-{kind}"
-    experiment = Experiment(data, convention, select, normalize=normalize, seed=seed)
-    titles = {"ltr": name, "init": f"{name}, starts", "identity": f"{name}, transformations"}
-    run = run_experiment(experiment, folder, methods, title=titles[kind], n_jobs=jobs)
-    _show(run, as_json)
+    def command(
+        data: Data,
+        output: Output = None,
+        methods: Methods = None,
+        convention: Convention = "letor",
+        select: Select = "ndcg@1-10",
+        normalize: Normalize = False,
+        seed: Seed = 0,
+        jobs: Jobs = None,
+        as_json: AsJson = False,
+    ) -> None:
+        from robirank.experiments.ltr.methods import IDENTITY_FIELD, START_FIELD, whole_field
+        from robirank.experiments.ltr.runner import run_ltr
+        from robirank.experiments.ltr.units import LtrExperiment
 
+        fields = {"ltr": whole_field(), "init": START_FIELD, "identity": IDENTITY_FIELD}
+        titles = {"ltr": "", "init": ", starts", "identity": ", transformations"}
+        data_name = data.resolve().name
+        run = run_ltr(
+            LtrExperiment(data, convention, select, normalize=normalize, seed=seed),
+            output or Path("runs") / f"{data_name}-{name}",
+            fields[name] if methods is None else _names(methods),
+            title=data_name + titles[name],
+            n_jobs=jobs,
+        )
+        _show(run, as_json)
 
-@app.command()
-def ltr(
-    data: Data,
-    output: Output = None,
-    methods: Methods = None,
-    convention: Convention = "letor",
-    select: Select = "ndcg@1-10",
-    normalize: Normalize = False,
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    as_json: AsJson = False,
-) -> None:
-    """Compare the whole field, settings chosen on the validation part."""
-    from robirank.experiments.ltr.methods import whole_field
-
-    names = whole_field() if methods is None else _names(methods)
-    _run("ltr", data, output, names, convention, select, normalize, seed, jobs, as_json)
+    app.command(name, help=description)(command)
 
 
-@app.command()
-def init(
-    data: Data,
-    output: Output = None,
-    convention: Convention = "letor",
-    select: Select = "ndcg@1-10",
-    normalize: Normalize = False,
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    as_json: AsJson = False,
-) -> None:
-    """Start RoBiRank from zeros, from RankSVM's solution, and from ten random points."""
-    from robirank.experiments.ltr.methods import START_FIELD
-
-    _run("init", data, output, START_FIELD, convention, select, normalize, seed, jobs, as_json)
-
-
-@app.command()
-def identity(
-    data: Data,
-    output: Output = None,
-    convention: Convention = "letor",
-    select: Select = "ndcg@1-10",
-    normalize: Normalize = False,
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    as_json: AsJson = False,
-) -> None:
-    """Compare RoBiRank with the identity loss and with Type-II."""
-    from robirank.experiments.ltr.methods import IDENTITY_FIELD
-
-    _run(
-        "identity", data, output, IDENTITY_FIELD, convention, select, normalize, seed, jobs, as_json
-    )
+_add_ltr_command("ltr", "Compare the whole field, settings chosen on the validation part.")
+_add_ltr_command(
+    "init", "Start RoBiRank from zeros, from RankSVM's solution, and from ten random points."
+)
+_add_ltr_command("identity", "Compare RoBiRank with the identity loss and with Type-II.")
 
 
 @app.command()
@@ -222,20 +182,21 @@ def _names(methods: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in methods.split(","))
 
 
-def _show(run: RunDirectory, as_json: bool) -> None:
+def _show(run: RunDirectory[Any], as_json: bool) -> None:
     """Write the report of a finished run, print its table, and say whether all went well."""
+    import msgspec
     from rich.console import Console
     from rich.markdown import Markdown
 
     from robirank.experiments.report.write import write_report
 
-    page = write_report(run.path)
+    page, fits = write_report(run.path), run.fits()
     note(f"table {run.path / 'table.md'}, report {page}")
     if as_json:
-        print_json({"run": str(run.path), "report": str(page), "fits": run.fits()})
+        print_json({"run": str(run.path), "report": str(page), "fits": msgspec.to_builtins(fits)})
     else:
         Console(width=140).print(Markdown((run.path / "table.md").read_text("utf-8")))
-    failed = sum(fit["status"] == "failed" for fit in run.fits())
+    failed = sum(fit.error is not None for fit in fits)
     if failed:
         note(f"{failed} fits failed; the same command tries them again")
         raise typer.Exit(UNEXPECTED)

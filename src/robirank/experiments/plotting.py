@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-STRONG = ("RoBiRank", "RoBiRank exact")
-INK, FAINT, GRID = "#333333", "#8A8A8A", "#E6E6E6"
+from sklearn.isotonic import isotonic_regression
 
-STYLE: Any = {
-    "font.family": "sans-serif",
-    "font.size": 10.5,
-    "text.color": INK,
-    "axes.edgecolor": FAINT,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.8,
-    "xtick.color": FAINT,
-    "ytick.color": FAINT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.major.size": 0,
-    "ytick.major.size": 0,
-    "savefig.dpi": 200,
-    "savefig.facecolor": "white",
-}
+from robirank.storage.files import write_whole
+
+STRONG = ("RoBiRank", "RoBiRank exact")
+FAINT = "#8A8A8A"
+_STYLE = Path(__file__).with_name("figures.mplstyle")
 
 
 def require_matplotlib() -> None:
@@ -41,13 +25,30 @@ def require_matplotlib() -> None:
         ) from error
 
 
-def one_panel() -> tuple[Any, Any]:
-    """A figure with one pair of axes, with room for labels at the right."""
+def save_figures(
+    folder: Path, figures: Mapping[str, Callable[[], Any]], kinds: Sequence[str] = ("png", "svg")
+) -> None:
+    """Draw figures into a folder, under their names; none where matplotlib is missing."""
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        return
+    folder.mkdir(exist_ok=True)
+    with mpl.rc_context(fname=_STYLE):
+        for name, draw in figures.items():
+            figure = draw()
+            for kind in kinds:
+                with write_whole(folder / f"{name}.{kind}") as file:
+                    figure.savefig(file, format=kind)
+
+
+def panels(n: int = 1, width: float = 7.2) -> tuple[Any, Any]:
+    """A figure with so many axes side by side, of a width in inches each."""
     from matplotlib.figure import Figure
 
-    figure: Any = Figure(figsize=(7.2, 4.4), layout="constrained")
+    figure: Any = Figure(figsize=(width * n, 4.4), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
-    return figure, figure.subplots()
+    return figure, figure.subplots(1, n, squeeze=False)[0]
 
 
 def title(axes: Any, text: str, subtitle: str) -> None:
@@ -86,7 +87,7 @@ def label_ends(axes: Any, x: float, labels: list[tuple[str, float, str]]) -> Non
         label(axes, name, (x, y), colour)
 
 
-def _spread(places: list[float], gap: float) -> list[float]:
+def _spread(places: Sequence[float], gap: float) -> list[float]:
     """Move rising places apart to at least the gap, each as little as its neighbours allow.
 
     Examples
@@ -94,15 +95,6 @@ def _spread(places: list[float], gap: float) -> list[float]:
     >>> _spread([1.0, 1.0, 9.0], gap=2.0)
     [0.0, 2.0, 9.0]
     """
-    # With i·gap taken off, places must not fall: that is isotonic regression, by pooling.
-    pools: list[list[float]] = []
-    for i, place in enumerate(places):
-        pools.append([place - i * gap])
-        while len(pools) > 1 and _mean(pools[-2]) > _mean(pools[-1]):
-            pools[-2:] = [pools[-2] + pools[-1]]
-    level = [_mean(pool) for pool in pools for _ in pool]
-    return [value + i * gap for i, value in enumerate(level)]
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
+    # With i·gap taken off, places must not fall.
+    level = isotonic_regression([place - i * gap for i, place in enumerate(places)])
+    return [float(value) + i * gap for i, value in enumerate(level)]

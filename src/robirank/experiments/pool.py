@@ -10,19 +10,11 @@ import multiprocessing as mp
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from multiprocessing.connection import wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
-
-__all__ = ["Done", "Started", "run_units"]
-
-
-@dataclass(frozen=True)
-class Started:
-    """A unit has begun."""
-
-    unit: Any
 
 
 @dataclass(frozen=True)
@@ -34,13 +26,6 @@ class Done:
     crash: str | None
 
 
-@dataclass
-class _Running:
-    unit: Any
-    process: Any
-    begin: float = field(default_factory=time.perf_counter)
-
-
 def run_units(
     work: Callable[..., None],
     units: Sequence[Any],
@@ -48,61 +33,58 @@ def run_units(
     *,
     n_jobs: int,
     preload: Sequence[str] = (),
-    poll_seconds: float = 0.5,
-) -> Iterator[Started | Done | None]:
+    on_start: Callable[[Any], None] = lambda _: None,
+) -> Iterator[Done]:
     """Run ``work(*arguments(unit))`` for every unit, ``n_jobs`` processes at a time.
 
-    Yields an event for every beginning and end, and None from time to time in between, so that the
-    caller can show that something goes on. When the caller stops early (or is interrupted), the
-    processes under way are ended.
+    Calls ``on_start`` with a unit that begins, and yields every unit that has ended. When the
+    caller stops early (or is interrupted), the processes under way are ended.
     """
     context: Any = mp.get_context("forkserver")
     context.set_forkserver_preload(list(preload))
-    waiting, running = list(units), list[_Running]()
-    with _one_thread_each():
+    processes: list[Any] = []
+    stopped = False
+
+    def run(unit: Any) -> Done:
+        on_start(unit)
+        begin = time.perf_counter()
+        process = context.Process(target=work, args=arguments(unit), daemon=True)
+        process.start()
+        processes.append(process)
+        if stopped:
+            process.terminate()
+        process.join()
+        return Done(unit, time.perf_counter() - begin, _crash(process.exitcode))
+
+    with _one_thread_each(), ThreadPoolExecutor(n_jobs) as threads:
+        futures = [threads.submit(run, unit) for unit in units]
         try:
-            while waiting or running:
-                while waiting and len(running) < n_jobs:
-                    unit = waiting.pop(0)
-                    process = context.Process(target=work, args=arguments(unit), daemon=True)
-                    process.start()
-                    running.append(_Running(unit, process))
-                    yield Started(unit)
-                wait([r.process.sentinel for r in running], timeout=poll_seconds)
-                for ended in [r for r in running if not r.process.is_alive()]:
-                    running.remove(ended)
-                    yield _ending(ended)
-                yield None
+            for future in as_completed(futures):
+                yield future.result()
         finally:
-            for left in running:
-                left.process.terminate()
-            for left in running:
-                left.process.join()
+            stopped = True
+            threads.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.terminate()
 
 
-def _ending(ended: _Running) -> Done:
-    ended.process.join()
-    code = ended.process.exitcode
-    crash = None
+def _crash(code: int) -> str | None:
+    if code == 0:
+        return None
     if code < 0:
-        crash = f"the process was killed by {signal.Signals(-code).name}"
-    elif code > 0:
-        crash = f"the process ended with exit code {code}"
-    return Done(ended.unit, time.perf_counter() - ended.begin, crash)
+        return f"the process was killed by {signal.Signals(-code).name}"
+    return f"the process ended with exit code {code}"
 
 
-class _one_thread_each:  # noqa: N801 - reads as a phrase where it is used
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
     """Let the libraries of the processes started inside use one thread each."""
-
-    _names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-    def __enter__(self) -> None:
-        self._before: Mapping[str, str | None] = {n: os.environ.get(n) for n in self._names}
-        os.environ.update(dict.fromkeys(self._names, "1"))
-
-    def __exit__(self, *_: object) -> None:
-        for name, value in self._before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ[name] for name in names if name in os.environ}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name in names:
+            os.environ.pop(name, None)
+        os.environ.update(before)

@@ -1,11 +1,11 @@
-"""The second half of the demonstration: recommendations for users whose tastes are known."""
+"""The second part of the demonstration: recommendations for users whose tastes are known."""
 
 from __future__ import annotations
 
 import gzip
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,29 +15,15 @@ from numpy.typing import NDArray
 from robirank.data.interactions import Interactions
 from robirank.data.make_interactions import make_interactions
 from robirank.data.splits import split_ratio
+from robirank.experiments.demo.parts import CUTOFFS, DemoPart, MethodResult
 from robirank.latent.model import LatentRoBiRank
 from robirank.latent.retrieve.evaluate import evaluate
 from robirank.latent.retrieve.recommend import FactorModel
 from robirank.latent.warp import WARP
 from robirank.storage.files import write_whole
 
-__all__ = [
-    "FACTORS",
-    "GENRES",
-    "LATENT_MEASURES",
-    "LATENT_METHODS",
-    "N_USERS",
-    "LatentData",
-    "LatentResult",
-    "Taste",
-    "make_latent_data",
-    "run_latent_demo",
-]
-
 LATENT_MEASURES = ("precision@1", "precision@10", "recall@20", "ndcg@20")
-LATENT_CUTOFFS = tuple(range(1, 21))
-N_USERS = 2000
-FACTORS = 16
+_FACTORS = 16
 GENRES = (
     *("Ambient", "Blues", "Country", "Disco", "Folk", "Funk"),
     *("Jazz", "Metal", "Opera", "Punk", "Soul", "Techno"),
@@ -46,11 +32,11 @@ _SHOWN_USERS, _SHOWN_ITEMS = 3, 6
 
 #: Name of the method, and how to make it for a seed and a number of threads.
 LATENT_METHODS: dict[str, Callable[[int, int], Any]] = {
-    "RoBiRank": lambda seed, n: LatentRoBiRank(FACTORS, random_state=seed, num_threads=n),
+    "RoBiRank": lambda seed, n: LatentRoBiRank(_FACTORS, random_state=seed, num_threads=n),
     "Identity": lambda seed, n: LatentRoBiRank(
-        FACTORS, rho="identity", random_state=seed, num_threads=n
+        _FACTORS, rho="identity", random_state=seed, num_threads=n
     ),
-    "WARP": lambda seed, n: WARP(FACTORS, random_state=seed, num_threads=n),
+    "WARP": lambda seed, n: WARP(_FACTORS, random_state=seed, num_threads=n),
 }
 
 
@@ -67,26 +53,6 @@ class LatentData:
 
 
 @dataclass(frozen=True)
-class LatentMethodResult:
-    """What one method reached.
-
-    Attributes
-    ----------
-    measures : dict
-        Means over the users.
-    curve : array
-        Precision@k for k in `LATENT_CUTOFFS`.
-    seconds : float
-        Of the fit.
-    """
-
-    measures: dict[str, float]
-    curve: NDArray[np.float64]
-    seconds: float
-    model: Any = field(repr=False)
-
-
-@dataclass(frozen=True)
 class Taste:
     """A user, what they have, and what is recommended; ``right`` marks what was hidden."""
 
@@ -97,26 +63,11 @@ class Taste:
 
 
 @dataclass(frozen=True)
-class LatentResult:
-    """All that this half found out; the last two methods are bounds, popularity and the truth."""
+class LatentPart(DemoPart):
+    """Bounds are popularity and the truth; tastes of a few users are shown."""
 
-    methods: dict[str, LatentMethodResult]
-    popular: LatentMethodResult
-    planted: LatentMethodResult
+    n_users: int
     tastes: list[Taste]
-    files: dict[str, Path]
-
-    def summary(self) -> dict[str, Any]:
-        """Everything as numbers and strings, for JSON."""
-        rows = {
-            name: {"measures": row.measures, "fit_seconds": round(row.seconds, 3)}
-            for name, row in self.methods.items()
-        }
-        return {
-            "methods": rows,
-            "most_popular": {"measures": self.popular.measures},
-            "planted_tastes": {"measures": self.planted.measures},
-        }
 
 
 def make_latent_data(n_users: int, random_state: int) -> LatentData:
@@ -149,11 +100,11 @@ def song_names(serves: NDArray[np.float32]) -> list[str]:
 def run_latent_demo(
     folder: Path,
     *,
-    n_users: int = N_USERS,
+    n_users: int,
     random_state: int,
-    n_threads: int | None,
+    num_threads: int,
     working: Callable[[str], Any],
-) -> LatentResult:
+) -> LatentPart:
     """Train on generated plays, compare with what is most popular, write model and data.
 
     Parameters
@@ -162,38 +113,32 @@ def run_latent_demo(
         Where model and data go.
     n_users : int
         There are half as many songs.
-    random_state : int
-    n_threads : int or None
     working : callable
         Makes a context manager that shows what is under way.
     """
     data = make_latent_data(n_users, random_state)
     methods = {}
     for name, make in LATENT_METHODS.items():
+        model = make(random_state, num_threads)
+        started = time.perf_counter()
         with working(f"{name}, latent"):
-            methods[name] = _fit(make(random_state, n_threads or 0), data)
-    popular = _measure(_most_popular(data.train), data, 0.0)
-    planted = _measure(data.planted, data, 0.0)
+            model.fit(data.train, show_progress=False)
+        methods[name] = _measure(model, data, time.perf_counter() - started)
+    plays = np.bincount(data.train.indices, minlength=data.train.n_items)
+    popular = _fixed(np.ones((n_users, 1)), plays[:, None])
+    bounds = {
+        "Most popular": _measure(popular, data),
+        "Planted tastes": _measure(data.planted, data),
+    }
     model = methods["RoBiRank"].model
-    tastes = _tastes(model, data, random_state)
-    return LatentResult(methods, popular, planted, tastes, _write_files(model, data, folder))
+    files = _write_files(model, data, folder)
+    return LatentPart(methods, bounds, files, n_users, _tastes(model, data, plays, random_state))
 
 
-def _fit(model: Any, data: LatentData) -> LatentMethodResult:
-    started = time.perf_counter()
-    model.fit(data.train, show_progress=False)
-    return _measure(model, data, time.perf_counter() - started)
-
-
-def _measure(model: Any, data: LatentData, seconds: float) -> LatentMethodResult:
-    found = evaluate(model, train=data.train, test=data.test, k=LATENT_CUTOFFS)
-    curve = np.array([found[f"precision@{k}"] for k in LATENT_CUTOFFS])
-    return LatentMethodResult({m: found[m] for m in LATENT_MEASURES}, curve, seconds, model)
-
-
-def _most_popular(train: Interactions) -> FactorModel:
-    plays = np.bincount(train.indices, minlength=train.n_items)
-    return _fixed(np.ones((train.n_users, 1)), plays[:, None])
+def _measure(model: Any, data: LatentData, seconds: float = 0.0) -> MethodResult:
+    found = evaluate(model, train=data.train, test=data.test, k=CUTOFFS)
+    curve = np.array([found[f"precision@{k}"] for k in CUTOFFS])
+    return MethodResult({m: found[m] for m in LATENT_MEASURES}, curve, model, seconds)
 
 
 def _fixed(users: NDArray[Any], items: NDArray[Any]) -> FactorModel:
@@ -203,13 +148,12 @@ def _fixed(users: NDArray[Any], items: NDArray[Any]) -> FactorModel:
     return model
 
 
-def _tastes(model: Any, data: LatentData, seed: int) -> list[Taste]:
+def _tastes(model: Any, data: LatentData, plays: NDArray[Any], seed: int) -> list[Taste]:
     """A few users drawn at random among those with enough to show."""
     able = np.flatnonzero((data.train.lengths >= 12) & (data.test.lengths >= 3))
     users = np.sort(np.random.default_rng(seed).permutation(able)[:_SHOWN_USERS])
     found, _ = model.recommend(users, data.train.matrix[users], N=_SHOWN_ITEMS)
     songs = data.train.items
-    plays = np.bincount(data.train.indices, minlength=data.train.n_items)
     tastes = []
     for user, best in zip(users.tolist(), found, strict=True):
         mine, hidden = data.train.matrix[user].indices, set(data.test.matrix[user].indices.tolist())

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robirank import losses
-from robirank.experiments.plotting import FAINT, STYLE, label, label_ends, one_panel, title
-from robirank.storage.files import write_whole
-
-if TYPE_CHECKING:
-    from robirank.experiments.demo.run import DemoResult
+from robirank.experiments.demo.latent import LatentPart
+from robirank.experiments.demo.parts import CUTOFFS, DemoPart
+from robirank.experiments.plotting import FAINT, label, label_ends, panels, save_figures, title
 
 # Okabe and Ito's palette, which people who confuse red and green can tell apart.
 COLOURS = {
@@ -25,72 +25,58 @@ COLOURS = {
 }
 
 
-def draw_all(result: DemoResult, folder: Path) -> dict[str, Path]:
+def draw_all(features: DemoPart, latent: LatentPart, folder: Path) -> dict[str, Path]:
     """Draw every figure into the folder; return what they show and where they are."""
-    import matplotlib as mpl
-
-    figures = {
-        "NDCG at every cut-off": ("ndcg.png", draw_ndcg),
-        "convergence": ("convergence.png", draw_convergence),
-        "the losses": ("losses.png", lambda _: draw_losses()),
-        "recommendations": ("recommend.png", draw_recommend),
+    figures: dict[str, Callable[[], Any]] = {
+        "ndcg": partial(draw_ndcg, features),
+        "convergence": partial(draw_convergence, features),
+        "losses": draw_losses,
+        "recommend": partial(draw_recommend, latent),
     }
-    files = {}
-    with mpl.rc_context(STYLE):
-        for what, (name, draw) in figures.items():
-            files[what] = folder / name
-            with write_whole(files[what]) as file:
-                draw(result).savefig(file, format="png")
-    return files
+    save_figures(folder, figures, kinds=("png",))
+    shown = ("NDCG at every cut-off", "convergence", "the losses", "recommendations")
+    return {what: folder / f"{name}.png" for what, name in zip(shown, figures, strict=True)}
 
 
-def draw_ndcg(result: DemoResult) -> Any:
+def draw_ndcg(part: DemoPart) -> Any:
     """NDCG@k against k, with the planted weights as the ceiling."""
-    from robirank.experiments.demo.run import CUTOFFS
-
-    k = np.array(CUTOFFS)
-    figure, axes = one_panel()
-    axes.plot(k, result.ceiling.curve, color=FAINT, lw=1.4, ls=(0, (1, 1.6)))
-    labels = [("planted weights", float(result.ceiling.curve[-1]), FAINT)]
-    for name, row in result.methods.items():
-        axes.plot(k, row.curve, **_line(name))
-        labels.append((name, float(row.curve[-1]), COLOURS[name]))
-    axes.set_xlim(1, k[-1])
-    axes.set_xticks([1, 5, 10, 15, 20])
-    axes.set_xlabel("cut-off k")
-    n_queries = len(result.ceiling.by_query)
-    title(axes, "NDCG@k", f"mean over {n_queries} test queries; trained on lists with outliers")
-    label_ends(axes, k[-1], labels)
-    return figure
+    by_query = part.methods["RoBiRank"].by_query
+    assert by_query is not None
+    facts = f"mean over {len(by_query)} test queries; trained on lists with outliers"
+    return _draw_cutoffs(part, "NDCG@k", facts, "cut-off k")
 
 
-def draw_recommend(result: DemoResult) -> Any:
+def draw_recommend(part: LatentPart) -> Any:
     """Precision@k of the recommendations against k, between popularity and the planted tastes."""
-    from robirank.experiments.demo.latent import LATENT_CUTOFFS
+    facts = f"share of the k best that was hidden; mean over {part.n_users:,} users"
+    x_label = "cut-off k, the number of songs recommended"
+    return _draw_cutoffs(part, "Precision@k", facts, x_label, bottom=0)
 
-    k, found = np.array(LATENT_CUTOFFS), result.latent
-    figure, axes = one_panel()
+
+def _draw_cutoffs(
+    part: DemoPart, text: str, facts: str, x_label: str, bottom: float | None = None
+) -> Any:
+    figure, (axes,) = panels()
     labels = []
-    for name, row in (("planted tastes", found.planted), ("most popular", found.popular)):
-        axes.plot(k, row.curve, color=FAINT, lw=1.4, ls=(0, (1, 1.6)))
-        labels.append((name, float(row.curve[-1]), FAINT))
-    for name, row in found.methods.items():
-        axes.plot(k, row.curve, **_line(name))
+    for name, row in part.bounds.items():
+        axes.plot(CUTOFFS, row.curve, color=FAINT, lw=1.4, ls=(0, (1, 1.6)))
+        labels.append((name.lower(), float(row.curve[-1]), FAINT))
+    for name, row in part.methods.items():
+        axes.plot(CUTOFFS, row.curve, **_line(name))
         labels.append((name, float(row.curve[-1]), COLOURS[name]))
-    axes.set_xlim(1, k[-1])
-    axes.set_ylim(bottom=0)
+    axes.set_xlim(1, CUTOFFS[-1])
+    axes.set_ylim(bottom=bottom)
     axes.set_xticks([1, 5, 10, 15, 20])
-    axes.set_xlabel("cut-off k, the number of songs recommended")
-    n_users = len(found.planted.model.user_factors)
-    title(axes, "Precision@k", f"share of the k best that was hidden; mean over {n_users:,} users")
-    label_ends(axes, k[-1], labels)
+    axes.set_xlabel(x_label)
+    title(axes, text, facts)
+    label_ends(axes, CUTOFFS[-1], labels)
     return figure
 
 
-def draw_convergence(result: DemoResult) -> Any:
+def draw_convergence(part: DemoPart) -> Any:
     """How far the objective is above its final value, after each iteration of L-BFGS."""
-    figure, axes = one_panel()
-    for name, row in result.methods.items():
+    figure, (axes,) = panels()
+    for name, row in part.methods.items():
         curve = getattr(row.model, "loss_curve_", None)
         if curve is None:
             continue
@@ -107,40 +93,28 @@ def draw_convergence(result: DemoResult) -> Any:
 
 def draw_losses() -> Any:
     """Draw the transformations ρ of a list's sum, and the losses σ they make of one margin."""
-    from matplotlib.figure import Figure
-
-    figure: Any = Figure(figsize=(9.2, 4.2), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
-    left, right = figure.subplots(1, 2)
-    _draw_transformations(left)
-    _draw_margins(right)
-    return figure
-
-
-def _draw_transformations(axes: Any) -> None:
+    figure, (left, right) = panels(2, width=4.6)
     t = np.linspace(0, 12, 400)
-    axes.plot(t, t, **_line("Identity"))
-    axes.plot(t, losses.rho1(t), **_line("RoBiRank"))
-    axes.plot(t, losses.rho2(t), **_line("Type-II"))
-    axes.text(4.9, 4.45, "Identity,  t", color=COLOURS["Identity"])
-    axes.text(6.0, 2.3, "RoBiRank,  log₂(1 + t)", color=COLOURS["RoBiRank"], weight="bold")
-    axes.text(6.0, 0.28, "Type-II,  1 − 1/log₂(2 + t)", color=COLOURS["Type-II"])
-    axes.set(xlim=(0, 12), ylim=(0, 5), xlabel="t: about the rank of a relevant document")
-    title(axes, "Transformations ρ(t)", "what a document far down its list costs")
-
-
-def _draw_margins(axes: Any) -> None:
+    left.plot(t, t, **_line("Identity"))
+    left.plot(t, losses.rho1(t), **_line("RoBiRank"))
+    left.plot(t, losses.rho2(t), **_line("Type-II"))
+    left.text(4.9, 4.45, "Identity,  t", color=COLOURS["Identity"])
+    left.text(6.0, 2.3, "RoBiRank,  log₂(1 + t)", color=COLOURS["RoBiRank"], weight="bold")
+    left.text(6.0, 0.28, "Type-II,  1 − 1/log₂(2 + t)", color=COLOURS["Type-II"])
+    left.set(xlim=(0, 12), ylim=(0, 5), xlabel="t: about the rank of a relevant document")
+    title(left, "Transformations ρ(t)", "what a document far down its list costs")
     margin = np.linspace(-8, 3, 500)
-    axes.plot([-8, 0, 0, 3], [1, 1, 0, 0], color=FAINT, lw=1.2, ls=(0, (1, 1.6)))
-    axes.plot(margin, losses.sigma0(margin), **_line("Identity"))
-    axes.plot(margin, losses.sigma1(margin), **_line("RoBiRank"))
-    axes.plot(margin, losses.sigma2(margin), **_line("Type-II"))
-    axes.text(-4.1, 4.45, "Identity,  σ₀", color=COLOURS["Identity"])
-    axes.text(-7.8, 2.35, "RoBiRank,  σ₁", color=COLOURS["RoBiRank"], weight="bold")
-    axes.text(-7.8, 1.1, "0-1 loss", color=FAINT)
-    axes.text(-7.8, 0.28, "Type-II,  σ₂", color=COLOURS["Type-II"])
-    axes.set(xlim=(-8, 3), ylim=(0, 5), xlabel="margin, relevant less irrelevant score")
-    title(axes, "Losses σ = ρ(σ₀)", "what one wrong pair costs")
+    right.plot([-8, 0, 0, 3], [1, 1, 0, 0], color=FAINT, lw=1.2, ls=(0, (1, 1.6)))
+    right.plot(margin, losses.sigma0(margin), **_line("Identity"))
+    right.plot(margin, losses.sigma1(margin), **_line("RoBiRank"))
+    right.plot(margin, losses.sigma2(margin), **_line("Type-II"))
+    right.text(-4.1, 4.45, "Identity,  σ₀", color=COLOURS["Identity"])
+    right.text(-7.8, 2.35, "RoBiRank,  σ₁", color=COLOURS["RoBiRank"], weight="bold")
+    right.text(-7.8, 1.1, "0-1 loss", color=FAINT)
+    right.text(-7.8, 0.28, "Type-II,  σ₂", color=COLOURS["Type-II"])
+    right.set(xlim=(-8, 3), ylim=(0, 5), xlabel="margin, relevant less irrelevant score")
+    title(right, "Losses σ = ρ(σ₀)", "what one wrong pair costs")
+    return figure
 
 
 def _excess(curve: NDArray[np.float64]) -> NDArray[np.float64]:

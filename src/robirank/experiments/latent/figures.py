@@ -5,42 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
-
 from robirank.experiments.latent.methods import LATENT_FIELD
-from robirank.experiments.latent.tables import LearningCurve
-from robirank.experiments.ltr.figures import save_figure
-from robirank.experiments.plotting import STYLE, label_ends, title
-from robirank.experiments.run_dir import RunDirectory
+from robirank.experiments.latent.results import LearningCurve
+from robirank.experiments.plotting import label_ends, panels, title
 
-__all__ = ["draw_learning", "write_latent_figures"]
-
-PANELS = ("precision@1", "precision@10")
 _COLOURS = dict(
     zip(LATENT_FIELD, ("#0072B2", "#56A3D9", "#D55E00", "#B8860B", "#009E73"), strict=True)
 )
-
-
-def write_latent_figures(run: RunDirectory, curves: Mapping[str, LearningCurve]) -> None:
-    """Draw the figure into ``figures/``, as PNG and SVG."""
-    folder = run.path / "figures"
-    folder.mkdir(exist_ok=True)
-    data = run.settings["data"]
-    subtitle = f"{run.settings['title']}: mean over {data['test_users']:,} users"
-    with mpl.rc_context(STYLE):
-        save_figure(draw_learning(curves, PANELS, subtitle), folder, "precision")
 
 
 def draw_learning(
     curves: Mapping[str, LearningCurve], measures: Sequence[str], subtitle: str
 ) -> Any:
     """A panel a measure, a line a method; a dot where each ends."""
-    figure: Any = Figure(figsize=(5.2 * len(measures), 4.4), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
-    panels = figure.subplots(1, len(measures), squeeze=False)[0]
+    figure, all_axes = panels(len(measures), width=5.2)
     end = max(float(curve.seconds[-1]) for curve in curves.values())
-    for axes, measure in zip(panels, measures, strict=True):
+    for axes, measure in zip(all_axes, measures, strict=True):
         labels = []
         for method, curve in curves.items():
             colour, strong = _COLOURS[method], method == "RoBiRank exact"

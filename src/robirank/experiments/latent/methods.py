@@ -15,8 +15,6 @@ from typing import Any
 from robirank.latent.penalty import default_regularization
 from robirank.latent.solvers import SOLVERS
 
-__all__ = ["IDENTITY", "LATENT_FIELD", "ROBIRANK", "LatentMethod"]
-
 RATE_FACTOR = 3.0
 REGULARIZATION_FACTOR = 2.0
 

@@ -2,119 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
 
-import numpy as np
-import polars as pl
-from numpy.typing import NDArray
-
-from robirank.experiments.latent.methods import IDENTITY, ROBIRANK
+from robirank.experiments.latent.figures import draw_learning
+from robirank.experiments.latent.results import LearningCurve, learning_curves, lift
 from robirank.experiments.latent.units import MEASURES
-from robirank.experiments.ltr.tables import complete_methods
+from robirank.experiments.plotting import save_figures
 from robirank.experiments.run_dir import RunDirectory
+from robirank.experiments.run_format import LatentSettings
+from robirank.experiments.tables import method_table
+from robirank.experiments.text import markdown_table, setting_text
 from robirank.storage.files import write_text
 
-__all__ = ["LearningCurve", "learning_curves", "write_latent_tables"]
-
-Floats = NDArray[np.float64]
+Run = RunDirectory[LatentSettings]
 
 
-@dataclass(frozen=True)
-class LearningCurve:
-    """What a method reached after each of some epochs, the mean over starting points.
-
-    Attributes
-    ----------
-    epochs : list of int
-    seconds : array
-        Of training.
-    values : dict from measure to array
-    error : dict from measure to float
-        The standard error of the last value over users, the mean over starting points; NaN where
-        it is not known.
-    spread : dict from measure to float
-        The standard deviation of the last value over starting points; NaN for one.
-    """
-
-    epochs: list[int]
-    seconds: Floats
-    values: dict[str, Floats]
-    error: dict[str, float]
-    spread: dict[str, float]
-
-    def last(self, measure: str) -> float:
-        """The value at the end."""
-        return float(self.values[measure][-1])
-
-    def seconds_to(self, measure: str, value: float) -> float | None:
-        """The time of the first snapshot that reaches a value; None if none does."""
-        reached = np.flatnonzero(self.values[measure] >= value)
-        return float(self.seconds[reached[0]]) if len(reached) else None
-
-
-def learning_curves(results: pl.DataFrame, methods: Sequence[str]) -> dict[str, LearningCurve]:
-    """The curves of the methods that have results."""
-    curves = {}
-    for method in methods:
-        mine = results.filter(pl.col("method") == method)
-        if len(mine):
-            curves[method] = _curve(mine)
-    return curves
-
-
-def _curve(mine: pl.DataFrame) -> LearningCurve:
-    by_epoch = mine.group_by("epoch", "measure").agg(
-        pl.col("seconds", "value").mean(), pl.col("error").mean(), pl.col("value").std().alias("sd")
-    )
-    by_epoch = by_epoch.sort("epoch")
-    of = {m: by_epoch.filter(pl.col("measure") == m) for m in mine["measure"].unique().to_list()}
-    some = next(iter(of.values()))
-    return LearningCurve(
-        some["epoch"].to_list(),
-        some["seconds"].to_numpy(),
-        {m: part["value"].to_numpy() for m, part in of.items()},
-        {m: _or_nan(part["error"][-1]) for m, part in of.items()},
-        {m: _or_nan(part["sd"][-1]) for m, part in of.items()},
-    )
-
-
-def _or_nan(value: float | None) -> float:
-    return float("nan") if value is None else value
-
-
-def lift(curves: Mapping[str, LearningCurve], measure: str) -> float | None:
-    """How many times the identity loss's value RoBiRank's is, the best of each."""
-    of = [
-        max((curves[m].last(measure) for m in names if m in curves), default=0.0)
-        for names in (ROBIRANK, IDENTITY)
-    ]
-    return of[0] / of[1] if all(of) else None
-
-
-def write_latent_tables(run: RunDirectory) -> None:
+def write_tables(run: Run) -> None:
     """Write ``table.md`` and, where matplotlib is there, ``figures/``."""
-    curves = learning_curves(run.results(), complete_methods(run))
-    write_text(run.path / "table.md", latent_table(run, curves))
-    try:
-        from robirank.experiments.latent.figures import write_latent_figures
-    except ImportError:
-        return
+    curves = learning_curves(run.results(), run.complete_methods())
+    write_text(run.path / "table.md", table(run, curves))
     if curves:
-        write_latent_figures(run, curves)
+        subtitle = f"{run.settings.title}: mean over {run.settings.data.test_users:,} users"
+        draw = partial(draw_learning, curves, ("precision@1", "precision@10"), subtitle)
+        save_figures(run.path / "figures", {"precision": draw})
 
 
-def latent_table(run: RunDirectory, curves: Mapping[str, LearningCurve]) -> str:
+def table(run: Run, curves: Mapping[str, LearningCurve]) -> str:
     """The whole table in Markdown."""
+    fits = run.fits()
+    reached = {
+        measure: {method: curve.last(measure) for method, curve in curves.items()}
+        for measure in MEASURES
+    }
+    seconds = {
+        "training, s": {method: f"{curve.seconds[-1]:.1f}" for method, curve in curves.items()},
+        "search, s": {
+            m: f"{sum(fit.search_seconds for fit in fits if fit.method == m):.1f}" for m in curves
+        },
+    }
     lines = [
-        f"# {run.settings['title']}",
+        f"# {run.settings.title}",
         "",
         _facts(run.settings),
         "",
-        "| method | " + " | ".join(MEASURES) + " | training, s | search, s |",
-        "|---|" + "---|" * (len(MEASURES) + 2),
-        *(_row(run, method, curves) for method in run.methods),
+        *method_table(run, reached, seconds),
     ]
     ratio = lift(curves, "precision@1")
     if ratio is not None:
@@ -123,41 +55,22 @@ def latent_table(run: RunDirectory, curves: Mapping[str, LearningCurve]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _facts(settings: Mapping[str, Any]) -> str:
-    data, options = settings["data"], settings["options"]
-    starts = "" if data["folds"] == 1 else f"; means over {data['folds']} starting points"
+def _facts(settings: LatentSettings) -> str:
+    data = settings.data
+    starts = "" if settings.seeds == 1 else f"; means over {settings.seeds} starting points"
     return (
-        f"{data['users']:,} users, {data['items']:,} items; {data['train']:,} interactions to "
-        f"train, {data['valid']:,} to validate, {data['test']:,} to test, split {data['split']}. "
-        f"{options['factors']} factors{starts}. Step size and penalty chosen by "
-        f"{settings['select']} on the validation part; then fitted to both and measured on the "
-        f"test part. Best in bold. Command: `{settings['command']}`"
+        f"{data.users:,} users, {data.items:,} items; {data.train:,} interactions to "
+        f"train, {data.valid:,} to validate, {data.test:,} to test, split {data.split}. "
+        f"{settings.factors} factors{starts}. Step size and penalty chosen by "
+        f"{settings.select} on the validation part; then fitted to both and measured on the "
+        f"test part. Best in bold. Command: `{settings.command}`"
     )
 
 
-def _row(run: RunDirectory, method: str, curves: Mapping[str, LearningCurve]) -> str:
-    fits = [f for f in run.fits() if f["method"] == method]
-    failed = [f for f in fits if f["status"] == "failed"]
-    if failed:
-        reason = str(failed[0]["error"]).splitlines()[0].replace("|", "\\|")
-        return f"| {method} | failed: {reason} |"
-    cells = []
-    for measure in MEASURES:
-        value = curves[method].last(measure)
-        best = max(curve.last(measure) for curve in curves.values())
-        cells.append(f"**{value:.4f}**" if value == best else f"{value:.4f}")
-    final = float(curves[method].seconds[-1])
-    search = sum(f["seconds"]["search"] for f in fits)
-    return f"| {method} | " + " | ".join(cells) + f" | {final:.1f} | {search:.1f} |"
-
-
-def _settings(run: RunDirectory) -> list[str]:
-    lines = ["| method | step size | penalty | validation |", "|---|---|---|---|"]
-    first = {fit["method"]: fit for fit in reversed(run.fits()) if fit["status"] == "ok"}
-    for method in run.methods:
-        if method in first:
-            params = first[method]["params"]
-            value = first[method]["validation"]["value"]
-            rate, penalty = params["learning_rate"], params["regularization"]
-            lines.append(f"| {method} | {rate:g} | {penalty:g} | {value:.4f} |")
-    return lines
+def _settings(run: Run) -> list[str]:
+    chosen = {fit.method: fit for fit in reversed(run.fits()) if fit.error is None}
+    rows = [
+        (fit.method, setting_text(fit.params, " = "), f"{fit.validation:.4f}")
+        for fit in (chosen[m] for m in run.methods if m in chosen)
+    ]
+    return markdown_table(("method", "setting", "validation"), rows)

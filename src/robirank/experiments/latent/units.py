@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,13 +24,12 @@ from robirank.data.interaction_files import load_interactions
 from robirank.data.interactions import Interactions
 from robirank.data.splits import split_ratio
 from robirank.experiments.latent.methods import LatentMethod
+from robirank.experiments.run_format import GridPoint, LatentFacts, LatentFit
 from robirank.latent.loop import DivergenceError
 from robirank.latent.options import EpochReport
 from robirank.latent.retrieve.evaluate import MEASURES as KNOWN_MEASURES
 from robirank.latent.retrieve.evaluate import Evaluation, evaluate
 from robirank.latent.retrieve.recommend import FactorModel
-
-__all__ = ["MEASURES", "LatentExperiment", "Parts", "load_parts", "run_unit", "search"]
 
 MEASURES = ("precision@1", "precision@10", "recall@20", "ndcg@20")
 _CUTOFFS = (1, 10, 20)
@@ -84,17 +83,12 @@ class LatentExperiment:
             known = ", ".join(f"{m}@k" for m in KNOWN_MEASURES)
             raise ValueError(f"select must be one of {known}, such as ndcg@10; got {self.select!r}")
 
-    @property
-    def starts(self) -> list[str]:
-        """The starting points by name."""
-        return [f"seed {self.seed + i}" for i in range(self.seeds)]
-
-    def options(self, start: str) -> dict[str, Any]:
+    def options(self, seed: int) -> dict[str, Any]:
         """Parameters of a model that every method of the experiment has."""
         return {
             "factors": self.factors,
             "iterations": self.iterations,
-            "random_state": int(start.removeprefix("seed ")),
+            "random_state": seed,
             "num_threads": self.threads or 0,
         }
 
@@ -175,38 +169,37 @@ def data_name(data: Path) -> str:
     return path.name if path.is_dir() else f"{path.parent.name}/{path.name.partition('.')[0]}"
 
 
-def describe_parts(experiment: LatentExperiment, parts: Parts) -> dict[str, Any]:
+def describe_parts(experiment: LatentExperiment, parts: Parts) -> LatentFacts:
     """The facts of a data set."""
     data = experiment.data
     files = sorted(part_files(data).values()) if data.is_dir() else [data]
-    return {
-        "name": data_name(data),
-        "folds": experiment.seeds,
-        "users": parts.train.n_users,
-        "items": parts.train.n_items,
-        "train": len(parts.train),
-        "valid": len(parts.valid),
-        "test": len(parts.test),
-        "test_users": int(np.count_nonzero(parts.test.lengths)),
-        "left_out": parts.left_out,
-        "split": parts.split,
-        "files": {path.name: zlib.crc32(path.read_bytes()) for path in files},
-    }
+    return LatentFacts(
+        name=data_name(data),
+        users=parts.train.n_users,
+        items=parts.train.n_items,
+        train=len(parts.train),
+        valid=len(parts.valid),
+        test=len(parts.test),
+        test_users=int(np.count_nonzero(parts.test.lengths)),
+        left_out=parts.left_out,
+        split=parts.split,
+        files={path.name: zlib.crc32(path.read_bytes()) for path in files},
+    )
 
 
-Tell = Callable[[str], None]
+OnStep = Callable[[str], None]
 
 
 def search(
-    method: LatentMethod, parts: Parts, experiment: LatentExperiment, start: str, tell: Tell
-) -> list[dict[str, Any]]:
+    method: LatentMethod, parts: Parts, experiment: LatentExperiment, seed: int, on_step: OnStep
+) -> list[GridPoint]:
     """Try settings on the validation part: what was tried, in that order."""
-    tried: dict[Place, dict[str, Any]] = {}
+    tried: dict[Place, GridPoint] = {}
 
     def attempt(place: Place) -> None:
         params = method.setting(*place, factors=experiment.factors, n_items=parts.train.n_items)
-        tell(", ".join(f"{name} {value:g}" for name, value in params.items()))
-        tried[place] = _attempt(method, params, parts, experiment, start)
+        on_step(", ".join(f"{name} {value:g}" for name, value in params.items()))
+        tried[place] = _attempt(method, params, parts, experiment, seed)
 
     attempt((0, 0))
     for steps in (_RATES, _PENALTIES) if experiment.regularizations else (_RATES,):
@@ -220,17 +213,16 @@ Place = tuple[int, int]  # steps of the rate and of the penalty, from the defaul
 _RATES, _PENALTIES = ((-1, 0), (1, 0)), ((0, -1), (0, 1))
 
 
-def _neighbour(tried: Mapping[Place, dict[str, Any]], steps: tuple[Place, ...]) -> Place | None:
+def _neighbour(tried: Mapping[Place, GridPoint], steps: tuple[Place, ...]) -> Place | None:
     """A place beside the best one so far that has not been tried."""
-    entry = best(list(tried.values()))
-    rate, penalty = next(place for place, found in tried.items() if found is entry)
+    rate, penalty = max(tried, key=lambda place: _value(tried[place]))
     beside = [(rate + r, penalty + p) for r, p in steps]
     return next((place for place in beside if place not in tried), None)
 
 
-def best(tried: list[dict[str, Any]]) -> dict[str, Any]:
-    """The entry with the highest validation measure; one that diverged has none."""
-    return max(tried, key=lambda e: -1.0 if e["validation"] is None else e["validation"])
+def _value(point: GridPoint) -> float:
+    """The validation measure; one that diverged is worse than any other."""
+    return -1.0 if point.validation is None else point.validation
 
 
 def _attempt(
@@ -238,9 +230,9 @@ def _attempt(
     params: dict[str, float],
     parts: Parts,
     experiment: LatentExperiment,
-    start: str,
-) -> dict[str, Any]:
-    model = method.make(params, **experiment.options(start))
+    seed: int,
+) -> GridPoint:
+    model = method.make(params, **experiment.options(seed))
     begin = time.perf_counter()
     value: float | None = None
     try:
@@ -250,7 +242,7 @@ def _attempt(
     else:
         k = int(experiment.select.partition("@")[2])
         value = evaluate(model, train=parts.train, test=parts.valid, k=k)[experiment.select]
-    return {"params": params, "validation": value, "seconds": time.perf_counter() - begin}
+    return GridPoint(params=params, validation=value, seconds=time.perf_counter() - begin)
 
 
 def _fit(model: Any, data: Interactions, callbacks: tuple[Callable[..., Any], ...]) -> None:
@@ -262,14 +254,14 @@ def _fit(model: Any, data: Interactions, callbacks: tuple[Callable[..., Any], ..
 class Snapshots:
     """Measures the factors on the test part after some of the epochs."""
 
-    def __init__(self, parts: Parts, threads: int | None, tell: Tell) -> None:
-        self._parts, self._tell, self._threads = parts, tell, threads or 0
+    def __init__(self, parts: Parts, threads: int | None, on_step: OnStep) -> None:
+        self._parts, self._on_step, self._threads = parts, on_step, threads or 0
         self.taken: list[tuple[int, float, Evaluation]] = []
 
     def __call__(self, report: EpochReport) -> None:
         """Take a snapshot if one is due."""
-        self._tell(f"epoch {report.epoch} of {report.epochs}")
-        if report.epoch not in due(report.epochs):
+        self._on_step(f"epoch {report.epoch} of {report.epochs}")
+        if report.epoch not in snapshot_epochs(report.epochs):
             return
         assert report.user_factors is not None
         assert report.item_factors is not None
@@ -278,27 +270,33 @@ class Snapshots:
         result = evaluate(model, train=parts.learned, test=parts.test, k=_CUTOFFS)
         self.taken.append((report.epoch, report.seconds, result))
 
-    def frame(self, method: str, start: str) -> pl.DataFrame:
+    def frame(self, method: str, seed: int) -> pl.DataFrame:
         """All snapshots, a row a measure."""
-        rows = [
-            (method, start, epoch, seconds, name, result[name], _number(result.errors[name]))
-            for epoch, seconds, result in self.taken
-            for name in MEASURES
-        ]
-        names = ["method", "fold", "epoch", "seconds", "measure", "value", "error"]
-        return pl.DataFrame(rows, schema=names, orient="row")
+        frame = snapshot_frame(method, self.taken, MEASURES)
+        return frame.with_columns(seed=pl.lit(seed))
 
 
-def _number(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+def snapshot_frame(
+    method: str, taken: Iterable[tuple[int, float, Evaluation]], measures: Sequence[str]
+) -> pl.DataFrame:
+    """Measures after some epochs, given as (epoch, seconds, evaluation): a row a measure."""
+    rows = [
+        (method, epoch, float(seconds), name, result[name], result.errors[name])
+        for epoch, seconds, result in taken
+        for name in measures
+    ]
+    names = ["method", "epoch", "seconds", "measure", "value", "error"]
+    return pl.DataFrame(rows, schema=names, orient="row").with_columns(
+        pl.col("error").fill_nan(None)
+    )
 
 
-def due(epochs: int) -> set[int]:
+def snapshot_epochs(epochs: int) -> set[int]:
     """The epochs after which snapshots are taken: dense at the beginning, the last one always.
 
     Examples
     --------
-    >>> sorted(due(64))[:8], max(due(64)), len(due(64))
+    >>> sorted(snapshot_epochs(64))[:8], max(snapshot_epochs(64)), len(snapshot_epochs(64))
     ([1, 2, 3, 4, 5, 6, 7, 9], 64, 19)
     """
     return {round(e) for e in np.geomspace(1, epochs, _SNAPSHOTS)} | {epochs}
@@ -308,38 +306,36 @@ def run_unit(
     method: LatentMethod,
     parts: Parts,
     experiment: LatentExperiment,
-    start: str,
+    seed: int,
     *,
-    chosen: Mapping[str, Any] | None = None,
-    tell: Tell = lambda _: None,
-) -> tuple[dict[str, Any], pl.DataFrame]:
+    chosen: LatentFit | None = None,
+    on_step: OnStep = lambda _: None,
+) -> tuple[LatentFit, pl.DataFrame]:
     """One method from one starting point: what `RunDirectory.append_fit` takes.
 
     Parameters
     ----------
-    chosen : dict, optional
+    chosen : LatentFit, optional
         A fit of this method from another start, whose setting is taken without a search.
-    tell : callable, optional
-        Is told what is being done.
+    on_step : callable, optional
+        Is called with what is being done.
     """
     begin = time.perf_counter()
-    tried = [] if chosen else search(method, parts, experiment, start, lambda s: tell(f"try {s}"))
-    entry = chosen or best(tried)
-    value = chosen["validation"]["value"] if chosen else entry["validation"]
-    if value is None:
+    tried = [] if chosen else search(method, parts, experiment, seed, lambda s: on_step(f"try {s}"))
+    best = chosen or max(tried, key=_value)
+    if best.validation is None:
         raise DivergenceError(f"{method.name} diverged with every setting that was tried")
     searched = time.perf_counter() - begin
-    model = method.make(entry["params"], **experiment.options(start))
-    snapshots = Snapshots(parts, experiment.threads, lambda s: tell(f"final fit, {s}"))
+    model = method.make(best.params, **experiment.options(seed))
+    snapshots = Snapshots(parts, experiment.threads, lambda s: on_step(f"final fit, {s}"))
     _fit(model, parts.learned, (snapshots,))
-    fit = {
-        "method": method.name,
-        "fold": start,
-        "status": "ok",
-        "params": entry["params"],
-        "grid": tried,
-        "validation": {"measure": experiment.select, "value": value},
-        "seconds": {"search": searched, "final": model.history_[-1]["seconds"]},
-        "error": None,
-    }
-    return fit, snapshots.frame(method.name, start)
+    fit = LatentFit(
+        method=method.name,
+        seed=seed,
+        params=best.params,
+        grid=tried,
+        validation=best.validation,
+        search_seconds=searched,
+        final_seconds=model.history_[-1]["seconds"],
+    )
+    return fit, snapshots.frame(method.name, seed)

@@ -12,8 +12,6 @@ from sklearn.utils import check_random_state
 from robirank._queries import Queries
 from robirank.ltr.base import LinearRanker
 
-__all__ = ["PairwiseLogistic"]
-
 
 class PairwiseLogistic(LinearRanker):
     """Pairwise logistic regression: tell the better of two documents of a query from the worse.

@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike
 from robirank.ltr.ranksvm import RankSVM
 from robirank.ltr.robirank import RoBiRank
 
-__all__ = ["FromRankSVM", "TypeTwo"]
-
 
 class FromRankSVM(RoBiRank):
     """RoBiRank, started from RankSVM's solution."""

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import re
 import time
-import traceback
 import warnings
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -26,19 +24,13 @@ from robirank.data.folds import Fold, load_dataset
 from robirank.data.ranking import RankingData
 from robirank.experiments.ltr.methods import Method
 from robirank.experiments.run_dir import RunDirectory
-from robirank.metrics import (
-    CONVENTIONS,
-    average_precision,
-    evaluate_ranking,
-    mean_ndcg,
-    ndcg,
-)
-
-__all__ = ["Experiment", "hold_out", "run_unit", "search"]
+from robirank.experiments.run_format import GridPoint, LtrFacts, LtrFit, LtrSettings
+from robirank.experiments.runner import failure_text
+from robirank.metrics import CONVENTIONS, average_precision, evaluate_ranking, mean_ndcg, ndcg
 
 
 @dataclass(frozen=True)
-class Experiment:
+class LtrExperiment:
     """What decides the numbers of a run.
 
     Attributes
@@ -65,9 +57,10 @@ class Experiment:
     normalize: bool = False
     seed: int = 0
 
-    def load(self, index: int) -> Fold:
+    def load(self, name: str) -> Fold:
         """Read one fold; where it has no validation part, hold out a part of the training part."""
-        fold = load_dataset(self.data, normalize=self.normalize)[index]
+        folds = load_dataset(self.data, normalize=self.normalize)
+        fold = folds[folds.names.index(name)]
         if fold.vali is not None:
             return fold
         train, vali = hold_out(fold.train, 0.25, self.seed)
@@ -110,11 +103,11 @@ def hold_out(data: RankingData, share: float, seed: int) -> tuple[RankingData, R
 
 
 def search(
-    method: Method, fold: Fold, experiment: Experiment
-) -> tuple[Any, dict[str, Any], list[dict[str, Any]]]:
+    method: Method, fold: Fold, experiment: LtrExperiment
+) -> tuple[Any, GridPoint, list[GridPoint]]:
     """Fit every setting, and return the best model, its entry of the grid, and the whole grid."""
-    best: tuple[float, Any, dict[str, Any]] | None = None
-    grid = []
+    grid: list[GridPoint] = []
+    best: tuple[float, Any, GridPoint] | None = None
     train, vali = fold.train, fold.vali
     assert vali is not None
     for params in method.grid:
@@ -126,133 +119,80 @@ def search(
             model.fit(train.X, train.y, qid=train.qid, **extra)
         seconds = time.perf_counter() - begin
         value = experiment.validate(model.predict(vali.X), vali)
-        entry: dict[str, Any] = {"params": params, "validation": value, "seconds": seconds}
-        grid.append(entry)
-        if best is None or entry["validation"] > best[0]:
-            best = entry["validation"], model, entry
+        grid.append(GridPoint(params=params, validation=value, seconds=seconds))
+        if best is None or value > best[0]:
+            best = value, model, grid[-1]
     assert best is not None
     return best[1], best[2], grid
 
 
-def measure(
-    scores: NDArray[Any], test: RankingData, experiment: Experiment
-) -> list[tuple[str, int, NDArray[np.float64]]]:
-    """(measure, k, value of every query): NDCG@k, MeanNDCG and MAP."""
+def measure(scores: NDArray[Any], test: RankingData, experiment: LtrExperiment) -> pl.DataFrame:
+    """NDCG@k, MeanNDCG and MAP of every query, one a row."""
     cuts = list(range(1, experiment.k_max + 1))
     given: Any = {"qid": test.qid, "convention": experiment.convention, "per_query": True}
     by_cut: Any = ndcg(test.y, scores, k=cuts, **given)
     found: list[Any] = [("ndcg", k, by_cut[:, i]) for i, k in enumerate(cuts)]
     found.append(("mean_ndcg", 0, mean_ndcg(test.y, scores, **given)))
     found.append(("map", 0, average_precision(test.y, scores, **given)))
-    return found
+    ids = test.queries.ids.astype(str)
+    return pl.concat(
+        pl.DataFrame({"qid": ids, "value": values}).with_columns(
+            measure=pl.lit(name), k=pl.lit(k, pl.Int32)
+        )
+        for name, k, values in found
+    )
 
 
-def run_unit(
-    method: Method, fold: Fold, experiment: Experiment
-) -> tuple[dict[str, Any], pl.DataFrame]:
+def run_unit(method: Method, fold: Fold, experiment: LtrExperiment) -> tuple[LtrFit, pl.DataFrame]:
     """One method on one fold: what `RunDirectory.append_fit` takes."""
     begin = time.perf_counter()
-    model, entry, grid = search(method, fold, experiment)
-    seconds = {"search": time.perf_counter() - begin, "final": entry["seconds"]}
-    ids = fold.test.queries.ids.astype(str)
-    frames = [
-        pl.DataFrame(
-            {
-                "method": method.name,
-                "fold": fold.name,
-                "qid": ids,
-                "measure": name,
-                "k": pl.Series([k] * len(ids), dtype=pl.Int32),
-                "value": np.asarray(values, dtype=np.float64),
-            }
-        )
-        for name, k, values in measure(model.predict(fold.test.X), fold.test, experiment)
-    ]
-    fit = {
-        "method": method.name,
-        "fold": fold.name,
-        "status": "ok",
-        "params": entry["params"],
-        "grid": grid,
-        "validation": {"measure": experiment.select, "value": entry["validation"]},
-        "seconds": seconds,
-        "error": None,
-    }
-    return fit, pl.concat(frames)
+    model, best, grid = search(method, fold, experiment)
+    fit = LtrFit(
+        method=method.name,
+        fold=fold.name,
+        params=best.params,
+        grid=grid,
+        validation=best.validation,
+        search_seconds=time.perf_counter() - begin,
+        final_seconds=best.seconds,
+    )
+    results = measure(model.predict(fold.test.X), fold.test, experiment)
+    return fit, results.with_columns(method=pl.lit(method.name), fold=pl.lit(fold.name))
 
 
-class Selects(Protocol):
-    """An experiment of any kind that chooses settings by a measure."""
+def work(run: Path, method: Method, fold: str, experiment: LtrExperiment) -> None:
+    """Do one unit and write it down: the whole life of a worker process.
 
-    @property
-    def select(self) -> str: ...
-
-
-def failed_fit(method: str, fold: str, error: str, experiment: Selects) -> dict[str, Any]:
-    """The record of a unit that came to nothing."""
-    return {
-        "method": method,
-        "fold": fold,
-        "status": "failed",
-        "params": {},
-        "grid": [],
-        "validation": {"measure": experiment.select, "value": None},
-        "seconds": {"search": 0.0, "final": 0.0},
-        "error": error,
-    }
-
-
-def work(run: Path, method: Method, index: int, fold: str, experiment: Experiment) -> None:
-    """Do one unit and write it down: the whole life of a worker process."""
-    folder = RunDirectory.open(run)
+    The method travels with the place of its class ("module:class"), which the process imports; so
+    the class may live outside this package.
+    """
+    folder = RunDirectory[LtrSettings].open(run)
     try:
-        fit, results = run_unit(method, experiment.load(index), experiment)
+        fit, results = run_unit(method, experiment.load(fold), experiment)
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        trace = traceback.format_exc(limit=-3)
-        folder.append_fit(failed_fit(method.name, fold, f"{reason}\n{trace}", experiment))
+        folder.append_fit(LtrFit(method=method.name, fold=fold, error=failure_text(error)))
     else:
         folder.append_fit(fit, results)
 
 
-def describe_data(experiment: Experiment) -> dict[str, Any]:
+def describe_data(experiment: LtrExperiment) -> LtrFacts:
     """The facts of a data set: counts of the queries and documents of all test parts."""
     folds = load_dataset(experiment.data)
-    queries, documents, features = 0, 0, 0
-    labels: dict[str, int] = {}
-    for fold in folds:
-        queries += fold.test.n_queries
-        documents += fold.test.n_rows
-        features = max(features, fold.test.n_features)
-        for label, count in zip(*np.unique(fold.test.y, return_counts=True), strict=True):
-            labels[f"{label:g}"] = labels.get(f"{label:g}", 0) + int(count)
-    return {
-        "name": experiment.data.resolve().name,
-        "folds": len(folds),
-        "queries": queries,
-        "documents": documents,
-        "features": features,
-        "labels": labels,
-        "normalized_here": experiment.normalize,
-        "files": {
+    counted = [(t.n_queries, t.n_rows, t.n_features, t.y) for t in (fold.test for fold in folds)]
+    queries, documents, features, y = zip(*counted, strict=True)
+    labels, counts = np.unique(np.concatenate(y), return_counts=True)
+    return LtrFacts(
+        name=experiment.data.resolve().name,
+        folds=list(folds.names),
+        queries=sum(queries),
+        documents=sum(documents),
+        features=max(features),
+        labels={f"{label:g}": int(n) for label, n in zip(labels, counts, strict=True)},
+        validation="as given"
+        if folds[0].vali is not None
+        else "a quarter of the training queries, held out at random",
+        files={
             str(path.relative_to(experiment.data)): zlib.crc32(path.read_bytes())
             for path in sorted(experiment.data.rglob("*.txt*"))
         },
-        "validation": "as given"
-        if folds[0].vali is not None
-        else "a quarter of the training queries, held out at random",
-    }
-
-
-def units_to_do(
-    run: RunDirectory, methods: Sequence[str], folds: Sequence[str]
-) -> list[tuple[str, int, str]]:
-    """(method, number of the fold, its name) of what is missing or has failed before."""
-    done = {(f["method"], f["fold"]) for f in run.fits() if f["status"] == "ok"}
-    # Fold by fold, so that early on there is something to look at for every method.
-    return [
-        (method, index, fold)
-        for index, fold in enumerate(folds)
-        for method in methods
-        if (method, fold) not in done
-    ]
+    )

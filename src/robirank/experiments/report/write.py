@@ -14,6 +14,7 @@ from typing import Any
 
 from robirank.experiments.report.data import report_data
 from robirank.experiments.run_dir import RunDirectory
+from robirank.experiments.run_format import Settings
 from robirank.storage.files import write_text
 
 # The scripts of the page in the order in which they stand in it; sections register themselves.
@@ -52,7 +53,7 @@ def write_report(
     Path
         Where the page stands. It is written whole or not at all.
     """
-    run = RunDirectory.open(run_dir)
+    run = RunDirectory[Settings].open(run_dir)
     page = render(report_data(run))
     target = run.path / "report.html" if output is None else Path(output)
     write_text(target, page)

@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from robirank._checks import check_count, check_positive
@@ -148,7 +147,7 @@ class Contestant:
     method: str
     workers: int
     parts: int
-    engine: str = "local"
+    engine: Literal["local", "ray"] = "local"
 
 
 def contestants(experiment: ScalingExperiment) -> list[Contestant]:
@@ -191,39 +190,6 @@ class Result:
     contestant: Contestant
     clocks: list[EpochClock] = field(default_factory=list)
     reached: list[Evaluation] = field(default_factory=list)
-
-    def fit(self, seed: int) -> dict[str, Any]:
-        """What `RunDirectory.append_fit` takes; ``work`` says where the seconds went."""
-        return {
-            "method": self.contestant.name,
-            "fold": f"seed {seed}",
-            "status": "ok",
-            "params": {
-                "workers": self.contestant.workers,
-                "parts": len(self.clocks[0].xi),
-                "engine": self.contestant.engine,
-            },
-            "grid": [],
-            "validation": {"measure": MEASURES[0], "value": None},
-            "seconds": {"search": 0.0, "final": sum(clock.elapsed for clock in self.clocks)},
-            "error": None,
-            "work": {
-                "elapsed": [clock.elapsed for clock in self.clocks],
-                "path": [clock.path for clock in self.clocks],
-                "busy": np.sum([clock.busy for clock in self.clocks], axis=0),
-            },
-        }
-
-    def frame(self, seed: int) -> pl.DataFrame:
-        """What was reached after each epoch, a row a measure."""
-        seconds = np.cumsum([clock.elapsed for clock in self.clocks])
-        rows = [
-            (self.contestant.name, f"seed {seed}", epoch, s, name, r[name], r.errors[name])
-            for epoch, (s, r) in enumerate(zip(seconds, self.reached, strict=True), start=1)
-            for name in MEASURES
-        ]
-        names = ["method", "fold", "epoch", "seconds", "measure", "value", "error"]
-        return pl.DataFrame(rows, schema=names, orient="row")
 
 
 def race(

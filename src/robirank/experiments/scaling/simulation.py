@@ -36,18 +36,6 @@ from numpy.typing import NDArray
 
 from robirank.engine.strata import WAVE_USERS
 
-__all__ = [
-    "EpochTime",
-    "Network",
-    "Rates",
-    "Shape",
-    "epoch_time",
-    "mean_rates",
-    "million_song",
-    "stops_paying",
-    "wavefront",
-]
-
 Floats = NDArray[np.float64]
 
 _TASKS = 16  # or more (U,V)-tasks of a machine are simulated for one answer
@@ -176,6 +164,11 @@ class EpochTime:
     def total(self) -> float:
         """All of them."""
         return sum(getattr(self, field.name) for field in fields(self))
+
+    @property
+    def without_driver(self) -> float:
+        """What it takes where machines hand blocks on to each other."""
+        return self.total - self.hand_out
 
     @property
     def path(self) -> float:

@@ -1,73 +1,209 @@
-// A panel of lines, each with its name at its end, for the scaling report.
+// Line charts: each line with its name at its end, to be read with the pointer or with arrow keys.
+
+let charts = 0;
 
 /**
- * Draw lines into a figure. A line is {name, colour, dash, strong, x: [...], y: [...], rows(n)}, where
- * rows(n) tells the tooltip of its n-th point.
+ * Draw lines into a figure.
+ *
+ * A line is { id, name, colour, dash, emphasis, x: [...], y: [...], half, rows(n) }: y may have null,
+ * half is half the width of a band around it, and rows(n) are the rows of the tooltip of its n-th
+ * point. Other options:
+ *   title, label        what is shown, and what a screen reader says of it
+ *   xLabel, xText, marks, log, xRange   the horizontal axis
+ *   yRange, yText, yTicks               the vertical axis
+ *   byColumn            the pointer chooses among the points of one x, not the nearest of all
+ *   start               which point the arrow keys begin with; the last one by default
+ *   valueText(line, n)  what stands after a name, if anything; n is null if no point is chosen
+ *   onHighlight(id, n)  is told when the reader chooses a line and a point
+ *   caption
+ *
+ * Returns { highlight(id, n), has(id) }; n is null for the whole line, id for none.
  */
-function linePanel(figure, width, { title, label, lines, xText, yText = decimal, log = false }) {
+function lineChart(figure, width, options) {
+  const { lines, title, byColumn = false, valueText, yText = decimal, onHighlight = () => {} } = options;
   const narrow = isNarrow();
   const size = narrow ? 13 : 15;
-  const widest = Math.max(40, ...lines.map((line) => textWidth(line.name, 600)));
-  const box = { left: 42, right: width - widest - 30, top: 30, bottom: narrow ? 270 : 330 };
-  const node = chart(width, box.bottom + 42, `${title} against ${label}: ${lines.map((l) => l.name).join(", ")}`);
-  const high = Math.max(1e-9, ...lines.flatMap((line) => line.x));
-  const top = Math.max(1e-6, ...lines.flatMap((line) => line.y)) * 1.04;
-  const low = Math.min(...lines.flatMap((line) => line.x));
-  const along = (value) => (log ? Math.log10(value) : value);
-  const x10 = scale(log ? [along(low), along(high)] : [0, high], [box.left + 4, box.right]);
-  const x = (value) => x10(along(value));
-  const y = scale([0, top], [box.bottom, box.top]);
-  const marks = log ? powers(low, high) : ticks(0, high, narrow ? 3 : 5).values;
-  node.append(svg("text", { class: "strong", x: 0, y: 12 }, title),
-    ...gridLines(ticks(0, top, narrow ? 5 : 7), y, box.left, box.right),
-    ...marks.map((t) => svg("text", { x: x(t), y: box.bottom + 18, "text-anchor": "middle" }, xText(t))),
-    svg("text", { x: (box.left + box.right) / 2, y: box.bottom + 37, "text-anchor": "middle" }, log ? `${label} (log scale)` : label),
-    svg("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }));
-  const drawn = lines.map((line) => {
-    const points = line.x.map((value, n) => [x(value), y(line.y[n])]);
-    node.append(svg("path", {
-      class: `curve${line.strong ? " emphasis" : ""}`, d: path(points), stroke: line.colour,
-      "stroke-dasharray": line.dash ?? "none", "data-line": line.name,
-    }));
-    return { line, points };
+  const names = Math.max(40, ...lines.map(({ name }) => textWidth(name, 600)));
+  const nameWidth = Math.min(names, narrow ? width * 0.3 : 190);
+  const values = valueText && !narrow ? textWidth(" −.0000") + 4 : 0;
+  const top = title ? 30 : 12;
+  const box = {
+    left: 42, right: width - nameWidth - values - 30, top,
+    bottom: Math.max(narrow ? 290 : 380, top + lines.length * size + 8),
+  };
+  const node = chart(width, box.bottom + 42, options.label, {
+    tabindex: 0, role: "group", "aria-roledescription": "line chart",
   });
-  const ends = [...drawn].sort((a, b) => a.points.at(-1)[1] - b.points.at(-1)[1]);
-  const places = spread(ends.map(({ points }) => points.at(-1)[1]), size, box.top, box.bottom);
-  ends.forEach(({ line, points }, n) => {
-    const [ex, ey] = points.at(-1);
-    node.append(
-      svg("circle", { cx: ex, cy: ey, r: 3.5, fill: line.colour }),
-      svg("path", { class: "leader", stroke: line.colour, "stroke-dasharray": "1 3",
-        d: path([[ex + 5, ey], [Math.max(ex + 5, box.right + 4), ey], [box.right + 16, places[n]]]) }),
-      svg("text", { class: "name", x: box.right + 20, y: places[n], dy: "0.35em" }, line.name));
-  });
-  node.addEventListener("pointermove", (event) => {
+  const along = (value) => (options.log ? Math.log10(Math.max(value, 1e-9)) : value);
+  const xAt = scale(options.xRange.map(along), [box.left + 6, box.right]);
+  const x = (value) => xAt(along(value));
+  const y = scale(options.yRange, [box.bottom, box.top]);
+  const grid = ticks(...options.yRange, narrow ? 6 : 10);
+  const guide = svg("line", { class: "guide", y1: box.top, y2: box.bottom, visibility: "hidden" });
+  charts += 1;
+  const clip = `clip-${charts}`;
+  const bands = svg("g", { "clip-path": `url(#${clip})` });
+  node.append(
+    title ? svg("text", { class: "strong", x: 0, y: 12 }, title) : "",
+    ...gridLines(grid, y, box.left, box.right, (value) => yText(value, digitsOf(grid.step))),
+    ...xAxis(),
+    svg("text", { x: (box.left + box.right) / 2, y: box.bottom + 37, "text-anchor": "middle" }, `${options.xLabel}${options.log ? " (log scale)" : ""}`),
+    svg("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }),
+    svg("clipPath", { id: clip }, svg("rect", { x: box.left, y: box.top, width: Math.max(0, box.right - box.left), height: box.bottom - box.top })),
+    bands, guide);
+
+  // The line that the page is about lies on top.
+  const drawn = new Map([...lines].sort((a, b) => a.emphasis - b.emphasis).map((line) => [line.id, drawLine(line)]));
+  drawNames();
+  let [chosen, at] = [null, null];
+
+  /** The numbers below the axis, without those for which there is no room. */
+  function xAxis() {
+    let free = -Infinity;
+    return options.marks.flatMap((mark) => {
+      const text = options.xText(mark);
+      const half = textWidth(text) / 2;
+      if (x(mark) - half < free) return [];
+      free = x(mark) + half + 6;
+      return [svg("text", { x: x(mark), y: box.bottom + 18, "text-anchor": "middle" }, text)];
+    });
+  }
+
+  function drawLine(line) {
+    const points = line.x.map((value, n) => (line.y[n] === null ? null : [x(value), y(line.y[n])]));
+    const curve = svg("path", {
+      class: `curve${line.emphasis ? " emphasis" : ""}`, d: path(points.filter(Boolean)), stroke: line.colour,
+      "stroke-dasharray": line.dash ?? "none", "data-method": line.name,
+    });
+    const [cx, cy] = points.findLast(Boolean);
+    const end = svg("circle", { cx, cy, r: line.emphasis ? 4.5 : 3.5, fill: line.colour });
+    const parts = byColumn ? [curve] : [curve, end]; // by column, all end at the same x
+    node.append(...parts);
+    return { line, points, parts };
+  }
+
+  function drawNames() {
+    const ends = [...drawn.values()].map((entry) => ({ ...entry, end: entry.points.findLast(Boolean) })).sort((a, b) => a.end[1] - b.end[1]);
+    const places = spread(ends.map(({ end }) => end[1]), size, box.top, box.bottom);
+    ends.forEach(({ line, parts, end: [ex, ey] }, n) => {
+      const leader = svg("path", {
+        class: "leader", stroke: line.colour, "stroke-dasharray": byColumn ? "none" : "1 3",
+        d: path([[ex + 4, ey], [Math.max(ex + 4, box.right + 4), ey], [box.right + 16, places[n]]]),
+      });
+      const value = svg("tspan", { class: "value" });
+      const name = svg("text", {
+        class: `name${line.emphasis ? " emphasis" : ""}`, x: box.right + 20, y: places[n], dy: "0.35em",
+        on: { pointerenter: () => choose(line.id, at) },
+      }, fitText(line.name, nameWidth), value);
+      node.append(leader, name);
+      parts.push(leader, name);
+      drawn.get(line.id).value = value;
+    });
+  }
+
+  function band({ line, points }) {
+    const known = points.map((_, n) => n).filter((n) => points[n] && line.half?.[n] != null);
+    if (known.length < 2) return [];
+    const edge = (sign) => known.map((n) => [points[n][0], y(line.y[n] + sign * line.half[n])]);
+    return [svg("path", { class: "band", d: `${path([...edge(1), ...edge(-1).reverse()])}Z`, fill: line.colour })];
+  }
+
+  /** Bring a line forward and mark its n-th point, without a tooltip. */
+  function highlight(id, n) {
+    [chosen, at] = [id, n];
+    for (const { line, parts, value } of drawn.values()) {
+      for (const part of parts) {
+        part.classList.toggle("faded", id !== null && line.id !== id);
+        part.classList.toggle("focus", line.id === id);
+      }
+      if (valueText && !narrow) value.textContent = `  ${valueText(line, n)}`;
+    }
+    const banded = drawn.get(id) ?? [...drawn.values()].find(({ line }) => line.emphasis);
+    bands.replaceChildren(...(banded ? band(banded) : []));
+    node.querySelector(".dot")?.remove();
+    const point = id === null || n === null ? null : drawn.get(id)?.points[n];
+    guide.setAttribute("visibility", point && byColumn ? "visible" : "hidden");
+    if (!point) return null;
+    fill(guide, { x1: point[0], x2: point[0] }, []);
+    node.append(svg("circle", { class: "dot", cx: point[0], cy: point[1], r: 5, fill: drawn.get(id).line.colour }));
+    return point;
+  }
+
+  /** The reader has chosen a line and a point of it. */
+  function choose(id, n) {
+    const point = highlight(id, n);
+    if (point) tooltip.show(() => pointOut(node, ...point), drawn.get(id).line.name, drawn.get(id).line.rows(n));
+    else tooltip.hide();
+    onHighlight(id, n);
+  }
+
+  function follow(event) {
     const [px, py] = pointIn(node, event);
+    if (px > box.right + 12) return;
     let nearest = null;
-    for (const { line, points } of drawn) {
-      points.forEach(([cx, cy], n) => {
-        const distance = Math.hypot(cx - px, cy - py);
-        if (!nearest || distance < nearest.distance) nearest = { line, n, distance, cx, cy };
+    for (const { line, points } of drawn.values()) {
+      points.forEach((point, n) => {
+        if (!point) return;
+        const distance = (byColumn ? 1e4 : 1) * (point[0] - px) ** 2 + (point[1] - py) ** 2;
+        if (!nearest || distance < nearest.distance) nearest = { id: line.id, n, distance };
       });
     }
-    node.querySelector(".dot")?.remove();
-    if (!nearest || px > box.right + 14) {
-      tooltip.hide();
-      return;
-    }
-    node.append(svg("circle", { class: "dot", cx: nearest.cx, cy: nearest.cy, r: 5, fill: nearest.line.colour }));
-    tooltip.show(() => pointOut(node, nearest.cx, nearest.cy), nearest.line.name,
-      [[title, yText(nearest.line.y[nearest.n])], ...nearest.line.rows(nearest.n)]);
-  });
-  node.addEventListener("pointerleave", () => { node.querySelector(".dot")?.remove(); tooltip.hide(); });
-  figure.replaceChildren(node);
+    if (nearest) choose(nearest.id, nearest.n);
+  }
+
+  function key(event) {
+    if (!drawn.size) return;
+    const fresh = chosen === null;
+    const { line, points } = drawn.get(chosen) ?? [...drawn.values()].at(-1);
+    const last = points.length - 1;
+    const n = Math.min(at ?? options.start ?? last, last);
+    const height = ({ line: { y: heights } }) => heights[Math.min(n, heights.length - 1)] ?? -Infinity;
+    const ranked = [...drawn.values()].sort((a, b) => height(b) - height(a)).map((entry) => entry.line.id);
+    const place = ranked.indexOf(line.id);
+    const other = (by) => ranked[Math.max(0, Math.min(ranked.length - 1, place + by))];
+    const moves = {
+      ArrowRight: [line.id, fresh ? n : Math.min(last, n + 1)],
+      ArrowLeft: [line.id, fresh ? n : Math.max(0, n - 1)],
+      ArrowUp: [fresh ? line.id : other(-1), n],
+      ArrowDown: [fresh ? line.id : other(1), n],
+      Home: [line.id, 0],
+      End: [line.id, last],
+      Escape: [null, null],
+    };
+    if (!moves[event.key]) return;
+    event.preventDefault();
+    const [id, to] = moves[event.key];
+    choose(id, id === null ? null : Math.min(to, drawn.get(id).points.length - 1));
+  }
+
+  fill(node, { on: {
+    pointermove: follow, pointerdown: follow, keydown: key, blur: () => choose(null, null),
+    pointerleave: (event) => { if (event.pointerType !== "touch") choose(null, null); },
+  } }, []);
+  figure.replaceChildren(node, options.caption ? html("figcaption", {}, options.caption) : "");
+  highlight(null, null);
+  return { highlight, has: (id) => drawn.has(id) };
 }
 
-/** The powers of ten in a range, or both ends where there is none. */
-function powers(low, high) {
-  const found = [];
-  for (let power = Math.ceil(Math.log10(low)); 10 ** power <= high; power += 1) found.push(10 ** power);
-  return found.length ? found : [low, high];
+/** Round times within a range of a log scale, a few of them. */
+function timeMarks([low, high]) {
+  const round = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 120, 300, 600, 1200, 3600, 7200, 18000, 36000];
+  const within = round.filter((t) => t >= low * 0.999 && t <= high * 1.001);
+  const step = Math.ceil(within.length / 7);
+  return within.length ? within.filter((_, n) => (within.length - 1 - n) % step === 0) : [low, high];
+}
+
+/** A button for each method that shows or hides its line; toggle(i) is told. */
+function methodChips(usable, toggle, focus = () => {}) {
+  const chips = data.methods.map(({ name, note }, i) => html("button", {
+    type: "button", class: `chip${i === data.emphasis ? " emphasis" : ""}`, "aria-pressed": "true",
+    disabled: !usable(i), title: usable(i) ? "" : note ?? "no results here",
+    on: {
+      click: () => { toggle(i); announce(`${name} ${chips[i].ariaPressed === "true" ? "shown" : "hidden"}`); },
+      pointerenter: () => focus(i), pointerleave: () => focus(null), focus: () => focus(i), blur: () => focus(null),
+    },
+  }, sample(i), name));
+  return chips;
 }
 
 /** A table of text, the first column a heading of its row. */

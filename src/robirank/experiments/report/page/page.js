@@ -10,10 +10,22 @@ function drawHeading() {
   document.getElementById("title").textContent = data.title;
   document.getElementById("overline").textContent = data.overline;
   document.getElementById("findings").append(...data.findings.map((text) => html("p", {}, text)));
-  document.getElementById("facts").append(...data.facts.map(({ term, value }) => html("div", {},
+  document.getElementById("facts").append(...Object.entries(data.facts).map(([term, value]) => html("div", {},
     html("dt", {}, term), html("dd", {}, value))));
-  document.getElementById("how").append(...data.how.flatMap(({ term, text }) => [
-    html("dt", {}, term), html("dd", {}, text)]));
+}
+
+/** Fill the explanations for this kind of run with its numbers, and remove what does not apply. */
+function drawMethod() {
+  for (const list of document.querySelectorAll("#method dl")) {
+    if (list.dataset.kind !== data.kind || !data.how) list.remove();
+  }
+  for (const node of document.querySelectorAll("#method [data-if]")) {
+    const [name, wanted] = node.dataset.if.split("=");
+    if (wanted ? data.how[name] !== wanted : !data.how[name]) node.remove();
+  }
+  for (const node of document.querySelectorAll("#method [data-value]")) {
+    node.textContent = data.how[node.dataset.value].toLocaleString("en");
+  }
 }
 
 function drawFooter() {
@@ -55,6 +67,7 @@ function drawTheme() {
 
 drawTheme();
 drawHeading();
+drawMethod();
 for (const root of document.querySelectorAll("main > section[hidden]")) {
   if (!data.sections.includes(root.id)) root.remove();
 }

@@ -195,7 +195,7 @@ sections.queries = (root) => {
 
   function describe(p) {
     const rows = [[name(view.a), decimal(p.a)], [name(view.b), decimal(p.b)], ["difference", signed(p.d, 4)]];
-    if (data.folds.length > 1) rows.push(["fold", data.folds[data.queries.fold[p.q]]]);
+    if (data.cases.length > 1) rows.push(["fold", data.cases[data.queries.fold[p.q]]]);
     return rows;
   }
 
@@ -208,12 +208,12 @@ sections.queries = (root) => {
   }
 
   function list(title, chosen) {
-    const folds = data.folds.length > 1;
+    const folds = data.cases.length > 1;
     const head = ["Query", name(view.a), name(view.b), "Difference"];
     const body = chosen.map((p) => {
       const show = () => point(pairs.indexOf(p));
       const id = html("button", { type: "button", class: "link", on: { click: show, focus: show, blur: () => point(null), pointerenter: show, pointerleave: () => point(null) } }, data.queries.id[p.q]);
-      const fold = folds ? html("span", { class: "small" }, ` ${data.folds[data.queries.fold[p.q]]}`) : null;
+      const fold = folds ? html("span", { class: "small" }, ` ${data.cases[data.queries.fold[p.q]]}`) : null;
       return html("tr", {}, html("td", { class: "query" }, id, fold),
         html("td", {}, decimal(p.a, 3)), html("td", {}, decimal(p.b, 3)), html("td", {}, signed(p.d)));
     });

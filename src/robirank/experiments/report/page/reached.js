@@ -1,7 +1,7 @@
 // One row a latent method: what it reached at the end, with which setting, in what time.
 
 sections.reached = (root) => {
-  const several = data.folds.length > 1;
+  const several = data.cases.length > 1;
   const best = Object.fromEntries(data.measures.map((m) => [m, Math.max(...data.means.map((mean) => mean[m] ?? -1))]));
   const order = data.methods.map((_, i) => i)
     .sort((a, b) => (data.means[b][data.lead] ?? -1) - (data.means[a][data.lead] ?? -1) || a - b);
@@ -19,21 +19,21 @@ sections.reached = (root) => {
     const { name, state, note } = data.methods[i];
     const badge = state === "ok" ? null : html("span", { class: "badge", title: note }, state === "failed" ? "failed" : "unfinished");
     const fits = data.fits.filter((fit) => fit.method === i);
-    const failed = fits.find((fit) => fit.status === "failed");
+    const failed = fits.find((fit) => fit.error !== null);
     const head = html("th", { scope: "row" }, name, badge);
     if (failed) {
       return html("tr", { "data-method": name }, head,
-        html("td", { class: "left message", colspan: data.measures.length + 3 }, (failed.error ?? "no message").split("\n")[0]));
+        html("td", { class: "left message", colspan: data.measures.length + 3 }, failed.error.split("\n")[0]));
     }
     return html("tr", { class: i === data.emphasis ? "emphasis" : null, "data-method": name }, head,
       data.measures.map((m) => cell(i, m)),
       html("td", { class: "left wrap" }, fits.length ? setting(fits[0].params) : NONE),
       html("td", {}, duration(data.learning[i]?.seconds.at(-1))),
-      html("td", {}, fits.length ? duration(sum(fits.map((fit) => fit.seconds.search ?? 0))) : NONE));
+      html("td", {}, fits.length ? duration(sum(fits.map((fit) => fit.search_seconds))) : NONE));
   }
 
   const about = several
-    ? `± is the standard deviation over ${data.folds.length} starting points.`
+    ? `± is the standard deviation over ${data.cases.length} starting points.`
     : "± is the standard error of the mean over users.";
   byRole(root, "lede").textContent = `The best mean of a column is bold. ${about}`;
   const titles = ["Method", ...data.measures.map(measureName), "Chosen setting", "Training", "Search"];

@@ -17,12 +17,25 @@ function count(n, one, many = `${one}s`) {
   return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 }
 
+/** Precision@1 of several runs. */
+function precisionChart(figure, width, lines, options) {
+  const xs = lines.flatMap((line) => line.x);
+  const range = [options.log ? Math.min(...xs) : 0, Math.max(...xs)];
+  return lineChart(figure, width, {
+    title: "Precision@1", lines, xRange: range,
+    label: `Precision@1 against ${options.xLabel}: ${lines.map(({ name }) => name).join(", ")}. Left and right arrow keys move along a run, up and down change it.`,
+    marks: options.log ? timeMarks(range) : ticks(...range, isNarrow() ? 3 : 5).values,
+    yRange: [0, Math.max(1e-6, ...lines.flatMap((line) => line.y)) * 1.04], ...options,
+  });
+}
+
 sections.speed = (root) => {
   const found = data.scaling;
   if (!found) return;
   const view = { clock: "path", simulated: false, engine: "local" };
   const hasRay = found.works.some(({ engine }) => engine === "ray");
   const holders = [html("figure"), html("figure")];
+  const drawn = [null, null];
 
   function lines(byWorkers) {
     const measured = found.works.filter((work) => work.workers === work.parts)
@@ -34,17 +47,19 @@ sections.speed = (root) => {
 
   function line(work, seconds, { colour, dash }, byWorkers) {
     return {
-      name: work.name, colour, dash, strong: work.workers === 1 && work.name.startsWith("RoBiRank"),
+      id: work.name, name: work.name, colour, dash, emphasis: work.workers === 1 && work.name.startsWith("RoBiRank"),
       x: seconds.map((s) => s * (byWorkers ? work.workers : 1)), y: work.precision,
-      rows: (n) => [["epoch", String(n + 1)], ["seconds", seconds[n].toFixed(2)], ["workers × seconds", (seconds[n] * work.workers).toFixed(2)]],
+      rows: (n) => [["Precision@1", decimal(work.precision[n])], ["epoch", String(n + 1)], ["seconds", seconds[n].toFixed(2)], ["workers × seconds", (seconds[n] * work.workers).toFixed(2)]],
     };
   }
 
-  const draw = (panel) => (width) => linePanel(holders[panel], width, {
-    title: "Precision@1", label: panel ? "seconds" : "workers × seconds",
-    lines: lines(panel === 0), xText: (t) => (t === 0 ? "0" : duration(t)),
-    log: view.simulated && view.clock === "path",
-  });
+  const draw = (panel) => (width) => {
+    const log = view.simulated && view.clock === "path";
+    drawn[panel] = precisionChart(holders[panel], width, lines(panel === 0), {
+      xLabel: panel ? "seconds" : "workers × seconds", xText: (t) => (t === 0 ? "0" : duration(t)), log,
+      onHighlight: (id, n) => drawn[1 - panel]?.highlight(id, n),
+    });
+  };
 
   byRole(root, "lede").textContent = "Left: if the work were shared without loss, and parts did not matter, all lines of RoBiRank would be one. Right: what is reached in the same time.";
   byRole(root, "controls").append(
@@ -80,13 +95,12 @@ sections.parts = (root) => {
   const figure = byRole(root, "figure");
   const works = found.works.filter(({ name, engine }) => name.startsWith("RoBiRank") && engine === "local").sort((a, b) => a.parts - b.parts);
   byRole(root, "lede").textContent = "The number of parts decides which steps are taken, and in which order; the number of workers does not. In the first epochs every part learns directions of its own, and these have to find together.";
-  responsive(figure, (width) => linePanel(figure, width, {
-    title: "Precision@1", label: "epochs", xText: String,
-    lines: works.map((work) => ({
-      name: count(work.parts, "part"), colour: runLook({ ...work, workers: work.parts }).colour, strong: work.parts === 1,
-      x: work.precision.map((_, n) => n + 1), y: work.precision, rows: (n) => [["epoch", String(n + 1)]],
-    })),
+  const lines = works.map((work) => ({
+    id: work.parts, name: count(work.parts, "part"), colour: runLook({ ...work, workers: work.parts }).colour, emphasis: work.parts === 1,
+    x: work.precision.map((_, n) => n + 1), y: work.precision,
+    rows: (n) => [["Precision@1", decimal(work.precision[n])], ["epoch", String(n + 1)]],
   }));
+  responsive(figure, (width) => precisionChart(figure, width, lines, { xLabel: "epochs", xText: String }));
 };
 
 sections.simulated = (root) => {
@@ -100,7 +114,7 @@ sections.simulated = (root) => {
   /** Seconds of an epoch by what they go into. */
   function bar(n) {
     const epoch = shape().epochs[n];
-    const driver = view.driver ? shape().driver[n] - epoch.total : 0;
+    const driver = view.driver ? epoch.driver - epoch.total : 0;
     return { machines: epoch.machines, ...Object.fromEntries(found.kinds.map((kind) => [kind, epoch[kind]])), driver, total: epoch.total + driver };
   }
 

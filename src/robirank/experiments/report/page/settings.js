@@ -20,7 +20,7 @@ sections.settings = (root) => {
         if (!found.has(id)) found.set(id, { params: point.params, at: [] });
         if (point.validation !== null) {
           const chosen = JSON.stringify(fit.params) === id || sameSetting(fit.params, point.params);
-          found.get(id).at.push({ fold: fit.fold, value: point.validation, chosen });
+          found.get(id).at.push({ fold: fit.case, value: point.validation, chosen });
         }
       }
     }
@@ -53,8 +53,8 @@ sections.settings = (root) => {
     const known = fits().map((fit) => fit.validation).filter((v) => v !== null);
     const mean = known.length ? sum(known) / known.length : null;
     const test = data.means[view.method][data.select];
-    const measure = measureName(fits().find((fit) => fit.measure)?.measure ?? data.select);
-    const first = `${data.methods[view.method].name}: the chosen settings have a mean ${measure} of ${decimal(mean)} on the validation ${part}`;
+    const measure = measureName(data.select);
+    const first = `${data.methods[view.method].name}: ${measure} of the chosen settings is ${decimal(mean)} on the validation ${part}`;
     return test === undefined ? `${first}.` : `${first} and ${decimal(test)} on the test ${part}.`;
   }
 
@@ -85,7 +85,7 @@ sections.settings = (root) => {
     }
     node.append(svg("text", { x: (box.left + box.right) / 2, y: box.bottom + 38, "text-anchor": "middle" }, `${name}${log ? " (log scale)" : ""}`));
     const place = (fold) => sorted.flatMap(({ params, at: tried }) => tried.filter((t) => t.fold === fold).map((t) => ({ ...t, params, x: x(at(params[name])), y: y(t.value) })));
-    const folds = [...new Set(fits().map((fit) => fit.fold))];
+    const folds = [...new Set(fits().map((fit) => fit.case))];
     for (const fold of folds) {
       node.append(svg("path", { class: "curve", d: path(place(fold).map((p) => [p.x, p.y])), stroke: colour, opacity: 0.35 }));
     }
@@ -109,13 +109,13 @@ sections.settings = (root) => {
   function dot({ fold, value, chosen, params }, cx, cy, colour) {
     const show = () => {
       const node = circle.ownerSVGElement;
-      tooltip.show(() => pointOut(node, cx, cy), setting(params), [[foldName(), data.folds[fold]], ["validation", decimal(value)], ...(chosen ? [["", "chosen"]] : [])]);
+      tooltip.show(() => pointOut(node, cx, cy), setting(params), [[foldName(), data.cases[fold]], ["validation", decimal(value)], ...(chosen ? [["", "chosen"]] : [])]);
     };
     const circle = svg("circle", {
       cx, cy, r: chosen ? 5.5 : 3.5, fill: chosen ? colour : "var(--paper)",
       stroke: chosen ? "var(--paper)" : colour, "stroke-width": 1.4,
       tabindex: chosen ? 0 : null, role: chosen ? "img" : null,
-      "aria-label": chosen ? `${data.folds[fold]}: ${setting(params)}, validation ${decimal(value)}, chosen` : null,
+      "aria-label": chosen ? `${data.cases[fold]}: ${setting(params)}, validation ${decimal(value)}, chosen` : null,
       on: { pointerenter: show, pointerleave: () => tooltip.hide() },
     });
     // A listener for the focus would put every dot in the way of Tab.

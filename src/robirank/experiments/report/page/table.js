@@ -30,7 +30,7 @@ sections.table = (root) => {
   /** All folds together, search and final fit. */
   function seconds(i) {
     if (data.methods[i].state !== "ok" || !fitsOf[i].length) return null;
-    return sum(fitsOf[i].map((fit) => (fit.seconds.search ?? 0) + (fit.seconds.final ?? 0)));
+    return sum(fitsOf[i].map((fit) => fit.search_seconds + fit.final_seconds));
   }
 
   function makeRow(method, i) {
@@ -56,13 +56,13 @@ sections.table = (root) => {
     const selectName = measureName(data.select);
     const head = ["Fold", "Chosen setting", `Validation ${selectName}`, "Search", "Final fit"];
     const body = fitsOf[i].map((fit) => {
-      const fold = html("td", {}, data.folds[fit.fold]);
-      if (fit.status === "failed") {
-        return html("tr", {}, fold, html("td", { class: "left message", colspan: 4 }, `failed: ${fit.error ?? "no message"}`));
+      const fold = html("td", {}, data.cases[fit.case]);
+      if (fit.error !== null) {
+        return html("tr", {}, fold, html("td", { class: "left message", colspan: 4 }, `failed: ${fit.error}`));
       }
       return html("tr", {}, fold, html("td", { class: "left" }, setting(fit.params)),
-        html("td", {}, decimal(fit.validation)), html("td", {}, duration(fit.seconds.search)),
-        html("td", {}, duration(fit.seconds.final)));
+        html("td", {}, decimal(fit.validation)), html("td", {}, duration(fit.search_seconds)),
+        html("td", {}, duration(fit.final_seconds)));
     });
     if (!body.length) return html("td", { colspan: width }, "Nothing is known about how this was fitted.");
     return html("td", { colspan: width }, html("table", {},

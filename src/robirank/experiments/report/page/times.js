@@ -11,13 +11,10 @@ sections.times = (root) => {
   byRole(root, "lede").textContent = `Seconds for one ${foldName()}, the mean over ${foldName()}s. A filled dot is the final fit, a ring the whole search for its setting.`;
 
   function measured(i) {
-    const fits = data.fits.filter((fit) => fit.method === i && fit.status === "ok");
-    const mean = (name) => {
-      const known = fits.map((fit) => fit.seconds[name]).filter((v) => typeof v === "number");
-      return known.length ? sum(known) / known.length : null;
-    };
-    const [search, final] = [mean("search"), mean("final")];
-    return final === null ? null : { i, search, final };
+    const fits = data.fits.filter((fit) => fit.method === i && fit.error === null);
+    if (!fits.length) return null;
+    const mean = (name) => sum(fits.map((fit) => fit[name])) / fits.length;
+    return { i, search: mean("search_seconds"), final: mean("final_seconds") };
   }
 
   function draw(width) {

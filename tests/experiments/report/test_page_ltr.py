@@ -8,10 +8,12 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
+from experiments.report.browser import count, errors, hover, settle, tab_to, texts
 from experiments.synthetic_run import (
     HOSTILE,
     MANY,
     METHODS,
+    facts,
     fit,
     frame,
     make_run,
@@ -32,19 +34,22 @@ def page(open_page, report_file):
     return open_page(report_file)
 
 
+def attributes(page, selector, name):
+    """An attribute of every element that matches."""
+    return [element.get_attribute(name) for element in page.locator(selector).all()]
+
+
 def methods_in_table(page):
-    return page.js(
-        "[...document.querySelectorAll('#table tr[data-method]')].map(r => r.dataset.method)"
-    )
+    return attributes(page, "#table tr[data-method]", "data-method")
 
 
 def lines_shown(page):
-    return page.js("[...document.querySelectorAll('#curves .curve')].map(l => l.dataset.method)")
+    return attributes(page, "#curves .curve", "data-method")
 
 
 def sort_state(page):
     """Which column the table says it is sorted by, and how."""
-    return page.js(
+    return page.evaluate(
         "Object.fromEntries([...document.querySelectorAll('#table th[aria-sort]')]"
         ".filter(th => th.ariaSort !== 'none').map(th => [th.dataset.column, th.ariaSort]))"
     )
@@ -65,30 +70,47 @@ def sorted_by(run, measure, k):
 def test_the_page_loads_from_disk_without_a_complaint_or_a_request(open_page, which, request):
     file = request.getfixturevalue(which)
     page = open_page(file)
-    assert page.errors == []
-    assert page.requests == [file.as_uri()]
-    sections = (
-        "[...document.querySelectorAll('main > section')].filter(s => s.hidden).map(s => s.id)"
-    )
-    assert page.js(sections) == []
+    assert errors(page) == []
+    assert [request.url for request in page.requests()] == [file.as_uri()]
+    assert attributes(page, "main > section[hidden]", "id") == []
 
 
 def test_hostile_names_are_only_text(open_page, stress_report_file):
     page = open_page(stress_report_file)
-    assert page.text("h1") == HOSTILE
-    assert page.js("document.title") == f"{HOSTILE} – ranking report"
-    assert HOSTILE in page.text("#queries")
-    assert page.js("document.querySelectorAll('img').length") == 0
+    assert page.text_content("h1") == HOSTILE
+    assert page.title() == f"{HOSTILE} – ranking report"
+    assert HOSTILE in page.text_content("#queries")
+    assert count(page, "img") == 0
     page.click("#table tr[data-method='ListNet'] .open")
-    assert f"failed: loss is NaN {HOSTILE}" in page.text("#table .more:not([hidden])")
-    assert page.errors == []
+    assert f"failed: loss is NaN {HOSTILE}" in page.text_content("#table .more:not([hidden])")
+    assert errors(page) == []
+
+
+@pytest.mark.parametrize(
+    ("convention", "parts"),
+    [
+        ("letor", ["2ʳ − 1", "ranks 1 and 2 count in full", "in the order of the file", "as 0."]),
+        ("standard", ["2ʳ − 1", "1 / log₂(i + 1)", "average over all their orders", "as 0."]),
+        ("trec", ["worth r,", "1 / log₂(i + 1)", "in reverse order of the file", "as 0."]),
+        ("lightgbm", ["2ʳ − 1", "1 / log₂(i + 1)", "in the order of the file", "as 1."]),
+    ],
+)
+def test_every_convention_is_spelled_out(open_page, tmp_path, convention, parts):
+    run = RunDirectory.create(tmp_path, settings(convention=convention))
+    page = open_page(write_report(run.path))
+    assert texts(page, "#method dt")[0] == "NDCG@k"
+    words = " ".join(texts(page, "#method dd")[0].split())
+    for part in parts:
+        assert part in words
+    assert words.count("onvention") == 1
+    assert count(page, "#method dl") == 1
 
 
 def test_a_run_without_results_still_has_a_page(open_page, tmp_path):
     run = RunDirectory.create(tmp_path, settings())
     page = open_page(write_report(run.path))
-    assert page.errors == []
-    assert "60 fits are still to be done" in page.text("#findings")
+    assert errors(page) == []
+    assert "60 fits are still to be done" in page.text_content("#findings")
 
 
 def test_the_table_begins_with_the_best(page, run):
@@ -114,57 +136,53 @@ def test_failed_methods_stay_at_the_end_however_it_is_sorted(open_page, stress_r
     for _ in range(2):
         page.click("#table th[data-column='ndcg@1'] button")
         assert set(methods_in_table(page)[-2:]) == {"ListNet", "Type-II"}
-    assert page.text("#table tr[data-method='Type-II'] .badge") == "failed"
+    assert page.text_content("#table tr[data-method='Type-II'] .badge") == "failed"
 
 
 def test_differences_stand_with_interval_and_p(page, run):
     comparison = next(
-        c
-        for c in run.significance()["comparisons"]
-        if (c["measure"], c["method"]) == ("ndcg@10", "MART")
+        c for c in run.significance().comparisons if (c.measure, c.method) == ("ndcg@10", "MART")
     )
 
     def told(value):
         return f"{abs(value):.3f}".replace("0.", "−." if value < 0 else ".", 1)
 
-    text = page.text("#table tr[data-method='MART']")
-    low, high = told(comparison["low"]), told(comparison["high"])
-    assert f"{told(comparison['difference'])} [{low}, {high}]" in text
-    assert told(comparison["p_adjusted"]) in text
-    assert "the reference" in page.text("#table tr[data-method='RoBiRank']")
+    text = page.text_content("#table tr[data-method='MART']")
+    low, high = told(comparison.low), told(comparison.high)
+    assert f"{told(comparison.difference)} [{low}, {high}]" in text
+    assert told(comparison.p_adjusted) in text
+    assert "the reference" in page.text_content("#table tr[data-method='RoBiRank']")
 
 
 def test_differences_in_another_measure(page, run):
     comparison = next(
-        c
-        for c in run.significance()["comparisons"]
-        if (c["measure"], c["method"]) == ("map", "MART")
+        c for c in run.significance().comparisons if (c.measure, c.method) == ("map", "MART")
     )
-    page.choose("#table select", "map")
-    expected = f"−{abs(comparison['difference']):.3f}".replace("0.", ".")
-    assert expected in page.text("#table tr[data-method='MART']")
-    assert "MAP less RoBiRank" in page.text("#table thead")
+    page.select_option("#table select", "map")
+    expected = f"−{abs(comparison.difference):.3f}".replace("0.", ".")
+    assert expected in page.text_content("#table tr[data-method='MART']")
+    assert "MAP less RoBiRank" in page.text_content("#table thead")
 
 
 def test_a_row_opens_to_what_was_chosen_on_each_fold(page, run):
     page.click("#table tr[data-method='LambdaMART'] .open")
-    text = page.text("#table .more:not([hidden])")
+    text = page.text_content("#table .more:not([hidden])")
     for fold in ("Fold1", "Fold5"):
-        params = run.fit("LambdaMART", fold)["params"]
+        params = run.fit("LambdaMART", fold).params
         assert (
             f"{fold}n_trees = {params['n_trees']}, learning_rate = {params['learning_rate']}"
             in text
         )
     page.click("#table th[data-column='map'] button")
     below = "document.querySelector('#table .more:not([hidden])').previousSibling.dataset.method"
-    assert page.js(below) == "LambdaMART"  # what is open stays with its row
+    assert page.evaluate(below) == "LambdaMART"  # what is open stays with its row
 
 
 def test_chips_hide_and_show_lines(page):
     assert set(lines_shown(page)) == set(METHODS)
     page.click("#curves .chip:nth-child(2)")
     assert set(lines_shown(page)) == set(METHODS) - {"Identity"}
-    assert page.js("document.querySelector('#curves .chip:nth-child(2)').ariaPressed") == "false"
+    assert page.get_attribute("#curves .chip:nth-child(2)", "aria-pressed") == "false"
     page.click("#curves .chip:nth-child(2)")
     assert set(lines_shown(page)) == set(METHODS)
     page.click("#curves .shortcuts button:last-child")
@@ -172,9 +190,9 @@ def test_chips_hide_and_show_lines(page):
 
 
 def test_curves_of_one_fold_and_differences(page, run):
-    page.click("#curves input[name='scope'][value='2']")
-    page.js("document.querySelector('#curves details').open = true")
-    page.settle()
+    page.click("#curves label:has(input[name='scope'][value='2'])")
+    page.click("#curves summary")
+    settle(page)
     expected = (
         run.results()
         .filter(pl.col("fold") == "Fold2", pl.col("method") == "MART", pl.col("measure") == "ndcg")
@@ -183,10 +201,12 @@ def test_curves_of_one_fold_and_differences(page, run):
     )
     rows = "[...document.querySelectorAll('#curves details tr')]"
     row = f"{rows}.find(r => r.cells[0].textContent === 'MART')"
-    cells = page.js(f"[...{row}.cells].slice(1).map(c => Number(c.textContent))")
+    cells = page.evaluate(f"[...{row}.cells].slice(1).map(c => Number(c.textContent))")
     assert_allclose(cells, expected["value"].to_numpy(), atol=5.1e-5)
-    page.click("#curves input[value='difference']")
-    cells = page.js(f"[...{row}.cells].slice(1).map(c => Number(c.textContent.replace('−', '-')))")
+    page.click("#curves label:has(input[value='difference'])")
+    cells = page.evaluate(
+        f"[...{row}.cells].slice(1).map(c => Number(c.textContent.replace('−', '-')))"
+    )
     base = (
         run.results()
         .filter(
@@ -205,21 +225,21 @@ def test_pointing_at_a_curve_tells_its_value(page, run):
         .group_by("method", "k")
         .agg(pl.col("value").mean())
     )
-    page.hover("#curves figure svg", dy=-40)
-    name, shown = page.text("#tooltip strong"), page.text("#tooltip tr")
+    hover(page, "#curves figure svg", dy=-40)
+    name, shown = page.text_content("#tooltip strong"), page.text_content("#tooltip tr")
     k, value = re.fullmatch(r"NDCG@(\d+)(\.\d{4})", shown).groups()
     expected = means.filter(pl.col("method") == name, pl.col("k") == int(k))["value"][0]
     assert float(value) == pytest.approx(expected, abs=5.1e-5)
-    faded = page.js("document.querySelectorAll('#curves .curve.faded').length")
+    faded = count(page, "#curves .curve.faded")
     assert faded == len(METHODS) - 1
-    page.hover("h2#table-title")
-    assert page.js("document.getElementById('tooltip').hidden")
+    hover(page, "h2#table-title")
+    assert page.is_hidden("#tooltip")
 
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_names_at_the_ends_of_lines_do_not_overlap(open_page, stress_report_file, width):
     page = open_page(stress_report_file, width)
-    boxes = page.js(
+    boxes = page.evaluate(
         "[...document.querySelectorAll('#curves .name')].map(n => n.getBoundingClientRect())"
         ".map(b => [b.top, b.bottom, b.right])"
     )
@@ -233,10 +253,7 @@ def test_names_at_the_ends_of_lines_do_not_overlap(open_page, stress_report_file
 
 def query_panel(page):
     """Wins, ties and losses, as the page says them."""
-    numbers = page.js(
-        "[...document.querySelectorAll('#queries .verdict strong')].map(n => n.textContent)"
-    )
-    return [int(n.replace(",", "")) for n in numbers]
+    return [int(n.replace(",", "")) for n in texts(page, "#queries .verdict strong")]
 
 
 def wins_ties_losses(run, a, b, measure, k):
@@ -252,13 +269,13 @@ def test_choosing_two_methods_compares_them_query_by_query(page, run):
     order = list(METHODS)
     best_other = next(m for m in sorted_by(run, "ndcg", 10) if m != "RoBiRank")
     assert query_panel(page) == wins_ties_losses(run, "RoBiRank", best_other, "ndcg", 10)
-    page.choose("#queries label:nth-of-type(1) select", str(order.index("MART")))
-    page.choose("#queries label:nth-of-type(2) select", str(order.index("AdaRank")))
-    page.choose("#queries label:nth-of-type(3) select", "ndcg@3")
+    page.select_option("#queries label:nth-of-type(1) select", str(order.index("MART")))
+    page.select_option("#queries label:nth-of-type(2) select", str(order.index("AdaRank")))
+    page.select_option("#queries label:nth-of-type(3) select", "ndcg@3")
     expected = wins_ties_losses(run, "MART", "AdaRank", "ndcg", 3)
     assert query_panel(page) == expected
     bars = [
-        page.text_attribute(f"#queries [data-bars={side}]", "d").count("Z") for side in ("a", "b")
+        page.get_attribute(f"#queries [data-bars={side}]", "d").count("Z") for side in ("a", "b")
     ]
     assert bars == [expected[0], expected[2]]
     page.click("#queries .controls button")
@@ -269,39 +286,31 @@ def test_the_queries_with_the_largest_differences_are_listed(page, run):
     part = run.results().filter(pl.col("measure") == "ndcg", pl.col("k") == 10)
     wide = part.pivot(on="method", index=["fold", "qid"], values="value")
     order = list(METHODS)
-    page.choose("#queries label:nth-of-type(2) select", str(order.index("IRPush")))
+    page.select_option("#queries label:nth-of-type(2) select", str(order.index("IRPush")))
     top = wide.with_columns(d=pl.col("RoBiRank") - pl.col("IRPush")).sort("d", descending=True)
-    cell = "document.querySelector('#queries tbody tr').cells"
-    assert page.js(f"{cell}[0].querySelector('button').textContent") == top["qid"][0]
-    assert page.js(f"{cell}[0].querySelector('span').textContent.trim()") == top["fold"][0]
-    assert float(page.js(f"{cell}[3].textContent")) == pytest.approx(top["d"][0], abs=6e-4)
+    cells = texts(page, "#queries [data-role=lists] div:first-child tbody tr:first-child td")
+    assert cells[0] == f"{top['qid'][0]} {top['fold'][0]}"
+    assert float(cells[3]) == pytest.approx(top["d"][0], abs=6e-4)
 
 
 def test_the_settings_that_were_tried_are_shown(page, run):
-    dots = "document.querySelectorAll('#settings circle').length"
-    assert page.js(dots) == 5 * 5
+    assert count(page, "#settings circle") == 5 * 5
     order = list(METHODS)
-    page.choose("#settings select", str(order.index("MART")))
-    assert page.js(dots) == 5 * 6  # two parameters: a row a setting
-    assert "n_trees = 300, learning_rate = 0.1" in page.text("#settings figure")
-    chosen = page.js(
-        "[...document.querySelectorAll('#settings circle[aria-label]')].map(c => c.ariaLabel)"
-    )
-    params = run.fit("MART", "Fold4")["params"]
+    page.select_option("#settings select", str(order.index("MART")))
+    assert count(page, "#settings circle") == 5 * 6  # two parameters: a row a setting
+    assert "n_trees = 300, learning_rate = 0.1" in page.text_content("#settings figure")
+    chosen = attributes(page, "#settings circle[aria-label]", "aria-label")
+    params = run.fit("MART", "Fold4").params
     wanted = f"Fold4: n_trees = {params['n_trees']}, learning_rate = {params['learning_rate']}"
     assert len(chosen) == 5
     assert any(label.startswith(wanted) for label in chosen)
 
 
 def test_times_are_on_a_log_scale(page, run):
-    names = page.js("[...document.querySelectorAll('#times .name')].map(n => n.textContent)")
-    mean = {
-        m: np.mean([f["seconds"]["final"] for f in run.fits() if f["method"] == m]) for m in METHODS
-    }
+    names = texts(page, "#times .name")
+    mean = {m: np.mean([f.final_seconds for f in run.fits() if f.method == m]) for m in METHODS}
     assert names == sorted(METHODS, key=mean.get)
-    centres = page.js(
-        "[...document.querySelectorAll('#times circle[r=\"5.5\"]')].map(c => c.cx.baseVal.value)"
-    )
+    centres = [float(x) for x in attributes(page, '#times circle[r="5.5"]', "cx")]
     logs = np.log([mean[m] for m in names])
     assert np.corrcoef(centres, logs)[0, 1] > 0.9999
 
@@ -310,45 +319,45 @@ def test_times_are_on_a_log_scale(page, run):
 
 
 def test_everything_works_with_keys_alone(page, run):
-    page.tab_to("#curves input[value='mean']")
-    page.press("ArrowRight")
-    assert page.js("document.activeElement.value") == "difference"
-    page.press("ArrowLeft")
-    page.tab_to("#curves figure svg")
-    page.press("ArrowRight")
-    page.press("Home")
-    assert page.text("#tooltip strong") == "RoBiRank"
-    assert page.text("#tooltip tr").startswith("NDCG@1.")
-    page.press("ArrowRight")
-    assert page.text("#tooltip tr").startswith("NDCG@2.")
-    assert page.text("#live").startswith("RoBiRank, NDCG@2 .")
-    page.press("ArrowUp")
+    tab_to(page, "#curves input[value='mean']")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.value") == "difference"
+    page.keyboard.press("ArrowLeft")
+    tab_to(page, "#curves figure svg")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Home")
+    assert page.text_content("#tooltip strong") == "RoBiRank"
+    assert page.text_content("#tooltip tr").startswith("NDCG@1.")
+    page.keyboard.press("ArrowRight")
+    assert page.text_content("#tooltip tr").startswith("NDCG@2.")
+    assert page.text_content("#live").startswith("RoBiRank, NDCG@2 .")
+    page.keyboard.press("ArrowUp")
     assert (
-        page.text("#tooltip strong")
+        page.text_content("#tooltip strong")
         == sorted_by(run, "ndcg", 2)[sorted_by(run, "ndcg", 2).index("RoBiRank") - 1]
     )
-    page.press("Escape")
-    assert page.js("document.getElementById('tooltip').hidden")
-    page.tab_to("#curves .chip")
-    page.press(" ")
+    page.keyboard.press("Escape")
+    assert page.is_hidden("#tooltip")
+    tab_to(page, "#curves .chip")
+    page.keyboard.press(" ")
     assert "RoBiRank" not in lines_shown(page)
-    page.press("Enter")
+    page.keyboard.press("Enter")
     assert "RoBiRank" in lines_shown(page)
-    page.tab_to("#table th[data-column='ndcg@1'] .sort")
-    page.press("Enter")
+    tab_to(page, "#table th[data-column='ndcg@1'] .sort")
+    page.keyboard.press("Enter")
     assert sort_state(page) == {"ndcg@1": "descending"}
-    page.press(" ")
+    page.keyboard.press(" ")
     assert sort_state(page) == {"ndcg@1": "ascending"}
     assert methods_in_table(page) == sorted_by(run, "ndcg", 1)[::-1]
-    assert "ascending" in page.text("#live")
-    page.tab_to("#table .open")
-    page.press("Enter")
-    assert page.js("document.activeElement.ariaExpanded") == "true"
-    page.tab_to("#queries figure svg")
-    page.press("End")
-    last = page.text("#tooltip strong")
-    page.press("ArrowLeft")
-    assert page.text("#tooltip strong") != last
+    assert "ascending" in page.text_content("#live")
+    tab_to(page, "#table .open")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.ariaExpanded") == "true"
+    tab_to(page, "#queries figure svg")
+    page.keyboard.press("End")
+    last = page.text_content("#tooltip strong")
+    page.keyboard.press("ArrowLeft")
+    assert page.text_content("#tooltip strong") != last
     assert last.startswith("Query ")
 
 
@@ -375,22 +384,22 @@ def test_the_focus_can_always_be_seen(page, backwards):
     lies under nothing, and lets go of the focus again."""
     seen = {}
     for _ in range(200):
-        page.press("Tab", shift=backwards)
-        found = page.js(FOCUS)
+        page.keyboard.press("Shift+Tab" if backwards else "Tab")
+        found = page.evaluate(FOCUS)
         if found is None or found["place"] in seen:
             break
         seen[found["place"]] = found
     assert [stop["what"] for stop in seen.values() if not stop["good"]] == []
     # A trap would keep the focus from the first or from the last thing on the page.
     whole = "document.querySelectorAll('a, button, select, [tabindex=\"0\"]').length"
-    assert len(seen) == page.js(whole) + page.js("document.querySelectorAll('fieldset').length") + 1
+    assert len(seen) == page.evaluate(whole) + count(page, "fieldset") + 1
 
 
 # Light, dark, small, on paper
 
 
 def background(page):
-    return page.js("getComputedStyle(document.body).backgroundColor")
+    return page.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
 WHITE, DARK = "rgb(255, 255, 255)", "rgb(21, 23, 26)"
@@ -399,13 +408,13 @@ WHITE, DARK = "rgb(255, 255, 255)", "rgb(21, 23, 26)"
 def test_the_theme_follows_the_system_until_it_is_chosen(open_page, report_file):
     page = open_page(report_file, scheme="dark")
     assert background(page) == DARK
-    assert page.text("#theme") == "Theme: auto"
+    assert page.text_content("#theme") == "Theme: auto"
     page.click("#theme")
     assert background(page) == WHITE
     page.click("#theme")
-    page.media(prefers_color_scheme="light")
+    page.emulate_media(color_scheme="light")
     assert background(page) == DARK
-    page.open(report_file)
+    page.reload()
     assert background(page) == DARK  # the choice is kept
     page.click("#theme")
     assert background(page) == WHITE
@@ -415,27 +424,31 @@ def test_the_theme_follows_the_system_until_it_is_chosen(open_page, report_file)
 @pytest.mark.parametrize("width", [390, 320, 768])
 def test_no_width_makes_the_page_scroll_sideways(open_page, which, width, request):
     page = open_page(request.getfixturevalue(which), width, 844)
-    page.js("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-    page.js("document.querySelectorAll('#table .open').forEach(b => b.click())")
-    page.settle()
-    assert page.js("document.documentElement.scrollWidth") <= width
-    assert page.js("document.querySelector('#curves svg').getBoundingClientRect().width") <= width
-    assert page.errors == []
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    page.evaluate("document.querySelectorAll('#table .open').forEach(b => b.click())")
+    settle(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert (
+        page.evaluate("document.querySelector('#curves svg').getBoundingClientRect().width")
+        <= width
+    )
+    assert errors(page) == []
 
 
 def test_paper_is_white_and_has_no_buttons(open_page, report_file):
     page = open_page(report_file, scheme="dark")
-    page.media(media="print", prefers_color_scheme="dark")
+    page.emulate_media(media="print", color_scheme="dark")
     assert background(page) == WHITE
-    controls = "[...document.querySelectorAll('.chip, #theme, #contents, .controls')]"
-    assert page.js(f"{controls}.filter(e => e.offsetParent).length") == 0
-    page.media()
+    assert count(page, ":is(.chip, #theme, #contents, .controls):visible") == 0
+    page.emulate_media(media="screen")
     assert page.pdf().startswith(b"%PDF")
 
 
 def test_large_runs_stay_quick(open_page, tmp_path):
     """Five thousand queries: the page opens and answers within what feels immediate."""
-    run = RunDirectory.create(tmp_path, settings(["RoBiRank", "B"], k_max=20, data={"folds": 1}))
+    run = RunDirectory.create(
+        tmp_path, settings(["RoBiRank", "B"], k_max=20, data=facts(folds=["Fold1"]))
+    )
     rng = np.random.default_rng(0)
     for method in run.methods:
         values = {str(q): row for q, row in enumerate(rng.random((5000, 22)))}
@@ -443,8 +456,8 @@ def test_large_runs_stay_quick(open_page, tmp_path):
     file = write_report(run.path)
     assert file.stat().st_size < 5000 * 2 * 22 * 2 * 4 / 3 + 300_000
     page = open_page(file)
-    assert page.errors == []
-    spent = page.js(
+    assert errors(page) == []
+    spent = page.evaluate(
         "(() => { const s = document.querySelectorAll('#queries select')[2]; s.value = 'map';"
         " const start = performance.now(); s.dispatchEvent(new Event('change'));"
         " return performance.now() - start; })()"
@@ -457,8 +470,8 @@ def test_a_report_has_no_need_for_significance(tmp_path, open_page):
     methods = dict(itertools.islice(METHODS.items(), 3))
     run = make_run(tmp_path / "run", methods=methods, n_queries=20, significance=())
     page = open_page(write_report(run.path))
-    assert page.errors == []
-    assert page.js("document.querySelectorAll('#table th[data-column=difference]').length") == 0
+    assert errors(page) == []
+    assert count(page, "#table th[data-column=difference]") == 0
     write_significance(run, measures=("ndcg@10",))
     page = open_page(write_report(run.path))
-    assert page.js("document.querySelectorAll('#table th[data-column=difference]').length") == 1
+    assert count(page, "#table th[data-column=difference]") == 1

@@ -22,10 +22,11 @@ from robirank.experiments.ltr.methods import (
     RANKLIB,
     START_FIELD,
 )
-from robirank.experiments.ltr.runner import run_experiment
+from robirank.experiments.ltr.runner import run_ltr
 from robirank.experiments.ltr.tables import write_tables
-from robirank.experiments.ltr.units import Experiment, failed_fit, hold_out, run_unit
+from robirank.experiments.ltr.units import LtrExperiment, hold_out, run_unit
 from robirank.experiments.run_dir import RunDirectory
+from robirank.experiments.run_format import LtrFit
 from robirank.metrics import ndcg
 
 QUIET = Console(quiet=True)
@@ -46,8 +47,8 @@ def folder(tmp_path_factory):
 
 
 def test_unit_chooses_on_validation_and_measures_on_test(folder):
-    experiment = Experiment(folder, select="ndcg@5")
-    fold = experiment.load(0)
+    experiment = LtrExperiment(folder, select="ndcg@5")
+    fold = experiment.load("Fold1")
     fit, results = run_unit(FIELD["RoBiRank"], fold, experiment)
     by_hand = []
     for params in FIELD["RoBiRank"].grid:
@@ -58,9 +59,9 @@ def test_unit_chooses_on_validation_and_measures_on_test(folder):
             fold.vali.y, model.predict(fold.vali.X), fold.vali.qid, k=5, convention="letor"
         )
         by_hand.append((value, model))
-    assert_allclose([g["validation"] for g in fit["grid"]], [v for v, _ in by_hand])
+    assert_allclose([g.validation for g in fit.grid], [v for v, _ in by_hand])
     value, model = max(by_hand, key=lambda pair: pair[0])
-    assert fit["validation"] == {"measure": "ndcg@5", "value": pytest.approx(value)}
+    assert fit.validation == pytest.approx(value)
     expected = ndcg(
         fold.test.y,
         model.predict(fold.test.X),
@@ -75,18 +76,18 @@ def test_unit_chooses_on_validation_and_measures_on_test(folder):
 
 
 def test_mean_of_several_cut_offs_can_choose(folder):
-    experiment = Experiment(folder, select="ndcg@2-4")
-    vali = experiment.load(0).vali
+    experiment = LtrExperiment(folder, select="ndcg@2-4")
+    vali = experiment.load("Fold1").vali
     scores = vali.X[:, 0]
     each = [ndcg(vali.y, scores, vali.qid, k=k, convention="letor") for k in (2, 3, 4)]
     assert experiment.validate(scores, vali) == pytest.approx(np.mean(each))
     with pytest.raises(ValueError, match="count upwards"):
-        Experiment(folder, select="ndcg@4-2").validate(scores, vali)
+        LtrExperiment(folder, select="ndcg@4-2").validate(scores, vali)
 
 
 def test_a_model_that_scores_all_alike_does_not_profit_from_the_order_of_the_file(folder):
-    experiment = Experiment(folder)
-    vali = experiment.load(0).vali
+    experiment = LtrExperiment(folder)
+    vali = experiment.load("Fold1").vali
     best_first = vali.take(np.lexsort((-vali.y, vali.qid)))
     constant = np.zeros(len(vali))
     assert experiment.validate(constant, best_first) < 0.6
@@ -104,15 +105,15 @@ def test_missing_validation_part_is_held_out_by_query():
 
 def test_whole_run(folder, tmp_path):
     methods = ["RoBiRank", "RankSVM"]
-    run = run_experiment(Experiment(folder), tmp_path / "run", methods, console=QUIET, n_jobs=2)
+    run = run_ltr(LtrExperiment(folder), tmp_path / "run", methods, console=QUIET, n_jobs=2)
     assert run.finished
-    assert [(f["method"], f["fold"]) for f in run.fits()] == [
+    assert [(f.method, f.fold) for f in run.fits()] == [
         (m, f"Fold{i}") for m in methods for i in (1, 2)
     ]
     results = run.results()
     assert results["qid"].n_unique() == 60
     significance = run.significance()
-    assert {c["method"] for c in significance["comparisons"]} == {"RankSVM"}
+    assert {c.method for c in significance.comparisons} == {"RankSVM"}
     text = (tmp_path / "run" / "table.md").read_text()
     mean = results.filter(
         (pl.col("method") == "RankSVM") & (pl.col("measure") == "ndcg") & (pl.col("k") == 10)
@@ -125,7 +126,7 @@ def test_whole_run(folder, tmp_path):
 
 def test_starts_have_a_mean_and_a_spread(folder, tmp_path):
     methods = ["zeros", "random start 0", "random start 1"]
-    run = run_experiment(Experiment(folder), tmp_path, methods, console=QUIET)
+    run = run_ltr(LtrExperiment(folder), tmp_path, methods, console=QUIET)
     results = run.results().filter((pl.col("measure") == "ndcg") & (pl.col("k") == 1))
     each = [results.filter(pl.col("method") == f"random start {i}")["value"].mean() for i in (0, 1)]
     line = next(x for x in (tmp_path / "table.md").read_text().splitlines() if "mean ± sd" in x)
@@ -134,15 +135,15 @@ def test_starts_have_a_mean_and_a_spread(folder, tmp_path):
 
 
 def test_finished_units_are_not_repeated_and_new_methods_join(folder, tmp_path):
-    run_experiment(Experiment(folder), tmp_path, ["RoBiRank"], console=QUIET)
+    run_ltr(LtrExperiment(folder), tmp_path, ["RoBiRank"], console=QUIET)
     before = {f.name: f.stat().st_mtime_ns for f in (tmp_path / "units").iterdir()}
-    run = run_experiment(Experiment(folder), tmp_path, ["RoBiRank", "Identity"], console=QUIET)
+    run = run_ltr(LtrExperiment(folder), tmp_path, ["RoBiRank", "Identity"], console=QUIET)
     after = {f.name: f.stat().st_mtime_ns for f in (tmp_path / "units").iterdir()}
     assert {name: after[name] for name in before} == before
     assert len(after) == 2 * len(before)
     assert run.methods == ["RoBiRank", "Identity"]
     with pytest.raises(ValueError, match="seed"):
-        run_experiment(Experiment(folder, seed=5), tmp_path, ["RoBiRank"], console=QUIET)
+        run_ltr(LtrExperiment(folder, seed=5), tmp_path, ["RoBiRank"], console=QUIET)
 
 
 def test_a_method_that_fails_is_reported_and_sinks_nothing(folder, tmp_path):
@@ -154,18 +155,17 @@ def test_a_method_that_fails_is_reported_and_sinks_nothing(folder, tmp_path):
             path.parent.mkdir(parents=True, exist_ok=True)
             hopeless = fold.name == "Fold2" and part == "train"
             save_letor(path, data if not hopeless else data.take(data.y == 0))
-    run = run_experiment(Experiment(broken), tmp_path / "run", ["RoBiRank"], console=QUIET)
-    status = {f["fold"]: (f["status"], f["error"]) for f in run.fits()}
-    assert status["Fold1"] == ("ok", None)
-    assert status["Fold2"][0] == "failed"
-    assert "no relevant document" in status["Fold2"][1]
+    run = run_ltr(LtrExperiment(broken), tmp_path / "run", ["RoBiRank"], console=QUIET)
+    errors = {fit.fold: fit.error for fit in run.fits()}
+    assert errors["Fold1"] is None
+    assert "no relevant document" in errors["Fold2"]
     assert "failed on 1 of 2 folds" in (tmp_path / "run" / "table.md").read_text()
 
 
 def test_a_failed_baseline_is_not_named_in_the_comparison(folder, tmp_path):
     methods = ["RoBiRank", "RankSVM", "Identity"]
-    run = run_experiment(Experiment(folder), tmp_path, methods, console=QUIET)
-    run.append_fit(failed_fit("RoBiRank", "Fold2", "it fell over", Experiment(folder)))
+    run = run_ltr(LtrExperiment(folder), tmp_path, methods, console=QUIET)
+    run.append_fit(LtrFit(method="RoBiRank", fold="Fold2", error="it fell over"))
     run.finish()
     write_tables(run)
     text = (tmp_path / "table.md").read_text()
@@ -185,25 +185,23 @@ def test_a_failed_baseline_is_not_named_in_the_comparison(folder, tmp_path):
 )
 def test_wrong_settings_are_noticed_before_the_work(folder, tmp_path, settings, message):
     with pytest.raises(ValueError, match=message):
-        run_experiment(
-            Experiment(folder, **settings), tmp_path / "run", ["RoBiRank"], console=QUIET
-        )
+        run_ltr(LtrExperiment(folder, **settings), tmp_path / "run", ["RoBiRank"], console=QUIET)
     assert not (tmp_path / "run").exists()
 
 
 def test_changed_data_does_not_mix_with_an_old_run(folder, tmp_path):
     copy = tmp_path / "Toy"
     shutil.copytree(folder, copy)
-    run_experiment(Experiment(copy), tmp_path / "run", ["RoBiRank"], console=QUIET)
+    run_ltr(LtrExperiment(copy), tmp_path / "run", ["RoBiRank"], console=QUIET)
     with (copy / "Fold1" / "train.txt").open("a") as file:
         file.write("1 qid:9999 1:0.5\n")
     with pytest.raises(ValueError, match="data"):
-        run_experiment(Experiment(copy), tmp_path / "run", ["RankSVM"], console=QUIET)
+        run_ltr(LtrExperiment(copy), tmp_path / "run", ["RankSVM"], console=QUIET)
 
 
 def test_brackets_in_names_are_only_brackets(folder, tmp_path):
     output = tmp_path / "run [/a]"
-    run = run_experiment(Experiment(folder), output, ["RoBiRank"])
+    run = run_ltr(LtrExperiment(folder), output, ["RoBiRank"])
     assert run.results().height > 0
 
 
@@ -216,7 +214,7 @@ def test_killed_run_goes_on_where_it_stopped(folder, tmp_path):
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    done = {f["fold"] + f["method"] for f in RunDirectory.open(tmp_path).fits()}
+    done = {fit.unit for fit in RunDirectory.open(tmp_path).fits()}
     assert 0 < len(done) < 6
     again = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
     fits = json.loads(again.stdout)["fits"]
@@ -227,7 +225,7 @@ def test_killed_run_goes_on_where_it_stopped(folder, tmp_path):
 
 def test_unknown_method_is_named(folder, tmp_path):
     with pytest.raises(ValueError, match="SortNet"):
-        run_experiment(Experiment(folder), tmp_path, ["SortNet"], console=QUIET)
+        run_ltr(LtrExperiment(folder), tmp_path, ["SortNet"], console=QUIET)
 
 
 def test_the_field_is_the_papers():

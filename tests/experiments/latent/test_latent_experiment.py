@@ -7,66 +7,39 @@ import time
 import numpy as np
 import polars as pl
 import pytest
+from msgspec.structs import replace
 from numpy.testing import assert_allclose
 from rich.console import Console
 from typer.testing import CliRunner
 
 import robirank as rr
-from robirank import DivergenceError, LatentRoBiRank, evaluate, make_interactions, split_ratio
+from robirank import DivergenceError, LatentRoBiRank, evaluate
 from robirank.cli.app import app
 from robirank.experiments.latent import units as latent_module
 from robirank.experiments.latent.methods import LATENT_FIELD
+from robirank.experiments.latent.results import learning_curves, lift
 from robirank.experiments.latent.runner import run_latent
-from robirank.experiments.latent.tables import learning_curves, lift
 from robirank.experiments.latent.units import (
     MEASURES,
     LatentExperiment,
-    due,
     load_parts,
     run_unit,
     search,
+    snapshot_epochs,
 )
 from robirank.experiments.report.data import report_data
-from robirank.experiments.report.write import write_report
 from robirank.experiments.run_dir import RunDirectory
+from robirank.experiments.run_format import GridPoint, LatentFit
 
 QUIET = Console(quiet=True)
 SGD, WARP, EXACT = "RoBiRank sgd", "WARP", "RoBiRank exact"
 WARP_MODEL = rr.WARP()
 
 
-def write(path, data):
-    users, items = data.users[data.user_codes()], data.items[data.indices]
-    pairs = zip(users, items, strict=True)
-    path.write_text("".join(f"u{user}\ts{item}\n" for user, item in pairs))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Three files; the test file has a user and an item that nobody knows."""
-    root = tmp_path_factory.mktemp("data") / "toy"
-    root.mkdir()
-    data = make_interactions(120, 60, 1500, factors=3, noise=0.1, random_state=0)
-    rest, test = split_ratio(data, 0.2)
-    train, valid = split_ratio(rest, 0.1)
-    for name, part in (("train", train), ("valid", valid), ("test", test)):
-        write(root / f"{name}.tsv", part)
-    with (root / "test.tsv").open("a") as file:
-        file.write("nobody\ts1\nu1\tnothing\n")
-    return root
-
-
 @pytest.fixture
-def small(folder):
-    return LatentExperiment(folder, factors=4, iterations=8, threads=1, regularizations=False)
-
-
-@pytest.fixture(scope="module")
-def finished(folder, tmp_path_factory):
-    """Two methods from two starts."""
-    experiment = LatentExperiment(folder, factors=4, iterations=8, threads=1, seeds=2)
-    return run_latent(
-        experiment, tmp_path_factory.mktemp("run") / "toy", [SGD, WARP], console=QUIET
+def small(latent_folder):
+    return LatentExperiment(
+        latent_folder, factors=4, iterations=8, threads=1, regularizations=False
     )
 
 
@@ -83,10 +56,10 @@ def test_parts_have_the_same_users_and_items(small):
     assert parts.train.users == parts.test.users
 
 
-def test_one_file_is_cut_in_three(folder):
-    experiment = LatentExperiment(folder / "train.tsv")
+def test_one_file_is_cut_in_three(latent_folder):
+    experiment = LatentExperiment(latent_folder / "train.tsv")
     parts = load_parts(experiment)
-    whole = sum(1 for _ in (folder / "train.tsv").open())
+    whole = sum(1 for _ in (latent_folder / "train.tsv").open())
     assert len(parts.train) + len(parts.valid) + len(parts.test) == whole
     assert len(parts.test) == pytest.approx(0.2 * whole, rel=0.15)
     assert (parts.train.lengths > 0).all()
@@ -109,21 +82,21 @@ def test_a_folder_without_a_part(tmp_path):
 
 def test_the_setting_is_chosen_on_validation_and_measured_on_test(small):
     parts = load_parts(small)
-    fit, results = run_unit(LATENT_FIELD[SGD], parts, small, "seed 0")
-    best = max(fit["grid"], key=lambda entry: entry["validation"])
-    assert fit["params"] == best["params"]
+    fit, results = run_unit(LATENT_FIELD[SGD], parts, small, 0)
+    best = max(fit.grid, key=lambda entry: entry.validation)
+    assert fit.params == best.params
     options = {"factors": 4, "iterations": 8, "solver": "sgd", "random_state": 0, "num_threads": 1}
-    chosen = LatentRoBiRank(**options, **best["params"]).fit(parts.train, show_progress=False)
+    chosen = LatentRoBiRank(**options, **best.params).fit(parts.train, show_progress=False)
     found = evaluate(chosen, train=parts.train, test=parts.valid, k=10)
-    assert best["validation"] == pytest.approx(found["ndcg@10"])
-    final = LatentRoBiRank(**options, **best["params"]).fit(parts.learned, show_progress=False)
+    assert best.validation == pytest.approx(found["ndcg@10"])
+    final = LatentRoBiRank(**options, **best.params).fit(parts.learned, show_progress=False)
     found = evaluate(final, train=parts.learned, test=parts.test)
     last = results.filter(pl.col("epoch") == 8)
     assert dict(zip(last["measure"], last["value"], strict=True)) == pytest.approx(
         {name: found[name] for name in MEASURES}
     )
-    assert results["epoch"].unique().sort().to_list() == sorted(due(8))
-    assert fit["seconds"]["final"] == results["seconds"].max()
+    assert results["epoch"].unique().sort().to_list() == sorted(snapshot_epochs(8))
+    assert fit.final_seconds == results["seconds"].max()
 
 
 def test_the_clock_stands_while_snapshots_are_taken(small, monkeypatch):
@@ -134,16 +107,16 @@ def test_the_clock_stands_while_snapshots_are_taken(small, monkeypatch):
         return slow(*args, **options)
 
     monkeypatch.setattr(latent_module, "evaluate", evaluate_slowly)
-    fit, _ = run_unit(LATENT_FIELD[WARP], load_parts(small), small, "seed 0")
-    assert fit["seconds"]["final"] < 0.2 * len(due(8))
+    fit, _ = run_unit(LATENT_FIELD[WARP], load_parts(small), small, 0)
+    assert fit.final_seconds < 0.2 * len(snapshot_epochs(8))
 
 
 def fake_validation(monkeypatch, value_of):
     tried = []
 
-    def attempt(method, params, parts, experiment, start):
+    def attempt(method, params, parts, experiment, seed):
         tried.append(params)
-        return {"params": params, "validation": value_of(params), "seconds": 0.0}
+        return GridPoint(params=params, validation=value_of(params), seconds=0.0)
 
     monkeypatch.setattr(latent_module, "_attempt", attempt)
     return tried
@@ -153,11 +126,11 @@ def test_the_search_goes_on_at_the_edge(small, monkeypatch):
     parts = load_parts(small)
     middle = WARP_MODEL.learning_rate
     tried = fake_validation(monkeypatch, lambda p: p["learning_rate"])
-    search(LATENT_FIELD[WARP], parts, small, "seed 0", lambda _: None)
+    search(LATENT_FIELD[WARP], parts, small, 0, lambda _: None)
     expected = [middle * 3.0**step for step in (0, -1, 1, 2, 3)]
     assert_allclose([p["learning_rate"] for p in tried], expected, rtol=0.01)
     tried = fake_validation(monkeypatch, lambda p: -abs(np.log(p["learning_rate"] / middle)))
-    search(LATENT_FIELD[WARP], parts, small, "seed 0", lambda _: None)
+    search(LATENT_FIELD[WARP], parts, small, 0, lambda _: None)
     assert_allclose([p["learning_rate"] for p in tried], expected[:3], rtol=0.01)
 
 
@@ -170,7 +143,7 @@ def test_then_other_penalties_at_the_best_step_size(small, monkeypatch):
 
     tried = fake_validation(monkeypatch, value)
     experiment = LatentExperiment(small.data, regularizations=True)
-    search(LATENT_FIELD[WARP], load_parts(small), experiment, "seed 0", lambda _: None)
+    search(LATENT_FIELD[WARP], load_parts(small), experiment, 0, lambda _: None)
     places = [(p["learning_rate"] / rate, p["regularization"] / penalty) for p in tried]
     expected = [(1, 1), (1 / 3, 1), (3, 1), (9, 1), (3, 0.5), (3, 0.25), (3, 0.125)]
     assert_allclose(places, expected, rtol=0.01)
@@ -196,12 +169,12 @@ def test_a_setting_that_diverges_is_not_chosen(small, monkeypatch):
         model.stopped_ = ""
 
     monkeypatch.setattr(latent_module, "_fit", fit)
-    found, _ = run_unit(LATENT_FIELD[WARP], parts, small, "seed 0")
-    assert found["params"]["learning_rate"] < WARP_MODEL.learning_rate / 2
-    assert [entry["validation"] is None for entry in found["grid"]][:3] == [True, False, False]
+    found, _ = run_unit(LATENT_FIELD[WARP], parts, small, 0)
+    assert found.params["learning_rate"] < WARP_MODEL.learning_rate / 2
+    assert [entry.validation is None for entry in found.grid][:3] == [True, False, False]
     monkeypatch.setattr(latent_module, "_fit", lambda *_: (_ for _ in ()).throw(DivergenceError()))
     with pytest.raises(DivergenceError, match="WARP diverged with every setting"):
-        run_unit(LATENT_FIELD[WARP], parts, small, "seed 0")
+        run_unit(LATENT_FIELD[WARP], parts, small, 0)
 
 
 def test_ctrl_c_ends_the_run_and_not_only_a_fit(small, tmp_path, monkeypatch):
@@ -228,39 +201,39 @@ def test_ctrl_c_ends_the_run_and_not_only_a_fit(small, tmp_path, monkeypatch):
 # A run
 
 
-def test_a_run_has_a_unit_for_each_method_and_start(finished):
-    fits = finished.fits()
-    assert [(f["method"], f["fold"]) for f in fits] == [
-        (m, f"seed {s}") for m in (SGD, WARP) for s in (0, 1)
-    ]
-    assert [bool(f["grid"]) for f in fits] == [True, False] * 2  # searched once
-    assert fits[0]["params"] == fits[1]["params"]
-    results = finished.results()
-    assert len(results) == 4 * len(due(8)) * len(MEASURES)
-    one, other = (results.filter(fold=f"seed {s}")["value"] for s in (0, 1))
+def test_a_run_has_a_unit_for_each_method_and_start(latent_run):
+    fits = latent_run.fits()
+    assert [fit.unit for fit in fits] == [(m, s) for m in (SGD, WARP) for s in (0, 1)]
+    assert [bool(fit.grid) for fit in fits] == [True, False] * 2  # searched once
+    assert fits[0].params == fits[1].params
+    results = latent_run.results()
+    assert len(results) == 4 * len(snapshot_epochs(8)) * len(MEASURES)
+    one, other = (results.filter(seed=s)["value"] for s in (0, 1))
     assert (one != other).any()
 
 
-def test_a_finished_run_is_not_repeated_and_others_join(finished, folder, monkeypatch):
+def test_a_finished_run_is_not_repeated_and_others_join(latent_run, latent_folder, monkeypatch):
     calls = []
     real = latent_module.run_unit
     monkeypatch.setattr(
         "robirank.experiments.latent.runner.run_unit",
         lambda method, *a, **k: calls.append(method.name) or real(method, *a, **k),
     )
-    same = LatentExperiment(folder, factors=4, iterations=8, threads=1, seeds=2)
-    run_latent(same, finished.path, [SGD, WARP], console=QUIET)
+    same = LatentExperiment(latent_folder, factors=4, iterations=8, threads=1, seeds=2)
+    run_latent(same, latent_run.path, [SGD, WARP], console=QUIET)
     assert calls == []
-    (finished.path / "units" / "seed 1__WARP.json").unlink()
-    run_latent(same, finished.path, [SGD, WARP], console=QUIET)
+    (latent_run.path / "units" / "WARP__1.json").unlink()
+    run_latent(same, latent_run.path, [SGD, WARP], console=QUIET)
     assert calls == [WARP]
-    other = LatentExperiment(folder, factors=5, iterations=8, threads=1, seeds=2)
-    with pytest.raises(ValueError, match=r"holds a run with options="):
-        run_latent(other, finished.path, [SGD, WARP], console=QUIET)
+    other = LatentExperiment(latent_folder, factors=5, iterations=8, threads=1, seeds=2)
+    with pytest.raises(ValueError, match=r"holds a run with factors=4, not 5"):
+        run_latent(other, latent_run.path, [SGD, WARP], console=QUIET)
 
 
-def test_a_method_that_fails_sinks_nothing_else(folder, tmp_path, monkeypatch):
-    experiment = LatentExperiment(folder, factors=4, iterations=4, threads=1, regularizations=False)
+def test_a_method_that_fails_sinks_nothing_else(latent_folder, tmp_path, monkeypatch):
+    experiment = LatentExperiment(
+        latent_folder, factors=4, iterations=4, threads=1, regularizations=False
+    )
     real = latent_module.run_unit
 
     def sometimes(method, *args, **options):
@@ -270,26 +243,26 @@ def test_a_method_that_fails_sinks_nothing_else(folder, tmp_path, monkeypatch):
 
     monkeypatch.setattr("robirank.experiments.latent.runner.run_unit", sometimes)
     run = run_latent(experiment, tmp_path / "r", [WARP, SGD], console=QUIET)
-    assert [fit["status"] for fit in run.fits()] == ["failed", "ok"]
+    assert [fit.error is None for fit in run.fits()] == [False, True]
     table = (run.path / "table.md").read_text()
     assert "| WARP | failed: RuntimeError: a \\| b |" in table
     shown = report_data(run)
     assert [m["state"] for m in shown["methods"]] == ["failed", "ok"]
-    assert any("Failed, and so without a curve: WARP" in text for text in shown["findings"])
+    assert any("Failed, and so without a result: WARP" in text for text in shown["findings"])
 
 
-def test_wrong_settings_are_seen_before_the_work(folder, tmp_path):
+def test_wrong_settings_are_seen_before_the_work(latent_folder, tmp_path):
     with pytest.raises(ValueError, match=r"methods must be some of RoBiRank .*; got \['x'\]"):
-        run_latent(LatentExperiment(folder), tmp_path / "r", ["x"])
+        run_latent(LatentExperiment(latent_folder), tmp_path / "r", ["x"])
     with pytest.raises(ValueError, match=r"select must be one of precision@k, .*; got 'auc'"):
-        run_latent(LatentExperiment(folder, select="auc"), tmp_path / "r", [WARP])
+        run_latent(LatentExperiment(latent_folder, select="auc"), tmp_path / "r", [WARP])
     assert not (tmp_path / "r").exists()
 
 
-def frame(method="A", fold="seed 0", **changes):
+def frame(method="A", seed=0, **changes):
     columns = {
         "method": method,
-        "fold": fold,
+        "seed": seed,
         "epoch": [1, 1, 2, 2],
         "seconds": [1.0, 1.0, 3.0, 3.0],
         "measure": ["precision@1", "precision@10"] * 2,
@@ -299,12 +272,7 @@ def frame(method="A", fold="seed 0", **changes):
     return pl.DataFrame(columns | changes)
 
 
-def fit_of(method="A", fold="seed 0"):
-    return {
-        "method": method, "fold": fold, "status": "ok", "params": {"learning_rate": 0.1},
-        "grid": [], "validation": {"measure": "ndcg@10", "value": 0.5},
-        "seconds": {"search": 1.0, "final": 3.0}, "error": None,
-    }  # fmt: skip
+FIT = LatentFit(method="A", seed=0, params={"learning_rate": 0.1}, validation=0.5)
 
 
 @pytest.mark.parametrize(
@@ -312,25 +280,25 @@ def fit_of(method="A", fold="seed 0"):
     [
         ({"value": [0.1, 0.2, 0.4, 1.3]}, "values must be from 0 to 1; got 1.3"),
         ({"seconds": [3.0, 3.0, 1.0, 1.0]}, "seconds must be ≥ 0 and rise"),
-        ({"seconds": [1.0, 2.0, 3.0, 3.0]}, "the same measures once at each epoch"),
-        ({"measure": ["a", "b", "a", "c"]}, "the same measures once at each epoch"),
+        ({"seconds": [1.0, 2.0, 3.0, 3.0]}, "the same for all measures of an epoch"),
+        ({"measure": ["a", "b", "a", "c"]}, "one value for each epoch and measure"),
         ({"method": "B"}, "column 'method' must be 'A'; got {'B'}"),
         ({"more": 1}, "must have the columns"),
     ],
 )
-def test_snapshots_that_make_no_sense_are_refused(tmp_path, finished, changes, message):
-    settings = {**finished.settings, "methods": ["A"]}
+def test_snapshots_that_make_no_sense_are_refused(tmp_path, latent_run, changes, message):
+    settings = replace(latent_run.settings, methods=["A"])
     run = RunDirectory.create(tmp_path / "r", settings)
-    run.append_fit(fit_of(), frame())
+    run.append_fit(FIT, frame())
     with pytest.raises(ValueError, match=re.escape(message)):
-        run.append_fit(fit_of(), frame(**changes))
-    with pytest.raises(ValueError, match="at least one snapshot"):
-        run.append_fit(fit_of(), frame().clear())
+        run.append_fit(FIT, frame(**changes))
+    with pytest.raises(ValueError, match="at least one row"):
+        run.append_fit(FIT, frame().clear())
 
 
 def test_curves_are_means_over_starts():
     slower = {"seconds": [2.0, 2.0, 5.0, 5.0], "value": [0.2, 0.2, 0.6, 0.3]}
-    both = pl.concat([frame(), frame(fold="seed 1", **slower)])
+    both = pl.concat([frame(), frame(seed=1, **slower)])
     curve = learning_curves(both, ["B", "A"])["A"]
     assert curve.epochs == [1, 2]
     assert_allclose(curve.seconds, [1.5, 4.0])
@@ -350,14 +318,14 @@ def test_curves_are_means_over_starts():
 
 def test_due_epochs():
     for epochs in (1, 2, 5, 64, 1000):
-        assert {1, epochs} <= due(epochs) <= set(range(1, epochs + 1))
-    assert len(due(1000)) <= 25
+        assert {1, epochs} <= snapshot_epochs(epochs) <= set(range(1, epochs + 1))
+    assert len(snapshot_epochs(1000)) <= 25
 
 
-def test_command_writes_table_figures_and_report(folder, tmp_path):
+def test_command_writes_table_figures_and_report(latent_folder, tmp_path):
     out = tmp_path / "run"
     options = ["--factors", "4", "--quick", "--threads", "1", "--methods", "WARP, RoBiRank sgd"]
-    command = ["experiment", "latent", str(folder), "-o", str(out), *options, "--json"]
+    command = ["experiment", "latent", str(latent_folder), "-o", str(out), *options, "--json"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.stderr
     told = json.loads(result.stdout)
@@ -371,55 +339,4 @@ def test_command_writes_table_figures_and_report(folder, tmp_path):
         line = next(x for x in table.splitlines() if x.startswith(f"| {method} |"))
         for measure in MEASURES:
             assert f"{curves[method].last(measure):.4f}" in line
-    assert run.settings["options"]["iterations"] == 16
-
-
-# The page
-
-
-def test_the_page_shows_the_curves(open_page, finished):
-    page = open_page(write_report(finished.path))
-    assert page.errors == []
-    sections = page.js("[...document.querySelectorAll('main > section')].map(s => s.id)")
-    assert sections == ["learning", "reached", "settings", "times", "method"]
-    assert page.text("#overline") == "Recommending, a comparison"
-    lines = "[...document.querySelectorAll('#learning .curve')].map(l => l.dataset.method)"
-    assert sorted(page.js(lines)) == sorted([SGD, WARP] * 2)
-    page.click("#learning .chip")
-    assert page.js(lines) == [WARP] * 2
-    curves = learning_curves(finished.results(), finished.methods)
-    row = page.text(f"#reached tr[data-method='{WARP}']")
-    value = f"{curves[WARP].last('precision@1'):.4f}".removeprefix("0")
-    assert value in row
-    page.click("#learning summary")
-    assert page.js("document.querySelectorAll('#learning tbody tr').length") == len(due(8))
-
-
-def test_a_point_of_a_curve_can_be_read(open_page, finished):
-    page = open_page(write_report(finished.path))
-    page.tab_to("#learning svg[role=group]")
-    page.press("End")
-    page.press("ArrowLeft")
-    shown = page.text("#tooltip")
-    curves = learning_curves(finished.results(), finished.methods)
-    first = finished.methods[0]
-    value = f"{curves[first].values['precision@10'][-2]:.4f}".removeprefix("0")
-    assert first in shown
-    assert f"Precision@10{value}" in shown
-    assert f"epoch {curves[first].epochs[-2]}" in shown
-    page.press("Escape")
-    assert page.js("document.getElementById('tooltip').hidden")
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_sticks_out_of_the_page(open_page, finished, width):
-    page = open_page(write_report(finished.path), width=width)
-    assert page.js("document.documentElement.scrollWidth") <= width
-    assert page.errors == []
-
-
-def test_a_run_without_results_still_has_a_page(open_page, finished, tmp_path):
-    run = RunDirectory.create(tmp_path / "r", finished.settings)
-    page = open_page(write_report(run.path))
-    assert page.errors == []
-    assert "4 fits are still to be done" in page.text("#findings")
+    assert run.settings.iterations == 16

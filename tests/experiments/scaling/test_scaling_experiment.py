@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from rich.console import Console
 from typer.testing import CliRunner
 
+from experiments.synthetic_run import TINY_SCALING
 from robirank import LatentRoBiRank, evaluate, make_interactions
 from robirank.cli.app import app
 from robirank.experiments.report.data import report_data
@@ -19,41 +20,21 @@ from robirank.experiments.scaling.calibration import calibrate
 from robirank.experiments.scaling.clocks import EpochClock
 from robirank.experiments.scaling.race import ScalingExperiment, load, race
 from robirank.experiments.scaling.ray_race import _clocks, has_ray, ray_clocks
+from robirank.experiments.scaling.results import read_scaling
 from robirank.experiments.scaling.runner import run_scaling
-from robirank.experiments.scaling.simulation import Shape
-from robirank.experiments.scaling.tables import read_scaling
 
-TINY = ScalingExperiment(
-    shape=(300, 120, 6000), workers=(1, 2), parts=(8,), factors=8, iterations=3
-)
 PARAMS = {"factors": 8, "iterations": 3, "regularization": 0.05, "random_state": 0}
 QUIET = Console(quiet=True)
 
 
-def small_song(factors):
-    return Shape(np.full(3000, 20.0), np.full(3000, 20.0), factors)
-
-
 @pytest.fixture(scope="module")
 def data():
-    return load(TINY)
+    return load(TINY_SCALING)
 
 
 @pytest.fixture(scope="module")
 def results(data):
-    return {result.contestant.name: result for result in race(TINY, data)[0]}
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            scaling_runner,
-            "million_song_part",
-            lambda: make_interactions(300, 900, 6000, random_state=0),
-        )
-        patch.setattr(scaling_runner, "million_song", small_song)
-        return run_scaling(TINY, tmp_path_factory.mktemp("run") / "tiny", console=QUIET)
+    return {result.contestant.name: result for result in race(TINY_SCALING, data)[0]}
 
 
 def test_who_runs(results):
@@ -95,67 +76,52 @@ def test_rates_explain_tasks():
     assert min(vars(found).values()) >= 0
 
 
-def test_the_run_directory(run):
-    assert run.finished
-    frame = run.results()
+def test_the_run_directory(scaling_run):
+    assert scaling_run.finished
+    frame = scaling_run.results()
     one = frame.filter((pl.col("method") == "RoBiRank 1") & (pl.col("measure") == "precision@1"))
     assert one["epoch"].to_list() == [1, 2, 3]
-    work = run.fit("RoBiRank 2", "seed 0")["work"]
-    assert len(work["busy"]) == 2
-    assert_allclose(one["seconds"][-1], sum(run.fit("RoBiRank 1", "seed 0")["work"]["elapsed"]))
-    table = (run.path / "table.md").read_text("utf-8")
+    assert len(scaling_run.fit("RoBiRank 2").busy) == 2
+    assert_allclose(one["seconds"][-1], sum(scaling_run.fit("RoBiRank 1").elapsed))
+    table = (scaling_run.path / "table.md").read_text("utf-8")
     assert "Simulated: Million Song shape" in table
     assert "| RoBiRank, 8 parts | 1 | 8 |" in table
-    assert (run.path / "figures" / "where.svg").is_file()
+    assert (scaling_run.path / "figures" / "where.svg").is_file()
 
 
-def test_what_elapsed_is_work_and_waiting(run):
-    for work in read_scaling(run).works:
+def test_what_elapsed_is_work_and_waiting(scaling_run):
+    for work in read_scaling(scaling_run).works:
         assert_allclose(sum(work.shares.values()), work.elapsed[-1])
 
 
-def test_a_simulated_number_of_machines_converges_like_as_many_parts(run):
-    found = read_scaling(run)
-    assert [found.converges_like(p).parts for p in (1, 2, 4, 8, 1024)] == [1, 2, 2, 8, 8]
+def test_a_simulated_number_of_machines_converges_like_as_many_parts(scaling_run):
+    found = read_scaling(scaling_run)
+    assert [found.converges_like(p).fit.parts for p in (1, 2, 4, 8, 1024)] == [1, 2, 2, 8, 8]
 
 
-def test_the_simulation_is_compared_with_what_was_measured(run):
-    checks = json.loads((run.path / "simulation.json").read_text("utf-8"))["checks"]
+def test_the_simulation_is_compared_with_what_was_measured(scaling_run):
+    checks = json.loads((scaling_run.path / "simulation.json").read_text("utf-8"))["checks"]
     assert [check["workers"] for check in checks] == [1, 2]
     assert all(check["path"] > 0 and check["predicted_path"] > 0 for check in checks)
 
 
-def test_a_finished_run_is_not_repeated(run, monkeypatch):
+def test_a_finished_run_is_not_repeated(scaling_run, monkeypatch):
     monkeypatch.setattr(scaling_runner, "race", None)
-    assert run_scaling(TINY, run.path, console=QUIET).finished
+    assert run_scaling(TINY_SCALING, scaling_run.path, console=QUIET).finished
 
 
-def test_the_report_says_what_is_simulated(run):
-    found = report_data(run)
-    assert found["sections"] == ("speed", "work", "parts", "simulated", "check")
+def test_the_report_says_what_is_simulated(scaling_run):
+    found = report_data(scaling_run)
+    assert found["sections"] == ["speed", "work", "parts", "simulated", "check"]
     assert [s["name"] for s in found["scaling"]["simulated"]] == ["RoBiRank 32"]
     assert any("Million Song shape" in text for text in found["findings"])
-    assert {"Measured", "Simulated"} <= {entry["term"] for entry in found["how"]}
+    assert found["how"]["hand_out_measured"] is False
 
 
-def test_an_unfinished_run_has_a_report(run, tmp_path):
-    empty = RunDirectory.create(tmp_path / "run", run.settings)
+def test_an_unfinished_run_has_a_report(scaling_run, tmp_path):
+    empty = RunDirectory.create(tmp_path / "run", scaling_run.settings)
     assert report_data(empty)["findings"] == ["This run is not finished."]
     assert write_report(empty.path).is_file()
-
-
-def test_the_page_draws_itself(run, open_page):
-    page = open_page(write_report(run.path))
-    lines = "document.querySelectorAll('#speed figure:first-child [data-line]').length"
-    assert page.js(lines) == 4
-    page.js("document.querySelector('input[name=speed-simulated][value=yes]').click()")
-    assert page.js(lines) == 5
-    bars = "document.querySelectorAll('#simulated rect[data-kind=compute]').length"
-    assert page.js(bars) == 11  # 1 to 1,024 machines
-    page.js("document.querySelector('input[name=simulated-driver][value=yes]').click()")
-    assert page.js("document.querySelectorAll('#simulated rect[data-kind=driver]').length") > 0
-    assert page.js("document.querySelectorAll('#check tbody tr').length") == 2
-    assert page.errors == []
 
 
 @pytest.mark.parametrize(

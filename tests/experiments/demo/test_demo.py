@@ -12,23 +12,22 @@ import pytest
 from rich.console import Console
 
 from robirank import evaluate, load_interactions, load_model
+from robirank.experiments.demo.features import (
+    ALPHAS,
+    MEASURES,
+    METHODS,
+    choose,
+    make_ranking_data,
+)
 from robirank.experiments.demo.latent import (
     GENRES,
     LATENT_MEASURES,
     run_latent_demo,
     song_names,
 )
-from robirank.experiments.demo.report import quality_table
-from robirank.experiments.demo.run import (
-    ALPHAS,
-    CUTOFFS,
-    MEASURES,
-    METHODS,
-    _choose,
-    make_demo_data,
-    run_demo,
-)
-from robirank.experiments.ltr.baselines import PairwiseLogistic, draw_pairs
+from robirank.experiments.demo.parts import CUTOFFS
+from robirank.experiments.demo.report import _TITLES, quality_table
+from robirank.experiments.demo.run import run_demo
 from robirank.metrics import evaluate_ranking, ndcg
 
 SEED, N_QUERIES = 3, 20
@@ -63,14 +62,14 @@ def test_every_file_it_names_is_there(result, folder):
 
 
 def test_the_saved_model_is_the_one_in_the_table(result):
-    test = make_demo_data(N_QUERIES, SEED).test
+    test = make_ranking_data(N_QUERIES, SEED).test
     model = load_model(result.files["model"])
     measured = evaluate_ranking(test.y, model.predict(test.X), test.qid, metrics=MEASURES)
-    assert result.methods["RoBiRank"].measures == pytest.approx(measured)
+    assert result.features.methods["RoBiRank"].measures == pytest.approx(measured)
 
 
 def test_the_penalty_is_the_best_on_validation(result):
-    data = make_demo_data(N_QUERIES, SEED)
+    data = make_ranking_data(N_QUERIES, SEED)
     for name in ("Identity", "Pairwise logistic"):
         reached = {}
         for alpha in ALPHAS:
@@ -78,18 +77,18 @@ def test_the_penalty_is_the_best_on_validation(result):
                 data.train.X, data.train.y, qid=data.train.qid
             )
             reached[alpha] = model.score(data.vali.X, data.vali.y, qid=data.vali.qid)
-        assert reached[result.methods[name].alpha] == max(reached.values())
+        assert reached[result.features.methods[name].model.alpha] == max(reached.values())
 
 
 def test_the_report_has_every_method_and_number(result, told):
     text = told.getvalue()
-    for name, row in result.methods.items():
-        cells = [f"{value:.4f}" for value in row.measures.values()] + [f"{row.alpha:g}"]
+    for name, row in result.features.methods.items():
+        cells = [f"{value:.4f}" for value in row.measures.values()] + [f"{row.model.alpha:g}"]
         lines = [x.split() for x in text.splitlines() if x.strip().startswith(name)]
         assert cells in [line[len(name.split()) : -1] for line in lines]
     for name in ("Identity", "Type-II", "Pairwise logistic"):
-        low, high = result.methods[name].difference[1:]
-        interval = f"{low:+.4f} to {high:+.4f}".replace("-", "−")
+        difference = result.differences[name]
+        interval = f"{difference.low:+.4f} to {difference.high:+.4f}".replace("-", "−")
         assert any(name in x and interval in x for x in text.splitlines())
     for path in result.files.values():
         assert str(path) in text
@@ -100,11 +99,11 @@ def test_the_report_has_every_method_and_number(result, told):
 def test_the_best_of_each_column_is_bold(result):
     terminal = io.StringIO()
     console = Console(file=terminal, width=80, force_terminal=True, color_system="standard")
-    console.print(quality_table(result))
+    console.print(quality_table(result.features, _TITLES))
     for measure in MEASURES:
-        best = max(row.measures[measure] for row in result.methods.values())
+        best = max(row.measures[measure] for row in result.features.methods.values())
         assert f"\x1b[1m{best:.4f}" in terminal.getvalue()
-    worst = min(row.measures["map"] for row in result.methods.values())
+    worst = min(row.measures["map"] for row in result.features.methods.values())
     assert f"\x1b[1m{worst:.4f}" not in terminal.getvalue()
 
 
@@ -118,17 +117,18 @@ def test_summary_is_json_with_all_methods(result):
 
 
 def test_differences_are_paired_and_to_robirank(result):
-    robirank = result.methods["RoBiRank"]
-    assert robirank.difference == (0.0, 0.0, 0.0)
-    for row in result.methods.values():
+    robirank = result.features.methods["RoBiRank"]
+    assert set(result.differences) == set(METHODS) - {"RoBiRank"}
+    for name, difference in result.differences.items():
+        row = result.features.methods[name]
         expected = row.measures["ndcg@10"] - robirank.measures["ndcg@10"]
-        assert row.difference[0] == pytest.approx(expected, abs=1e-9)
+        assert difference.difference == pytest.approx(expected, abs=1e-9)
         assert len(row.curve) == len(CUTOFFS)
         assert row.curve[9] == pytest.approx(row.measures["ndcg@10"])
 
 
 def test_only_lists_to_learn_from_have_outliers():
-    data = make_demo_data(40, 0)
+    data = make_ranking_data(40, 0)
     clean = ndcg(data.test.y, data.test.X @ data.coef, data.test.qid, k=10)
     dirty = ndcg(data.train.y, data.train.X @ data.coef, data.train.qid, k=10)
     assert clean > 0.8
@@ -141,15 +141,15 @@ def test_only_lists_to_learn_from_have_outliers():
 def test_robust_beats_convex_where_there_are_outliers():
     """The point of the demonstration, for each of a few seeds."""
     for seed in range(3):
-        data = make_demo_data(60, seed)
+        data = make_ranking_data(60, seed)
         reached = {}
         for name in ("RoBiRank", "Identity"):
-            model, _ = _choose(METHODS[name], data, seed, 0)
+            model, _ = choose(METHODS[name], data, seed, 0)
             reached[name] = model.score(data.test.X, data.test.y, qid=data.test.qid)
         assert reached["RoBiRank"] > reached["Identity"] + 0.01
 
 
-# The second half: who played what
+# The second part: who played what
 
 
 def test_the_saved_latent_model_is_the_one_in_the_table(result):
@@ -169,14 +169,14 @@ def test_the_saved_latent_model_is_the_one_in_the_table(result):
         hits.append(best in test.matrix[user].indices)
     has_test = test.lengths > 0
     expected = np.mean(np.array(hits)[has_test])
-    assert latent.popular.measures["precision@1"] == pytest.approx(expected)
+    assert latent.bounds["Most popular"].measures["precision@1"] == pytest.approx(expected)
 
 
 def test_tastes_are_found():
-    """The point of this half: near to the truth, far above popularity."""
+    """The point of this part: near to the truth, far above popularity."""
     latent = run_latent_demo_quietly(600)
     ndcg20 = {name: row.measures["ndcg@20"] for name, row in latent.methods.items()}
-    popular, planted = (row.measures["ndcg@20"] for row in (latent.popular, latent.planted))
+    popular, planted = (row.measures["ndcg@20"] for row in latent.bounds.values())
     assert ndcg20["RoBiRank"] > 1.5 * popular
     assert ndcg20["RoBiRank"] > 0.75 * planted
     assert ndcg20["RoBiRank"] > ndcg20["Identity"]
@@ -188,7 +188,7 @@ def run_latent_demo_quietly(n_users):
             Path(folder),
             n_users=n_users,
             random_state=0,
-            n_threads=None,
+            num_threads=0,
             working=lambda _: contextlib.nullcontext(),
         )
 
@@ -205,7 +205,7 @@ def test_recommendations_stand_beside_what_was_played(result, told):
             assert [*row, *(["✓", "was", "hidden"] if right else [])] in lines
     ratio = (
         result.latent.methods["RoBiRank"].measures["ndcg@20"]
-        / result.latent.popular.measures["ndcg@20"]
+        / result.latent.bounds["Most popular"].measures["ndcg@20"]
     )
     assert f"{ratio:.1f} times" in text
 
@@ -234,35 +234,3 @@ def test_without_matplotlib_the_error_names_the_extra(tmp_path, monkeypatch):
     with pytest.raises(ImportError, match=r"pip install 'robirank\[plots\]'"):
         run_demo(tmp_path / "out", n_queries=10)
     assert not (tmp_path / "out").exists()
-
-
-# The baseline
-
-
-def test_pairs_are_of_one_query_and_the_better_comes_first():
-    from robirank._queries import group_queries
-
-    rng = np.random.default_rng(0)
-    qid = rng.permutation(np.repeat(np.arange(6), 5))
-    y = rng.integers(0, 3, len(qid))
-    better, worse = draw_pairs(y, group_queries(qid, len(qid)), 200, rng)
-    assert len(better) > 300
-    assert (qid[better] == qid[worse]).all()
-    assert (y[better] > y[worse]).all()
-    possible = {(i, j) for i in range(30) for j in range(30) if qid[i] == qid[j] and y[i] > y[j]}
-    assert set(zip(better.tolist(), worse.tolist(), strict=True)) == possible
-
-
-def test_pairwise_model_finds_the_direction():
-    X = np.array([[1.0, 0.0], [0.0, 0.0], [5.0, 1.0], [4.0, 1.0]])
-    model = PairwiseLogistic(random_state=0).fit(X, [1, 0, 1, 0], qid=[1, 1, 2, 2])
-    assert model.coef_[0] > 0
-    assert model.coef_[1] == pytest.approx(0, abs=1e-6)
-
-
-def test_pairwise_model_needs_a_pair_and_a_penalty():
-    X = [[1.0], [2.0]]
-    with pytest.raises(ValueError, match="no pair to learn from"):
-        PairwiseLogistic().fit(X, [1, 1])
-    with pytest.raises(ValueError, match="alpha must be a number > 0; got 0"):
-        PairwiseLogistic(alpha=0).fit(X, [1, 0])

@@ -1,6 +1,7 @@
 """The report of a run: right numbers, and one file that asks for nothing else."""
 
 import base64
+import dataclasses
 import hashlib
 import json
 import re
@@ -10,15 +11,19 @@ from importlib import resources
 import numpy as np
 import polars as pl
 import pytest
+from msgspec.structs import replace
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from experiments.synthetic_run import HOSTILE, METHODS, failed, fit, frame, settings
+from experiments.synthetic_run import HOSTILE, METHODS, facts, failed, fit, frame, settings
+from robirank.experiments.ltr.results import mean_interval
 from robirank.experiments.report import write as report_module
-from robirank.experiments.report.data import MISSING, mean_interval, report_data
-from robirank.experiments.report.words import convention_in_words
+from robirank.experiments.report.data import report_data
+from robirank.experiments.report.ltr import MISSING, lead_measure
 from robirank.experiments.report.write import write_report
 from robirank.experiments.run_dir import RunDirectory
+from robirank.experiments.run_format import Significance
+from robirank.experiments.statistics import Comparison
 
 
 @pytest.fixture
@@ -29,7 +34,7 @@ def run(synthetic_run):
 @pytest.fixture
 def tiny(tmp_path):
     """Two methods, three queries on two folds, cut-offs 1 and 2: numbers to work out by hand."""
-    data = {"name": "toy", "folds": 2}
+    data = facts(name="toy", folds=["Fold1", "Fold2"])
     run = RunDirectory.create(tmp_path / "tiny", settings(["RoBiRank", "B"], k_max=2, data=data))
     rows = {
         ("RoBiRank", "Fold1"): {"x": [0.5, 0.6, 0.7, 0.8], "y": [0.1, 0.2, 0.3, 0.4]},
@@ -104,7 +109,7 @@ def test_intervals_leave_out_what_is_no_number():
 
 
 def test_queries_without_a_value_are_marked(tmp_path):
-    run = RunDirectory.create(tmp_path, settings(["A"], k_max=1, data={"folds": 1}))
+    run = RunDirectory.create(tmp_path, settings(["A"], k_max=1, data=facts(folds=["Fold1"])))
     nan = float("nan")
     run.append_fit(fit("A", "Fold1"), frame("A", "Fold1", {"1": [nan] * 3, "2": [0.5] * 3}, 1))
     data = report_data(run)
@@ -126,33 +131,39 @@ def test_findings_say_who_leads_and_what_is_certain(run):
         f"Coordinate ascent has the highest mean NDCG@10 of 12 methods, {value}"
     )
     assert "RoBiRank is second with" in leads
-    against = [c for c in run.significance()["comparisons"] if c["measure"] == "ndcg@10"]
-    behind = sum(c["p_adjusted"] < 0.05 and c["difference"] < 0 for c in against)
+    against = [c for c in run.significance().comparisons if c.measure == "ndcg@10"]
+    behind = sum(c.p_adjusted < 0.05 and c.difference < 0 for c in against)
     assert f"ahead of {behind} methods and behind none" in certain
     assert f"{11 - behind} methods cannot be told apart" in certain
 
 
+COMPARISON = Comparison("ndcg@1", "RoBiRank", "B", -0.1, -0.15, -0.05, 0.01, 0.01)
+
+
 def test_the_sign_of_a_difference_decides_who_is_ahead(tiny):
-    comparison = {
-        "measure": "ndcg@1", "baseline": "RoBiRank", "method": "B", "difference": -0.1,
-        "low": -0.15, "high": -0.05, "p": 0.01, "p_adjusted": 0.01,
-    }  # fmt: skip
-    tiny.write_significance({"comparisons": [comparison]})
-    object.__setattr__(tiny, "settings", {**tiny.settings, "select": "ndcg@1"})
-    assert "RoBiRank is ahead of one method and behind none" in report_data(tiny)["findings"][1]
+    tiny.write_significance(Significance(comparisons=[COMPARISON]))
+    by_first = dataclasses.replace(tiny, settings=replace(tiny.settings, select="ndcg@1"))
+    assert "RoBiRank is ahead of one method and behind none" in report_data(by_first)["findings"][1]
 
 
-@pytest.mark.parametrize("change", [{"difference": 0.1}, {"difference": -0.15}])
-def test_comparisons_that_do_not_belong_to_the_results_are_refused(tiny, change):
-    comparison = {
-        "measure": "ndcg@1", "baseline": "RoBiRank", "method": "B", "difference": -0.1,
-        "low": None, "high": None, "p": 0.5, "p_adjusted": 0.5,
-    }  # fmt: skip
-    tiny.write_significance({"comparisons": [comparison]})
+@pytest.mark.parametrize("difference", [0.1, -0.15])
+def test_comparisons_that_do_not_belong_to_the_results_are_refused(tiny, difference):
+    tiny.write_significance(Significance(comparisons=[COMPARISON]))
     report_data(tiny)
-    tiny.write_significance({"comparisons": [{**comparison, **change}]})
+    other = replace(COMPARISON, difference=difference)
+    tiny.write_significance(Significance(comparisons=[other]))
     with pytest.raises(ValueError, match=r"does not belong to these results.*say -0\.1000"):
         report_data(tiny)
+    tiny.write_significance(Significance(comparisons=[replace(COMPARISON, method="C")]))
+    with pytest.raises(ValueError, match=r"compares C, which run\.json does not list"):
+        report_data(tiny)
+
+
+@pytest.mark.parametrize(
+    ("select", "lead"), [("ndcg@5", "ndcg@5"), ("map", "map"), ("ndcg@1-10", "ndcg@10")]
+)
+def test_the_measure_that_chose_the_settings_leads_where_it_is_shown(select, lead):
+    assert lead_measure(settings(select=select)) == lead
 
 
 def test_a_method_that_failed_on_a_fold_has_no_mean(tiny):
@@ -161,7 +172,7 @@ def test_a_method_that_failed_on_a_fold_has_no_mean(tiny):
     assert data["methods"][1] == {"name": "B", "state": "failed", "note": "failed on Fold2"}
     assert data["means"][1] == {}
     assert [s["curves"][1] is None for s in data["scopes"]] == [True, False, True]
-    assert "Failed on at least one fold, and so without a mean: B." in data["findings"]
+    assert "Failed, and so without a result: B." in data["findings"]
 
 
 def test_an_unfinished_run_says_so(tmp_path):
@@ -184,16 +195,11 @@ def test_the_page_is_about_robirank_where_it_is_there(tmp_path, methods, emphasi
     assert methods[report_data(run)["emphasis"]] == emphasis
 
 
-def test_conventions_in_words():
-    letor = convention_in_words("letor")
-    for words in ("2ʳ − 1", "ranks 1 and 2 count in full", "order of the file", "counts as 0"):
-        assert words in letor
-    trec = convention_in_words("trec")
-    assert "worth r," in trec
-    assert "1 / log₂(i + 1)" in trec
-    own = convention_in_words({"gain": "linear", "empty": "skip"})
-    assert "is left out" in own
-    assert convention_in_words("mystery") == "Convention “mystery”."
+def test_the_page_knows_what_to_explain(tiny, run):
+    how = report_data(tiny)["how"]
+    assert (how["convention"], how["discount"], how["folds"]) == ("letor", "letor", 2)
+    assert how["test"] is None  # nothing was tested
+    assert report_data(run)["how"]["correction"] == "Holm"
 
 
 # The file
@@ -208,7 +214,7 @@ def test_the_page_is_written_where_it_is_asked_for(run, tmp_path):
 def test_a_report_that_cannot_be_made_leaves_the_old_one(tiny):
     page = write_report(tiny.path)
     before = page.read_bytes()
-    (tiny.path / "units" / "Fold1__B.parquet").write_bytes(b"not a table")
+    (tiny.path / "units" / "B__Fold1.parquet").write_bytes(b"not a table")
     with pytest.raises(ValueError, match="is not a Parquet file"):
         write_report(tiny.path)
     assert page.read_bytes() == before

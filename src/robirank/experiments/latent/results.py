@@ -1,0 +1,79 @@
+"""What a latent run found, in one place for table, figures and report: learning curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from robirank.experiments.latent.methods import IDENTITY, ROBIRANK
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """What a method reached after each of some epochs, the mean over starting points.
+
+    Attributes
+    ----------
+    epochs : list of int
+    seconds : array
+        Of training.
+    values : dict from measure to array
+    error : dict from measure to float
+        The standard error of the last value over users, the mean over starting points; NaN where
+        it is not known.
+    spread : dict from measure to float
+        The standard deviation of the last value over starting points; NaN for one.
+    """
+
+    epochs: list[int]
+    seconds: Floats
+    values: dict[str, Floats]
+    error: dict[str, float]
+    spread: dict[str, float]
+
+    def last(self, measure: str) -> float:
+        """The value at the end."""
+        return float(self.values[measure][-1])
+
+    def seconds_to(self, measure: str, value: float) -> float | None:
+        """The time of the first snapshot that reaches a value; None if none does."""
+        reached = np.flatnonzero(self.values[measure] >= value)
+        return float(self.seconds[reached[0]]) if len(reached) else None
+
+
+def learning_curves(results: pl.DataFrame, methods: Sequence[str]) -> dict[str, LearningCurve]:
+    """The curves of the methods that have results."""
+    parts = {method: results.filter(pl.col("method") == method) for method in methods}
+    return {method: _curve(part) for method, part in parts.items() if len(part)}
+
+
+def _curve(mine: pl.DataFrame) -> LearningCurve:
+    by_epoch = mine.group_by("epoch", "measure").agg(
+        pl.col("seconds", "value", "error").mean(), pl.col("value").std().alias("sd")
+    )
+    # Standard errors and deviations that are not known are null; to_numpy makes them NaN.
+    by_epoch = by_epoch.sort("epoch")
+    of = {m: by_epoch.filter(pl.col("measure") == m) for m in mine["measure"].unique().to_list()}
+    first = next(iter(of.values()))
+    return LearningCurve(
+        first["epoch"].to_list(),
+        first["seconds"].to_numpy(),
+        {m: part["value"].to_numpy() for m, part in of.items()},
+        {m: float(part["error"].to_numpy()[-1]) for m, part in of.items()},
+        {m: float(part["sd"].to_numpy()[-1]) for m, part in of.items()},
+    )
+
+
+def lift(curves: Mapping[str, LearningCurve], measure: str) -> float | None:
+    """How many times the identity loss's value RoBiRank's is, the best of each."""
+    of = [
+        max((curves[m].last(measure) for m in names if m in curves), default=0.0)
+        for names in (ROBIRANK, IDENTITY)
+    ]
+    return of[0] / of[1] if all(of) else None

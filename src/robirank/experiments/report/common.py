@@ -1,0 +1,115 @@
+"""What the reports of all experiments share: states of methods, their fits, sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from robirank.experiments.run_dir import RunDirectory
+from robirank.experiments.text import abbreviate, natural_key
+
+_MEASURE_NAMES = {"ndcg": "NDCG", "mean_ndcg": "MeanNDCG", "map": "MAP", "hit_rate": "hit rate"}
+
+
+def cases_of(run: RunDirectory[Any]) -> list[str]:
+    """The folds or starting points that any method has seen, in their order."""
+    return sorted({fit.case for fit in run.fits()}, key=natural_key)
+
+
+def method_states(run: RunDirectory[Any]) -> list[dict[str, str]]:
+    """Whether each method can be shown whole, and if not, why."""
+    fits, cases = run.fits(), cases_of(run)
+    return [_state(m, [fit for fit in fits if fit.method == m], cases) for m in run.methods]
+
+
+def _state(name: str, fits: Sequence[Any], cases: Sequence[str]) -> dict[str, str]:
+    failed = [fit.case for fit in fits if fit.error is not None]
+    if failed:
+        where = f" on {abbreviate(failed)}" if len(failed) < len(cases) else ""
+        return {"name": name, "state": "failed", "note": f"failed{where}"}
+    seen = {fit.case for fit in fits}
+    missing = [case for case in cases if case not in seen]
+    if missing or not seen:
+        where = f" on {abbreviate(missing)}" if missing else ""
+        return {"name": name, "state": "missing", "note": f"not yet run{where}"}
+    return {"name": name, "state": "ok"}
+
+
+def shown_fits(run: RunDirectory[Any]) -> list[dict[str, Any]]:
+    """All fits; method and case are places in the lists of the page."""
+    cases = cases_of(run)
+    return [
+        {
+            **msgspec.structs.asdict(fit),
+            "method": run.methods.index(fit.method),
+            "case": cases.index(fit.case),
+        }
+        for fit in run.fits()
+    ]
+
+
+def what_is_lacking(run: RunDirectory[Any]) -> list[str]:
+    """Say which methods failed, and how much is still to be done."""
+    found, failed = [], [m for m in run.methods if m not in run.complete_methods()]
+    if failed:
+        found.append(f"Failed, and so without a result: {abbreviate(failed)}.")
+    n_missing = len(run.missing())
+    if n_missing:
+        fits = "one fit is" if n_missing == 1 else f"{n_missing} fits are"
+        found.append(f"This run is not finished: {fits} still to be done.")
+    return found
+
+
+def who_leads(values: Mapping[str, float], measure: str, emphasis: str) -> str:
+    """Say which of several methods is first, and where the emphasised one is.
+
+    Examples
+    --------
+    >>> who_leads({"RoBiRank": 0.4, "MART": 0.5}, "MAP", "RoBiRank")
+    'MART has the highest MAP of 2 methods, .5000; RoBiRank is second with .4000.'
+    """
+    ranking = sorted(values, key=lambda name: -values[name])
+    leader, shown = ranking[0], {name: fraction(value) for name, value in values.items()}
+    if len(ranking) == 1:
+        return f"{leader} has a {measure} of {shown[leader]}; it has no rival in this run."
+    text = f"{leader} has the highest {measure} of {len(ranking)} methods, {shown[leader]}"
+    if leader == emphasis:
+        return f"{text}; {ranking[1]} follows with {shown[ranking[1]]}."
+    if emphasis not in ranking:
+        return f"{text}."
+    place = _ordinal(ranking.index(emphasis) + 1)
+    return f"{text}; {emphasis} is {place} with {shown[emphasis]}."
+
+
+def fraction(value: float, digits: int = 4) -> str:
+    """A number between 0 and 1.
+
+    Examples
+    --------
+    >>> fraction(0.25), fraction(1.0)
+    ('.2500', '1.0000')
+    """
+    return f"{value:.{digits}f}".removeprefix("0")
+
+
+def measure_name(measure: str) -> str:
+    """Write a measure as people do.
+
+    Examples
+    --------
+    >>> measure_name("ndcg@10"), measure_name("mean_ndcg"), measure_name("ndcg@1-10")
+    ('NDCG@10', 'MeanNDCG', 'mean of NDCG@1 to @10')
+    """
+    name, at, k = measure.partition("@")
+    first, to, last = k.partition("-")
+    if to:
+        return f"mean of {_MEASURE_NAMES.get(name, name)}@{first} to @{last}"
+    return _MEASURE_NAMES.get(name, name) + at + k
+
+
+def _ordinal(n: int) -> str:
+    words = {1: "first", 2: "second", 3: "third"}
+    suffix = {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th") if n % 100 not in (11, 12, 13) else "th"
+    return words.get(n, f"{n}{suffix}")

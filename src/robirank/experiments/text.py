@@ -1,0 +1,60 @@
+"""Text that all experiments write: lists of names, numbers, tables in Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key under which Fold2 comes before Fold10.
+
+    Examples
+    --------
+    >>> sorted(["Fold10", "Fold2", "a"], key=natural_key)
+    ['Fold2', 'Fold10', 'a']
+    """
+    parts = [part for part in re.split(r"([0-9]+)", name) if part]
+    return tuple((0, int(p), "") if p[0] in "0123456789" else (1, 0, p) for p in parts)
+
+
+def abbreviate(names: Sequence[str], most: int = 6) -> str:
+    """List names, the first few of them where there are many.
+
+    Examples
+    --------
+    >>> abbreviate(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest
+
+
+def setting_text(params: Mapping[str, Any], equals: str = "=") -> str:
+    """A setting as people write it.
+
+    Examples
+    --------
+    >>> setting_text({"alpha": 1e-4, "rho": "log"})
+    'alpha=0.0001, rho=log'
+    """
+    return ", ".join(
+        f"{name}{equals}{value:g}" if isinstance(value, float) else f"{name}{equals}{value}"
+        for name, value in params.items()
+    )
+
+
+def markdown_table(heads: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """A table as the lines of a Markdown file.
+
+    Examples
+    --------
+    >>> markdown_table(["method", "MAP"], [["RoBiRank", 0.5]])
+    ['| method | MAP |', '|---|---|', '| RoBiRank | 0.5 |']
+    """
+    return [
+        f"| {' | '.join(map(str, heads))} |",
+        "|" + "---|" * len(heads),
+        *(f"| {' | '.join(map(str, row))} |" for row in rows),
+    ]
