@@ -10,7 +10,7 @@ from .data.interaction_files import load_interactions as load_interactions
 from .data.interactions import Interactions as Interactions
 from .data.letor import LetorFormatError as LetorFormatError
 from .data.letor import load_letor as load_letor
-from .data.letor import save_letor as save_letor
+from .data.letor_writer import save_letor as save_letor
 from .data.make_interactions import make_interactions as make_interactions
 from .data.partitions import Partitions as Partitions
 from .data.partitions import open_partitions as open_partitions
@@ -46,9 +46,9 @@ from .ltr.ranksvm import RankSVM as RankSVM
 from .ltr.robirank import RoBiRank as RoBiRank
 from .ltr.robirank_cv import RoBiRankCV as RoBiRankCV
 from .objectives.listwise import listwise_loss as listwise_loss
-from .storage.estimators import ModelFileError as ModelFileError
 from .storage.estimators import load_extra as load_extra
 from .storage.estimators import load_model as load_model
 from .storage.estimators import save_model as save_model
+from .storage.tensor_file import ModelFileError as ModelFileError
 
 __version__: str

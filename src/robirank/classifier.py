@@ -36,8 +36,6 @@ from robirank.registry import register
 from robirank.storage.estimators import SaveMixin
 from robirank.storage.fitted_parts import FittedArray, FittedParts
 
-__all__ = ["RobustClassifier"]
-
 LossName = Literal["logistic", "type1", "type2"]
 InitName = Literal["zeros", "random", "logistic"]
 

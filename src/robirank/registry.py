@@ -18,8 +18,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["Comparison", "estimators", "find", "log_grid", "rankers", "register"]
-
 Settings = tuple[dict[str, Any], ...]
 _Class = TypeVar("_Class", bound=type[Any])
 

@@ -8,7 +8,8 @@ import scipy.sparse as sp
 
 from robirank.data import folds as folds_module
 from robirank.data.folds import Fold, load_dataset
-from robirank.data.letor import LetorFormatError, save_letor
+from robirank.data.letor import LetorFormatError
+from robirank.data.letor_writer import save_letor
 from robirank.data.ranking import RankingData
 
 

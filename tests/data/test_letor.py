@@ -23,8 +23,8 @@ from robirank.data.letor import (
     LetorOptions,
     load_letor,
     read_letor,
-    save_letor,
 )
+from robirank.data.letor_writer import save_letor
 from robirank.data.ranking import RankingData
 
 LETOR4 = (

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from latent.tiny import Tiny, tiny
 from robirank import load_extra, load_model, save_model
 from robirank.data import ids
-from robirank.storage.estimators import ModelFileError
+from robirank.storage.tensor_file import ModelFileError
 
 
 @pytest.fixture

@@ -35,7 +35,8 @@ from robirank.data.generators import make_ranking
 from robirank.ltr.ranksvm import RankSVM
 from robirank.registry import find, register
 from robirank.storage import files
-from robirank.storage.estimators import ModelFileError, load_extra
+from robirank.storage.estimators import load_extra
+from robirank.storage.tensor_file import ModelFileError
 
 DATA = make_ranking(n_queries=12, n_docs=10, n_features=4, random_state=0)
 

@@ -11,8 +11,6 @@ from robirank.cli.console import print_facts, step
 from robirank.cli.interactions import Columns, Count, Header, Item, Sep, User
 from robirank.cli.options import Quiet
 
-__all__ = ["partition"]
-
 
 def partition(
     data: Annotated[

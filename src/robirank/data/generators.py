@@ -14,9 +14,6 @@ from robirank._random import RandomStateLike, as_generator
 from robirank._types import Floats64, Ints64
 from robirank.data.ranking import RankingData
 
-__all__ = ["make_ranking"]
-
-
 MSLR_GRADES = (0.52, 0.32, 0.13, 0.02, 0.01)
 """Shares of the grades 0 to 4 in MSLR-WEB30K, rounded."""
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from robirank.data._columns import as_column, is_missing
 
-__all__ = ["Ids"]
-
 Codes = NDArray[np.int32]
 
 _MOST = 2**31 - 1  # codes are int32

@@ -20,8 +20,6 @@ from robirank.data.ids import Ids
 from robirank.data.interactions import Choice, Interactions, from_records, offsets
 from robirank.storage.files import write_whole
 
-__all__ = ["load_interactions"]
-
 PathLike = str | os.PathLike[str]
 Column = str | int
 

@@ -18,8 +18,6 @@ from robirank.data._collector import CodedColumns, Collector, as_times
 from robirank.data._frames import blocks, pick_columns
 from robirank.data.ids import Codes, Ids
 
-__all__ = ["Interactions"]
-
 Choice = Literal["error", "drop"]
 
 

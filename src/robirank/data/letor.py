@@ -17,13 +17,10 @@ from numpy.typing import DTypeLike, NDArray
 from robirank import _core
 from robirank._threads import thread_count
 from robirank.data._blocks import DamagedGzipError, ahead, line_blocks
-from robirank.data._letor_writer import save_letor
 from robirank.data.ranking import RankingData
 
 if TYPE_CHECKING:
     _Parser: TypeAlias = _core.LetorParser | _core.LetorParser64
-
-__all__ = ["LetorFormatError", "load_letor", "save_letor"]
 
 Source: TypeAlias = str | os.PathLike[str] | IO[bytes]
 

@@ -15,8 +15,6 @@ from robirank._types import Floats32, Floats64, Ints64
 from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions, offsets
 
-__all__ = ["make_interactions"]
-
 Factors = Floats32
 
 TASTES_OF_A_USER = 1.0

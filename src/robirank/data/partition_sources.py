@@ -20,8 +20,6 @@ from robirank.data.interaction_files import collect
 from robirank.data.interactions import Interactions, offsets
 from robirank.data.records import Weighting, weights_of_counts
 
-__all__ = ["InMemory", "PartRecords", "Source", "spooled"]
-
 _RECORD = np.dtype([("user", np.int32), ("item", np.int32), ("count", np.float32)])
 _AT_ONCE = 1 << 22  # records that are dealt out together
 

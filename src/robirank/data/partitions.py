@@ -33,8 +33,6 @@ from robirank.data.user_parts import count_parts, user_parts
 from robirank.storage.folder import DamagedFileError, FileEntry, Folder
 from robirank.storage.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 
-__all__ = ["PartRecords", "Partitions", "PartitionsError", "open_partitions", "partition"]
-
 _ROW_GROUP = 1 << 18
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 

@@ -8,8 +8,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Records", "Weighting", "as_records", "weights_of_counts"]
-
 Weighting = Literal["binary", "log", "count"]
 
 

@@ -18,8 +18,6 @@ from robirank._random import RandomStateLike, native_seed, new_generator
 from robirank._threads import thread_count
 from robirank.data.interactions import Interactions
 
-__all__ = ["split_leave_one_out", "split_new_users", "split_ratio", "split_time"]
-
 Mask = NDArray[np.bool_]
 Moment = float | datetime.date | np.datetime64 | str
 

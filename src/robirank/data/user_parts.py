@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["count_parts", "random_stream", "user_parts"]
-
 _USERS = 0  # the stream of random numbers that cuts the users
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from robirank._checks import check_count, check_positive
 
-__all__ = ["RayConfig"]
-
 
 @dataclass(frozen=True)
 class RayConfig:

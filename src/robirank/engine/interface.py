@@ -16,8 +16,6 @@ from typing import Any, Protocol
 from robirank._types import Ints32
 from robirank.engine.parts import Block, Part
 
-__all__ = ["Engine", "Figures", "ScanTask", "Sizes", "SweepTask", "add_up", "never"]
-
 #: What a task reports: sums of numbers by name. "done" counts what the task went through.
 Figures = dict[str, float]
 

@@ -18,8 +18,6 @@ from robirank.data.user_parts import count_parts, user_parts
 from robirank.engine.parts import Block, Part, empty_rows
 from robirank.engine.strata import Plan
 
-__all__ = ["StrataMemory"]
-
 
 class StrataMemory:
     """Parts of the users, and V in the order of an epoch.

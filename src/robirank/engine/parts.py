@@ -12,8 +12,6 @@ import numpy as np
 
 from robirank._types import Floats32, Ints32, Ints64
 
-__all__ = ["Block", "HeldOut", "Part", "empty_rows", "padded"]
-
 ROW_UNIT = 16  # floats; rows of factors are padded to a multiple, which the kernels ask for
 
 

@@ -19,8 +19,6 @@ import numpy as np
 from robirank._types import Ints32, Ints64
 from robirank.data.user_parts import random_stream
 
-__all__ = ["DATA_ORDER", "Plan", "schedule", "share", "task_key", "visiting_order", "waves"]
-
 DATA_ORDER = -1  # the epoch whose plan leaves the items as they are
 WAVE_USERS = 1024  # of a part that one task of a scan works on, at most
 

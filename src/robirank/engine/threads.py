@@ -15,8 +15,6 @@ from robirank.engine.interface import Figures, ScanTask, Sizes, SweepTask, add_u
 from robirank.engine.memory import StrataMemory
 from robirank.engine.strata import task_key, visiting_order
 
-__all__ = ["TaskTime", "ThreadEngine", "Wavefront"]
-
 
 @dataclass(frozen=True)
 class TaskTime:

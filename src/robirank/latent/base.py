@@ -23,8 +23,6 @@ from robirank.latent.problem import Request
 from robirank.latent.retrieve.recommend import FactorModel
 from robirank.latent.start import random_rows
 
-__all__ = ["LatentModel"]
-
 _PARTIAL_ITERATIONS = 10
 _PARTIAL_RATE = 0.25  # of the rate that a fit starts with
 _NEW_ITEMS = 2  # the stream of random numbers for items that `partial_fit` adds

@@ -30,8 +30,6 @@ from robirank.latent.validation import finite_task, validate_on_engine
 from robirank.storage.folder import FileEntry, Folder
 from robirank.storage.manifest import MANIFEST, read_manifest, write_manifest
 
-__all__ = ["ClusterStore", "cluster_setup", "make_job"]
-
 
 @contextlib.contextmanager
 def cluster_setup(request: Request, data: Any, options: FitOptions) -> Iterator[Setup]:

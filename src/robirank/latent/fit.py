@@ -25,8 +25,6 @@ from robirank.latent.start import random_rows
 from robirank.latent.store import MemoryStore, checksum, fingerprint
 from robirank.storage.checkpoint_file import CheckpointFile
 
-__all__ = ["FitResult", "Setup", "Start", "fit_table", "local_setup", "random_start"]
-
 Start = tuple[Floats32, Floats32]
 
 

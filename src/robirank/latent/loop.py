@@ -25,8 +25,6 @@ from robirank.latent.options import EpochReport, FitOptions
 from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.interface import Solver
 
-__all__ = ["DivergenceError", "Loop", "Progress", "Store"]
-
 _GROWN = 1.5  # a loss so many times that of a model that knows nothing means divergence
 _VALIDATIONS = 16  # during a fit, about, where there is no patience
 

@@ -18,8 +18,6 @@ from robirank.latent.solvers import choose_solver, solver_names
 from robirank.losses import RHOS, RhoName
 from robirank.registry import register
 
-__all__ = ["LatentRoBiRank"]
-
 
 @register
 class LatentRoBiRank(LatentModel):

@@ -19,8 +19,6 @@ from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.latent.penalty import Penalty
 
-__all__ = ["bound", "inner_sums", "objective"]
-
 _Result = TypeVar("_Result")
 
 _USERS = 512  # of a block: V is packed once for them

@@ -11,8 +11,6 @@ from robirank._checks import check_count, check_positive
 from robirank._types import Floats32
 from robirank.latent.retrieve.evaluate import check_metric
 
-__all__ = ["EpochReport", "FitOptions"]
-
 DEFAULT_METRIC = "ndcg@20"
 
 

@@ -15,8 +15,6 @@ import numpy as np
 
 from robirank._types import Floats32, Floats64, Ints64
 
-__all__ = ["Penalty", "RowWeights", "default_regularization"]
-
 #: How a row's weight grows with its records. With one for both, every record pays for its two rows
 #: alike; less protects the rows that have few records. Chosen on Gowalla's validation part.
 USER_EXPONENT = 0.5

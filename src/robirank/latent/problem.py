@@ -21,8 +21,6 @@ from robirank.losses import RHOS, RhoName
 if TYPE_CHECKING:
     from robirank.data.partitions import Partitions
 
-__all__ = ["Problem", "Request"]
-
 
 @dataclass(frozen=True)
 class Request:

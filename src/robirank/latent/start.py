@@ -8,8 +8,6 @@ import numpy as np
 
 from robirank._types import Floats32, Ints32
 
-__all__ = ["random_rows", "some_random_rows"]
-
 _ROWS = 1 << 14  # made at a time
 
 

@@ -18,8 +18,6 @@ from robirank.latent.retrieve.recommend import FactorModel
 from robirank.storage.checkpoint_file import CheckpointFile
 from robirank.storage.tensor_file import ModelFileError, all_finite
 
-__all__ = ["MemoryStore", "fingerprint"]
-
 
 def fingerprint(params: Mapping[str, Any], data: Any, metric: str | None) -> str:
     """A line that tells one fit from another: its settings, its data, and this version."""

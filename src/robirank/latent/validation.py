@@ -22,8 +22,6 @@ from robirank.latent.retrieve.evaluate import (
 from robirank.latent.retrieve.topk import Liked, merge_best, no_rows, top_rows
 from robirank.storage.tensor_file import all_finite
 
-__all__ = ["finite_task", "rank_task", "validate_on_engine"]
-
 
 def validate_on_engine(engine: Engine, metric: str) -> float:
     """The measure of `robirank.evaluate` on held-out records; no process needs all factors."""

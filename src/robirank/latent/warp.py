@@ -17,8 +17,6 @@ from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.warp import WarpSolver
 from robirank.registry import register
 
-__all__ = ["WARP"]
-
 _FOLD_IN_EPOCHS = 50
 
 

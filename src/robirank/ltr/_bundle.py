@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 
 from robirank._types import Floats64
 
-__all__ = ["Bundle", "BundleResult", "Stopping", "minimize_on_simplex"]
-
 Risk = Callable[[Floats64], tuple[float, Floats64]]
 
 #: How far from the best point towards the model's minimum every second evaluation looks.

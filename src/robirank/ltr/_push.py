@@ -16,8 +16,6 @@ from robirank.ltr._regularized import RegularizedRanker, TrainingLists
 from robirank.objectives.linear import LinearObjective, minimize_lbfgs
 from robirank.objectives.score_loss import ScoreLoss
 
-__all__ = ["Groups", "PushLists", "PushRanker"]
-
 
 @dataclass(frozen=True)
 class Groups:

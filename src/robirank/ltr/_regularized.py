@@ -15,8 +15,6 @@ from robirank._queries import Queries
 from robirank._types import Floats64, Ints64
 from robirank.ltr.base import LinearRanker, check_labels, one_blas_thread
 
-__all__ = ["RegularizedRanker", "TrainingLists"]
-
 
 @dataclass(frozen=True)
 class TrainingLists:

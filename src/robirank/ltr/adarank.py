@@ -19,9 +19,6 @@ from robirank.ltr.base import LinearRanker, check_labels
 from robirank.registry import Comparison, register
 from robirank.storage.fitted_parts import FittedArray, FittedParts
 
-__all__ = ["AdaRank"]
-
-
 #: A measure this close to 1 is perfect.
 _EDGE = 1e-10
 

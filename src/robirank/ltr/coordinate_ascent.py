@@ -18,9 +18,6 @@ from robirank.ltr.base import LinearRanker, check_labels
 from robirank.registry import Comparison, register
 from robirank.storage.fitted_parts import FittedArray, FittedParts
 
-__all__ = ["CoordinateAscent"]
-
-
 #: A difference that rounding can make is no improvement.
 _ROUNDING = 1e-10
 #: The first step of a search, and its share of a weight that is smaller than twice that.

@@ -16,8 +16,6 @@ from robirank.ltr.base import LinearRanker
 from robirank.ltr.robirank_cv import RoBiRankCV
 from robirank.storage.files import write_text
 
-__all__ = ["export_linear", "fold_scaling"]
-
 Format = Literal["solr", "elasticsearch"]
 
 

@@ -11,8 +11,6 @@ from robirank.ltr._push import PushLists, PushRanker
 from robirank.objectives.score_loss import ScoreLoss
 from robirank.registry import Comparison, log_grid, register
 
-__all__ = ["InfNormPush"]
-
 
 @register
 @dataclass(eq=False, repr=False)

@@ -15,8 +15,6 @@ from robirank.ltr._push import PushLists, PushRanker
 from robirank.objectives.score_loss import ScoreLoss
 from robirank.registry import Comparison, log_grid, register
 
-__all__ = ["IRPush"]
-
 LossName = Literal["hinge", "logistic"]
 MarginLoss: TypeAlias = Callable[[Floats64], tuple[Floats64, Floats64]]
 

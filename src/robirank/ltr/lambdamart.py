@@ -12,8 +12,6 @@ from robirank.ltr._boosting import GRID, BoostedRanker
 from robirank.metrics._conventions import gains
 from robirank.registry import Comparison, register
 
-__all__ = ["LambdaMART"]
-
 _LONGEST_LIST = 10_000  # LightGBM's table of discounts ends here
 
 

@@ -14,8 +14,6 @@ from robirank._types import Floats64
 from robirank.ltr.base import LinearRanker, check_labels
 from robirank.registry import Comparison, log_grid, register
 
-__all__ = ["ListNet"]
-
 
 @register
 @dataclass(eq=False, repr=False)

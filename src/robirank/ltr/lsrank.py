@@ -18,8 +18,6 @@ from robirank.ltr._regularized import RegularizedRanker, TrainingLists
 from robirank.metrics._conventions import discounts, gains
 from robirank.registry import Comparison, log_grid, register
 
-__all__ = ["LSRank"]
-
 Decay = Literal["log"] | float
 Ties = Literal["best", "average"]
 

@@ -10,8 +10,6 @@ from robirank._queries import Queries
 from robirank.ltr._boosting import GRID, BoostedRanker
 from robirank.registry import Comparison, register
 
-__all__ = ["MART"]
-
 
 @register
 class MART(BoostedRanker):

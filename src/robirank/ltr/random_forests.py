@@ -18,8 +18,6 @@ from robirank.ltr._lightgbm import import_lightgbm, read_forest, settled_order, 
 from robirank.ltr.base import check_labels
 from robirank.registry import Comparison, register
 
-__all__ = ["RandomForests"]
-
 
 @register
 @dataclass(eq=False, repr=False)

@@ -20,9 +20,6 @@ from robirank.ltr.base import Ranker, check_labels
 from robirank.registry import Comparison, register
 from robirank.storage.fitted_parts import FittedArray, FittedParts
 
-__all__ = ["RankBoost"]
-
-
 #: |r| closer to 0 than this is no correlation, closer to 1 a perfect weak ranker.
 _EDGE = 1e-10
 #: When the loss has fallen to this, no pair has a weight that arithmetic can tell from 0.

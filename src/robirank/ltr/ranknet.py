@@ -19,9 +19,6 @@ from robirank.ltr.base import Ranker, check_labels, one_blas_thread
 from robirank.registry import Comparison, register
 from robirank.storage.fitted_parts import FittedArray, FittedParts
 
-__all__ = ["RankNet"]
-
-
 _CELLS = 1 << 20  # pairs looked at in one go: a long list is cut so that memory stays small
 
 

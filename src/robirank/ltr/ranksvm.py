@@ -16,8 +16,6 @@ from robirank._types import Floats64, Ints32
 from robirank.ltr.base import LinearRanker, check_labels
 from robirank.registry import Comparison, log_grid, register
 
-__all__ = ["RankSVM"]
-
 
 @register
 @dataclass(eq=False, repr=False)

@@ -15,10 +15,9 @@ from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
 from robirank.losses import RHOS, RhoName
 from robirank.ltr.base import LinearRanker
-from robirank.objectives.listwise import Gain, Lists, Metric, QueryWeight
+from robirank.metrics._conventions import Gain
+from robirank.objectives.listwise import Lists, Metric, QueryWeight
 from robirank.registry import Comparison, log_grid, register
-
-__all__ = ["RoBiRank"]
 
 Init: TypeAlias = Literal["zeros", "random"] | ArrayLike | BaseEstimator
 

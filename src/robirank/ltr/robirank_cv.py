@@ -17,11 +17,10 @@ from robirank.losses import RhoName
 from robirank.ltr.base import LinearRanker
 from robirank.ltr.robirank import Init, RoBiRank
 from robirank.metrics import ndcg
-from robirank.objectives.listwise import Gain, Metric, QueryWeight
+from robirank.metrics._conventions import Gain
+from robirank.objectives.listwise import Metric, QueryWeight
 from robirank.registry import register
 from robirank.storage.fitted_parts import FittedArray
-
-__all__ = ["RoBiRankCV"]
 
 DEFAULT_ALPHAS = tuple(float(a) for a in np.logspace(1, -5, 13))
 

@@ -11,8 +11,6 @@ from scipy.optimize import OptimizeResult, minimize
 from robirank._types import Floats64
 from robirank.objectives.score_loss import LinearScoreLoss, ScoreLoss
 
-__all__ = ["LinearObjective", "minimize_lbfgs"]
-
 Objective: TypeAlias = Callable[[Floats64], tuple[float, Floats64]]
 
 

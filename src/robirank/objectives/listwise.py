@@ -23,8 +23,6 @@ from robirank.losses import RHOS, RhoName
 from robirank.metrics._conventions import Gain
 from robirank.metrics._gains import gains_not_negative, ideal_dcg
 
-__all__ = ["Gain", "Lists", "ListwiseLoss", "Method", "Metric", "listwise_loss", "slopes_in_place"]
-
 Metric = Literal["ndcg", "dcg"]
 Method = Literal["auto", "direct", "grid"]
 HessianName = Literal["exact", "majorant"]

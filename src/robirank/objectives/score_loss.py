@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from robirank._types import Floats64
 
-__all__ = ["LinearScoreLoss", "ScoreLoss"]
-
 
 class ScoreLoss(Protocol):
     """A loss as a function of scores.

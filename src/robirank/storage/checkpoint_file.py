@@ -19,8 +19,6 @@ from robirank.storage.tensor_file import (
     write_model,
 )
 
-__all__ = ["CheckpointFile"]
-
 _CLASS = "checkpoint"
 
 

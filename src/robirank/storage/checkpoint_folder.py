@@ -16,8 +16,6 @@ from typing import Any
 from robirank.storage.folder import DamagedFileError, FileEntry, Folder
 from robirank.storage.manifest import Manifest, read_manifest, write_manifest
 
-__all__ = ["CheckpointFolder", "ClusterCheckpoint"]
-
 _KEPT = 2
 
 

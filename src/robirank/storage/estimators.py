@@ -31,8 +31,6 @@ from robirank.storage.parts import (
 )
 from robirank.storage.tensor_file import ModelFileError, open_model, write_model
 
-__all__ = ["ModelFileError", "SaveMixin", "load_extra", "load_model", "save_model"]
-
 PathLike = str | os.PathLike[str]
 
 

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from robirank.storage.files import write_whole
 from robirank.storage.tensor_file import ArraySpec, decode_arrays, map_array, write_arrays
 
-__all__ = ["DamagedFileError", "FileEntry", "Folder"]
-
 _CHUNK = 1 << 22
 
 

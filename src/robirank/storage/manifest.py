@@ -14,8 +14,6 @@ from msgspec import structs
 
 from robirank.storage.folder import Folder
 
-__all__ = ["MANIFEST", "Manifest", "decode_manifest", "read_manifest", "write_manifest"]
-
 _MOST_BYTES = 1 << 28
 
 M = TypeVar("M", bound="Manifest")

@@ -18,21 +18,6 @@ from typing import Any, NamedTuple, Never, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "FORMAT",
-    "FORMAT_VERSION",
-    "ArraySpec",
-    "ModelFile",
-    "ModelFileError",
-    "all_finite",
-    "check_arrays",
-    "decode_arrays",
-    "map_array",
-    "open_model",
-    "write_arrays",
-    "write_model",
-]
-
 FORMAT = "robirank-model"
 FORMAT_VERSION = 1
 

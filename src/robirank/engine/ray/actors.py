@@ -17,8 +17,6 @@ from robirank import _core
 from robirank.engine.config import RayConfig
 from robirank.engine.ray.worker import Job, PartWorker, Payload, private_memory
 
-__all__ = ["ClusterError", "WorkerGroup", "WorkersLostError", "connect", "disconnect"]
-
 _MORE_TRIES = 10  # workers that died before they answered
 
 

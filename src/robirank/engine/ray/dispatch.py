@@ -14,8 +14,6 @@ from robirank.engine.strata import DATA_ORDER, visiting_order
 from robirank.storage.checkpoint_folder import ClusterCheckpoint
 from robirank.storage.folder import FileEntry, Folder
 
-__all__ = ["Dispatch"]
-
 Refs = list[tuple[int, Any]]  # a worker, and the reference of its answer
 
 

@@ -28,8 +28,6 @@ from robirank.engine.strata import DATA_ORDER, Plan
 from robirank.storage.checkpoint_folder import CheckpointFolder, ClusterCheckpoint
 from robirank.storage.folder import DamagedFileError, FileEntry, Folder
 
-__all__ = ["ClusterEngine"]
-
 _AHEAD = 2  # steps that are under way at a time: enough that no worker waits, and V is there thrice
 _MOST_LOSSES = 5  # at the same step
 MAX_BLOCK_BYTES = 1 << 26

@@ -14,8 +14,6 @@ from robirank.engine.ray.steps import Step, SweepStep
 from robirank.engine.ray.worker import Cost
 from robirank.storage.folder import Folder
 
-__all__ = ["RunLog"]
-
 log = logging.getLogger("robirank.engine")
 
 

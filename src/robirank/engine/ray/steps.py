@@ -11,8 +11,6 @@ from typing import Any
 
 from robirank.engine.interface import ScanTask, SweepTask
 
-__all__ = ["ScanStep", "Step", "SweepStep"]
-
 
 @dataclass(frozen=True)
 class SweepStep:

@@ -24,8 +24,6 @@ from robirank.engine.strata import DATA_ORDER, Plan, task_key
 from robirank.storage.folder import FileEntry, Folder
 from robirank.storage.tensor_file import ArraySpec
 
-__all__ = ["Cost", "Job", "PartWorker", "Payload", "private_memory"]
-
 #: What travels of a block, or of a piece of one: rows of V, and Adagrad's sums.
 Payload = tuple[Floats32, Floats32]
 

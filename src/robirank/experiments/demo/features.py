@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank.data.generators import make_ranking
-from robirank.data.letor import save_letor
+from robirank.data.letor_writer import save_letor
 from robirank.data.ranking import RankingData
 from robirank.experiments.demo.parts import CUTOFFS, DemoPart, MethodResult
 from robirank.experiments.ltr.baselines import PairwiseLogistic

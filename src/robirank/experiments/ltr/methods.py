@@ -13,16 +13,6 @@ from typing import Any
 
 from robirank.registry import rankers
 
-__all__ = [
-    "FIELD",
-    "IDENTITY_FIELD",
-    "PAPER_FIELD",
-    "RANKLIB",
-    "START_FIELD",
-    "Method",
-    "whole_field",
-]
-
 RANKLIB = frozenset(
     ("MART", "RankNet", "RankBoost", "AdaRank", "CoordAscent", "LambdaMART", "ListNet")
 ) | {"RandomForests"}

@@ -27,8 +27,6 @@ from robirank.latent.solvers.sgd import SgdSteps, XiSettings, sgd_task, xi_task
 from robirank.latent.solvers.strata import cell_size
 from robirank.latent.start import random_rows
 
-__all__ = ["calibrate", "million_song_part"]
-
 _CUTS = (1, 32)  # into how many parts users are cut for the tasks that are timed,
 _BLOCKS = (1, 32, 1024)  # and into how many blocks items are
 _TASKS = 16  # timed for each pair of these, at most

@@ -17,8 +17,6 @@ import numpy as np
 from robirank.engine.threads import TaskTime
 from robirank.experiments.scaling.simulation import Floats, wavefront
 
-__all__ = ["EpochClock", "TaskClock"]
-
 
 @dataclass(frozen=True)
 class EpochClock:

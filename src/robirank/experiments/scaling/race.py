@@ -42,8 +42,6 @@ from robirank.latent.retrieve.recommend import FactorModel
 from robirank.latent.solvers import SOLVERS
 from robirank.latent.solvers.interface import Solver
 
-__all__ = ["MEASURES", "Contestant", "ScalingData", "ScalingExperiment", "load", "measure", "race"]
-
 MEASURES = ("precision@1", "precision@10")
 NEGATIVES = 128  # items that RoBiRank samples for a record by default
 _TEST = 0.2

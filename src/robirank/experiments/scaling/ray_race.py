@@ -29,8 +29,6 @@ from robirank.experiments.scaling.race import ScalingData, measure
 from robirank.latent.model import LatentRoBiRank
 from robirank.latent.retrieve.evaluate import Evaluation
 
-__all__ = ["has_ray", "ray_clocks", "ray_cluster", "ray_hand_out"]
-
 _NEVER = 1e9  # seconds between checkpoints: none in the middle of a measurement
 
 

@@ -15,8 +15,6 @@ from robirank._checks import check_count
 from robirank._types import Floats64, Ints32
 from robirank.latent.retrieve.topk import NOTHING, rows_of
 
-__all__ = ["Evaluation", "evaluate"]
-
 MEASURES = ("precision", "recall", "ndcg", "map", "hit_rate")
 
 #: Values are added up as integers of this unit, so that the order of the users cannot matter.

@@ -11,8 +11,6 @@ import numpy as np
 
 from robirank.latent.retrieve.recommend import FactorModel
 
-__all__ = ["export_index"]
-
 Library = Literal["usearch", "faiss"]
 
 

@@ -24,8 +24,6 @@ from robirank.latent.solvers.products import Products, score_rows, users_that_fi
 from robirank.losses import RhoName
 from robirank.objectives.listwise import slopes_in_place
 
-__all__ = ["fold_in"]
-
 _MEMORY = 8  # pairs that L-BFGS remembers
 _MOST_USERS = 512
 _MOST_STEPS = 200

@@ -16,8 +16,6 @@ from robirank.latent.retrieve.topk import Liked, inverse_norms, rows_of, top_row
 from robirank.storage.estimators import SaveMixin
 from robirank.storage.fitted_parts import FittedArray, FittedParts
 
-__all__ = ["FactorModel", "Query"]
-
 Answer = tuple[Ints32, Floats32]
 
 

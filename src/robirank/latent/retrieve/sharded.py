@@ -26,8 +26,6 @@ from robirank.storage.folder import FileEntry, Folder
 from robirank.storage.manifest import MANIFEST, Manifest, read_manifest
 from robirank.storage.tensor_file import ArraySpec, ModelFileError
 
-__all__ = ["ShardedManifest", "ShardedModel", "load_sharded"]
-
 _Size = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
 
 

@@ -11,17 +11,6 @@ from robirank import _core
 from robirank._threads import thread_count
 from robirank._types import Floats32, Ints32, Ints64
 
-__all__ = [
-    "NOTHING",
-    "Liked",
-    "inverse_norms",
-    "merge_best",
-    "no_rows",
-    "rows_of",
-    "top_rows",
-]
-
-
 #: The score beside item −1, where a user has fewer items left than were asked for.
 NOTHING = float(np.finfo(np.float32).min)
 

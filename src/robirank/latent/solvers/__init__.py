@@ -13,8 +13,6 @@ from robirank.latent.solvers.exact import ExactSolver
 from robirank.latent.solvers.sgd import SgdSolver
 from robirank.latent.solvers.warp import WarpSolver
 
-__all__ = ["SOLVERS", "SolverEntry", "choose_solver", "register_solver", "solver_names"]
-
 #: Floating-point operations of an epoch up to which "auto" takes the exact solver: about a minute
 #: on two cores.
 EXACT_LIMIT = 1e13

@@ -29,8 +29,6 @@ from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.products import Products, add_up, score_rows, users_that_fit
 from robirank.objectives.listwise import slopes_in_place
 
-__all__ = ["ExactSolver", "block_users"]
-
 _STEPS = 60  # an epoch should have about this many
 _MOST_USERS = 512  # in a step
 _B1, _B2 = 0.9, 0.99

@@ -11,8 +11,6 @@ from robirank._types import Floats32
 from robirank.engine.interface import Engine, Figures
 from robirank.latent.problem import Problem, Request
 
-__all__ = ["InMemorySolver", "InStrataSolver", "Solver"]
-
 
 class Solver(Protocol):
     """Improves factors, epoch after epoch."""

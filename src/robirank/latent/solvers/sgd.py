@@ -23,8 +23,6 @@ from robirank.latent.solvers.strata import (
 )
 from robirank.losses import RHOS, RhoName
 
-__all__ = ["SgdSolver", "SgdSteps", "XiSettings", "sgd_task", "xi_task", "xi_turns"]
-
 _FLAT = 0.5  # typical scores up to here leave all inner sums near those of equal scores
 
 

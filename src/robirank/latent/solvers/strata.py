@@ -16,8 +16,6 @@ from robirank._types import Floats32, Ints32
 from robirank.engine.interface import Figures
 from robirank.engine.parts import Block, Part, padded
 
-__all__ = ["NO_FIGURES", "adagrad_schedule", "cell_size", "keep_sums", "task_rows"]
-
 KEPT = 0.5  # of Adagrad's sums from one epoch to the next, because the first gradients are large
 CELL_BYTES = 1 << 19  # rows of a cell: half of a usual second-level cache
 MAX_CELL_ITEMS = 4096

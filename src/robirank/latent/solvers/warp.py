@@ -21,8 +21,6 @@ from robirank.latent.solvers.strata import (
     task_rows,
 )
 
-__all__ = ["WarpSolver", "WarpSteps", "warp_task", "weights_after"]
-
 
 def weights_after(max_trials: int, n_items: int) -> Floats32:
     r"""Weight of a step by the number N of trials that it took to find a violator.
