@@ -20,9 +20,10 @@ demo: $(VENV)/.demo  ## Train RoBiRank on generated data, compare, print a table
 test: $(VENV)/.test  ## Set up and run the whole test suite
 	$(BIN)/python -m pytest
 
-lint: $(VENV)/.dev  ## Check style (ruff, clang-format)
+lint: $(VENV)/.dev  ## Check style (ruff, clang-format) and who imports whom (import-linter)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(NATIVE))
 
 types: $(VENV)/.dev  ## Check types (mypy, strict)

@@ -19,10 +19,11 @@ from typer.testing import CliRunner
 from robirank import Interactions, evaluate, load_interactions, load_model
 from robirank.cli import lists, recommend
 from robirank.cli.app import app
-from robirank.cli.interactions import Columns, known
+from robirank.cli.interactions import Columns
+from robirank.data.known import known
 from robirank.cli.latent import _parts
-from robirank.cli.names import Names, code_of
 from robirank.data.ids import Ids
+from robirank.data.names import Names, code_of
 
 COMMAND = [sys.executable, "-m", "robirank"]
 EATERS = ("ann", "bob", "eve", "kim", "lea", "max")
@@ -411,7 +412,7 @@ def test_two_items_of_one_name(tmp_path):
     assert names.find("HELP!", Ids(["b", "c", "a"])) == [2, 0]
     assert names.find("Help!", Ids(["b", "c"])) == [0]
     assert names.of(Ids(["c", "x"])).to_list() == ["Long, long", None]
-    from robirank.cli.names import look_up
+    from robirank.data.names import look_up
 
     with pytest.raises(ValueError, match="2 items are called 'Help!'; give one of the ids a, b"):
         look_up("item", ["Help!"], Ids(["a", "b"]), names, where=path)

@@ -27,8 +27,6 @@ from robirank.cli.interactions import (
     Sep,
     Time,
     User,
-    known,
-    nothing,
     read,
     read_known,
     tell,
@@ -223,6 +221,7 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Measure how well a model finds held-out interactions among all items."""
+    from robirank.data.known import known, nothing
     from robirank.latent.retrieve.evaluate import evaluate as measure
 
     if fold_in and train is None:

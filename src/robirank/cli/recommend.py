@@ -13,8 +13,8 @@ from robirank.cli.console import check_folder, note, step
 from robirank.cli.interactions import Columns, Count, Header, Item, Sep, User, read_known
 from robirank.cli.lists import as_frame, check_format, print_lists, write_file
 from robirank.cli.models import load
-from robirank.cli.names import Names, look_up
 from robirank.cli.options import Json, LatentModel, Quiet, Threads
+from robirank.data.names import Names, look_up
 
 if TYPE_CHECKING:
     import polars as pl
@@ -236,7 +236,8 @@ def _new_users(
 ) -> Asked:
     import numpy as np
 
-    from robirank.cli.interactions import known, read, tell
+    from robirank.cli.interactions import read, tell
+    from robirank.data.known import known
 
     whole = read(history, columns, quiet=quiet)
     found = known(whole, whole.users, items)
