@@ -20,9 +20,9 @@ from robirank import Interactions, evaluate, load_interactions, load_model
 from robirank.cli import lists, recommend
 from robirank.cli.app import app
 from robirank.cli.interactions import Columns
-from robirank.data.known import known
 from robirank.cli.latent import _parts
 from robirank.data.ids import Ids
+from robirank.data.known import known
 from robirank.data.names import Names, code_of
 
 COMMAND = [sys.executable, "-m", "robirank"]
