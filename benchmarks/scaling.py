@@ -75,7 +75,7 @@ def make_request(factors: int, rho: str) -> Request:
 def local_solver(data: Any, factors: int, rho: str, workers: Workers) -> Epochs:
     records, request = as_records(data), make_request(factors, rho)
     problem = Problem.of_records(request, records)
-    start = random_start(problem, records)
+    start = random_start(request, records)
     engine = strata_engine(request, problem, records, start, workers)
     return Epochs(SgdSolver(request, problem, engine))
 

@@ -111,7 +111,7 @@ def test_train_says_which_solver_and_why(folder, tmp_path):
     command = ("latent", "train", folder / "train.tsv", "-o", tmp_path / "m", *loud)
     assert "solver exact, chosen by size: 24 × 8, 4 factors" in run(*command).stderr
     asked = run(*command, "--solver", "sgd").stderr
-    assert "solver sgd, as asked for" in asked
+    assert "solver sgd: 24 × 8, 4 factors" in asked
     assert "WARP, 24 × 8" in run(*command, "--method", "warp").stderr
     assert type(load_model(tmp_path / "m")).__name__ == "WARP"
 
@@ -193,9 +193,9 @@ def test_ctrl_c_saves_what_was_learned(folder, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    said = ""
-    while "solver" not in said and process.poll() is None:
-        said += process.stderr.readline()
+    seen = ""
+    while "solver" not in seen and process.poll() is None:
+        seen += process.stderr.readline()
     time.sleep(1.0)  # the fit begins right after that line
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=60)
@@ -425,7 +425,7 @@ def test_names_of_several_columns(tmp_path):
         Names.read(path, "4")
     with pytest.raises(ValueError, match="must be positions such as 1,2; got 'name'"):
         Names.read(path, "name")
-    with pytest.raises(ValueError, match=r"--names must be a .tsv or .csv file"):
+    with pytest.raises(ValueError, match=r"a file of names must be .tsv or .csv"):
         Names.read(tmp_path / "n.xlsx")
 
 

@@ -21,7 +21,7 @@ BAD = {
         ({"learning_rate": float("nan")}, "positive number"),
         ({"iterations": 0}, "positive integer"),
         ({"iterations": 2.5}, "positive integer"),
-        ({"weighting": "square"}, '"binary", "log" or "count"'),
+        ({"weighting": "square"}, "'binary', 'log', 'count'"),
         ({"negatives": 0}, "positive integer"),
         ({"parts": 0}, "positive integer"),
     ],
@@ -32,7 +32,7 @@ BAD = {
         ({"iterations": 0}, "positive integer"),
         ({"max_trials": 0}, "positive integer"),
         ({"parts": 2.5}, "positive integer"),
-        ({"weighting": "square"}, '"binary", "log" or "count"'),
+        ({"weighting": "square"}, "'binary', 'log', 'count'"),
     ],
 }
 

@@ -264,9 +264,9 @@ def test_partial_fit_refuses_what_does_not_go_on(model, data, named):
 def test_resumed_fit_has_the_same_bits(model, data, tmp_path):
     train, valid = split_ratio(data, random_state=0)
 
-    def run(**comfort):
+    def run(**options):
         new = clone(model).set_params(iterations=5)
-        return new.fit(train, show_progress=False, validation=valid, **comfort)
+        return new.fit(train, show_progress=False, validation=valid, **options)
 
     def kill(epoch, *_):
         if epoch == 3:

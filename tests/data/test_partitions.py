@@ -1,8 +1,11 @@
 """Partitions on disk: the same records, whole or a clear error."""
 
+import io
 import json
+import re
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import polars as pl
@@ -109,8 +112,31 @@ def folder(tmp_path):
 
 
 def edit(folder, **changes):
+    """Change fields of the manifest; its checksum becomes right again."""
+    manifest = json.loads((folder / "manifest.json").read_text()) | changes
+    body = json.dumps(manifest | {"crc32": 0}, separators=(",", ":"))
+    manifest["crc32"] = zlib.crc32(body.encode())
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def replace(folder, name, frame):
+    """Put another table in the place of a file; its entry becomes right again."""
+    content = io.BytesIO()
+    frame.write_parquet(content)
+    (folder / name).write_bytes(content.getvalue())
+    entry = {"name": name, "bytes": len(content.getvalue())}
+    entry |= {"crc32": zlib.crc32(content.getvalue()), "rows": len(frame)}
     manifest = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps(manifest | changes))
+    kind = name.split("-")[0].removesuffix(".parquet")
+    if kind == "items":
+        edit(folder, items=entry)
+    else:
+        edit(folder, **{kind: [entry if e["name"] == name else e for e in manifest[kind]]})
+
+
+def spoil_checksum(folder):
+    text = (folder / "manifest.json").read_text()
+    (folder / "manifest.json").write_text(re.sub(r'"seed": \d+', '"seed": 5', text))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +149,14 @@ def edit(folder, **changes):
         (lambda f: (f / "manifest.json").write_text("{"), "manifest.json is damaged"),
         (lambda f: edit(f, format_version=9), "format version 9; this robirank reads version 2"),
         (lambda f: edit(f, format="x"), "does not describe robirank-partitions"),
-        (lambda f: edit(f, n_records=99), "manifest.json is damaged: its checksum is wrong"),
+        (lambda f: edit(f, n_records=99), "do not fit together"),
+        (lambda f: edit(f, n_users=10**8), "do not fit together"),
+        (lambda f: edit(f, n_users=2**61), "Expected `int` <= 2147483647"),
+        (lambda f: edit(f, n_items=21), "do not fit together"),
+        (lambda f: edit(f, lengths=[[0, 1], []]), "do not fit together"),
+        (lambda f: edit(f, mean_weight={}), "do not fit together"),
+        (lambda f: edit(f, parts=2), "do not fit together"),
+        (spoil_checksum, "manifest.json is damaged: its checksum is wrong"),
         (lambda f: edit(f, seed="3"), r"Expected `int`, got `str` - at `\$.seed`"),
         (lambda f: edit(f, part=[{"name": "../x", "bytes": 1, "crc32": 0}]), "matching regex"),
         (lambda f: (f / "manifest.json").write_text("[" * 10**5), "manifest.json is damaged"),
@@ -133,6 +166,57 @@ def test_damaged_partitions_are_refused_at_once(folder, damage, message):
     damage(folder)
     with pytest.raises(PartitionsError, match=message):
         rr.open_partitions(folder)
+
+
+def first_part(folder):
+    return pl.read_parquet(folder / "part-00000.parquet")
+
+
+def first_users(folder):
+    return pl.read_parquet(folder / "users-00000.parquet")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda f: first_part(f).with_columns(item=pl.lit(20, pl.Int32)), "items must rise"),
+        (lambda f: first_part(f).with_columns(item=-pl.col("item")), "items must rise"),
+        (lambda f: first_part(f).reverse(), "items must rise"),
+        (lambda f: first_part(f).cast({"item": pl.Int64}), "columns are not those"),
+        (lambda f: first_part(f).cast({"item": pl.Float64}), "columns are not those"),
+        (
+            lambda f: first_part(f).with_columns(item=pl.lit(None, pl.Int32)),
+            "columns are not those",
+        ),
+    ],
+)
+def test_records_that_cannot_be(folder, damage, message):
+    replace(folder, "part-00000.parquet", damage(folder))
+    with pytest.raises(PartitionsError, match=message):
+        rr.open_partitions(folder).read_part(0)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda f: first_users(f).with_columns(records=-pl.col("records")), "the records that its"),
+        (lambda f: first_users(f).with_columns(records=pl.col("records") + 1), "the records that"),
+        (lambda f: first_users(f).with_columns(user=pl.lit(3, pl.Int32)), "not those of the part"),
+    ],
+)
+def test_users_that_cannot_be(folder, damage, message):
+    replace(folder, "users-00000.parquet", damage(folder))
+    with pytest.raises(PartitionsError, match=message):
+        rr.open_partitions(folder).read_part(0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, -1.0, 0.0, np.inf])
+def test_counts_that_cannot_be(tmp_path, bad):
+    rr.partition(make([(0, 1, 2), (1, 3, 4)], False), tmp_path, parts=1)
+    table = pl.read_parquet(tmp_path / "part-00000.parquet")
+    replace(tmp_path, "part-00000.parquet", table.with_columns(count=pl.lit(bad, pl.Float32)))
+    with pytest.raises(PartitionsError, match="counts must be positive numbers"):
+        rr.open_partitions(tmp_path).read_part(0)
 
 
 def test_a_changed_byte_is_found(folder):

@@ -109,9 +109,11 @@ def test_warp_has_the_same_bits(ray_cluster, partitions, tmp_path):
     same_factors(here, there)
 
 
-def test_turns_of_the_xi_step_and_many_waves_have_the_same_bits(ray_cluster, tmp_path, monkeypatch):
+def test_turns_of_the_xi_step_and_many_batches_have_the_same_bits(
+    ray_cluster, tmp_path, monkeypatch
+):
     """So many items that the ξ-step takes turns, and one part, which gets all of V in one piece."""
-    monkeypatch.setattr("robirank.engine.strata.WAVE_USERS", 10)
+    monkeypatch.setattr("robirank.engine.strata.BATCH_USERS", 10)
     data = rr.make_interactions(600, 800, 3000, random_state=2)
     for parts, workers in ((1, 1), (3, 2)):
         cut = rr.partition(data, tmp_path / f"data{parts}", parts=parts, random_state=0)
@@ -122,7 +124,7 @@ def test_turns_of_the_xi_step_and_many_waves_have_the_same_bits(ray_cluster, tmp
         same_factors(here, there)
         lines = [json.loads(line) for line in (engine.run_dir / "workers.jsonl").open()]
         steps = [line for line in lines if line["what"] == "scan" and line["task"] == "xi_task"]
-        assert {1, 2} <= {line["number"] for line in steps}  # waves
+        assert {1, 2} <= {line["number"] for line in steps}  # batches
         assert len([line for line in lines if line.get("task") == "scale_task"]) > 1  # turns
 
 
@@ -227,7 +229,7 @@ def watched(model, metric):
 def test_validation_by_the_workers_is_that_of_one_process(
     ray_cluster, data, validation, tmp_path, metric, monkeypatch
 ):
-    monkeypatch.setattr("robirank.engine.strata.WAVE_USERS", 17)
+    monkeypatch.setattr("robirank.engine.strata.BATCH_USERS", 17)
     options = {"validation": validation, "metric": metric, "show_progress": False}
     settings = SETTINGS | {"iterations": 6, "parts": PARTS}
     here = rr.LatentRoBiRank(**settings).fit(data, **options)

@@ -13,13 +13,13 @@ from robirank._workers import Workers
 from robirank.data.records import as_records
 from robirank.engine.interface import Sizes
 from robirank.engine.memory import StrataMemory
-from robirank.engine.strata import DATA_ORDER, Plan, schedule, share, visiting_order, waves
+from robirank.engine.strata import DATA_ORDER, Plan, schedule, share, user_batches, visiting_order
 from robirank.engine.threads import ThreadEngine, Wavefront
 
 
 @given(st.integers(1, 9), st.integers(1, 4), st.integers(0, 99))
 def test_threads_see_every_task_when_it_is_free(parts, n_threads, seed):
-    order, lock, log = Wavefront(parts, parts), threading.Lock(), []
+    order, lock, log = Wavefront(parts), threading.Lock(), []
     rng = np.random.default_rng(seed)
     pauses = rng.exponential(1e-4, (parts, parts))
 
@@ -49,7 +49,7 @@ def test_threads_see_every_task_when_it_is_free(parts, n_threads, seed):
 
 
 def test_a_task_that_fails_stops_the_others():
-    order = Wavefront(3, 3)
+    order = Wavefront(3)
     _, part, _ = order.take()
     with pytest.raises(ZeroDivisionError), order.doing(part):
         raise ZeroDivisionError
@@ -57,15 +57,15 @@ def test_a_task_that_fails_stops_the_others():
 
 
 def test_a_wish_to_stop_is_heard():
-    order = Wavefront(3, 3)
+    order = Wavefront(3)
     assert order.take(lambda: True) is None
     assert order.take() is None
 
 
 @given(st.integers(0, 5000), st.integers(1, 7))
-def test_turns_and_waves_cover_every_user_once(n_users, of):
+def test_turns_and_batches_cover_every_user_once(n_users, of):
     turns = [share(n_users, turn, of) for turn in range(of)]
-    seen = [u for turn in turns for wave in waves(turn) for u in range(n_users)[wave]]
+    seen = [u for turn in turns for batch in user_batches(turn) for u in range(n_users)[batch]]
     assert seen == list(range(n_users))
     assert all(a.stop == b.start for a, b in pairwise(turns))
 
@@ -110,13 +110,6 @@ def test_a_sweep_visits_every_record_once_and_every_row_in_every_sub_step():
     np.testing.assert_allclose(after[1], V + 4, rtol=1e-6)
 
 
-def test_a_sweep_of_fewer_sub_steps():
-    engine, (U, _) = make_engine(parts=4, threads=2)
-    with engine._workers:
-        assert engine.sweep(0, count_task, [1])["step"] == 4
-    np.testing.assert_allclose(engine.memory.factors()[0], U + 1, rtol=1e-6)
-
-
 def test_a_sweep_stops_before_the_tasks_not_yet_begun():
     engine, _ = make_engine(parts=4, threads=1)
     asked = iter([False] * 5 + [True] * 99)
@@ -136,6 +129,8 @@ def test_a_scan_shows_all_blocks_to_every_part():
     engine, _ = make_engine(parts=4, threads=2, on_task=times.append)
     with engine._workers:
         figures = engine.scan(scan, [1, 100])
+        assert engine.measure(scan, [1, 100]) == figures
+        del times[8:]
     assert figures == {"done": 4 * 4 * 2, "first": (0 + 5 + 10 + 15) * 101}
     assert sorted((t.kind, t.step, t.part) for t in times) == [
         ("scan", step, part) for step in range(2) for part in range(4)

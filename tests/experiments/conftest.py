@@ -48,7 +48,7 @@ def latent_run(latent_folder, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def scaling_run(tmp_path_factory):
-    """A race of one and two workers, and a simulation of a small Million Song shape."""
+    """Runs on one and two workers, and a simulation of a small Million Song shape."""
 
     def small_song(factors):
         return Shape(np.full(3000, 20.0), np.full(3000, 20.0), factors)

@@ -17,7 +17,7 @@ from robirank.experiments.run_format import (
     LtrSettings,
     Significance,
 )
-from robirank.experiments.scaling.race import ScalingExperiment
+from robirank.experiments.scaling.runs import ScalingExperiment
 from robirank.experiments.statistics import compare
 from robirank.metrics import average_precision, mean_ndcg, ndcg
 

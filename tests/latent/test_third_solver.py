@@ -16,7 +16,7 @@ class GradientDescent:
 
     def __init__(self, request, problem, records, start, workers):
         self.U, self.V = start
-        self._records, self._problem = records, problem
+        self._records, self._rho = records, request.rho
         self._rate = request.rate * (request.learning_rate or self.default_rate)
         self._decay_u = problem.penalty.user_weights(records.user_counts())[:, None]
         self._decay_v = problem.penalty.item_weights(records.item_counts())[:, None]
@@ -28,7 +28,7 @@ class GradientDescent:
             weights = np.zeros(self._records.n_items)
             weights[self._records.items[own]] = self._records.weights_of(own)
             if weights.any():
-                found = list_loss(self.V @ u, weights, self._problem.rho)
+                found = list_loss(self.V @ u, weights, self._rho)
                 loss += found.loss
                 by_u[x] += found.gradient @ self.V
                 by_v += np.outer(found.gradient, u).astype(np.float32)
@@ -91,5 +91,5 @@ def test_it_resumes_to_the_same_bits_and_goes_on(split, tmp_path):
 
 
 def test_a_cluster_refuses_it_by_name(split):
-    with pytest.raises(ValueError, match="solver must be \"sgd\" on a cluster; got 'descent'"):
+    with pytest.raises(ValueError, match=r"solver must be one of \['sgd'\] on a cluster; got 'descent'"):
         model(engine="ray").fit(split[0])

@@ -1,19 +1,24 @@
 """Checkpoints of a run on a cluster: the newest whole one counts."""
 
+import json
+import zlib
+
+import msgspec
 import pytest
 
 from robirank.storage.checkpoint_folder import CheckpointFolder
-from robirank.storage.folder import Folder
+from robirank.storage.folder import FileEntry, Folder
 
 
-def write(checkpoints, step):
+def write(checkpoints, step, figures=(("sgd_task 0", {"loss": 0.1, "done": 3}),)):
     folder = checkpoints.folder
     kinds = ("factors", "slopes", "blocks")
-    files = {kind: [folder.write_bytes(f"{kind}-{step:09d}-0", b"x")] for kind in kinds}
-    figures = [("sgd_task 0", {"loss": 0.1, "done": 3})]
+    name = f"{step:09d}-00000.safetensors"
+    files = {kind: [folder.write_bytes(f"{kind}-{name}", b"x")] for kind in kinds}
+    figures = list(figures)
     progress = {"epochs": 4, "history": [{"loss": 1 / 3}]}
     return checkpoints.write(
-        step=step, blocks_epoch=1, first_step=0, figures=figures, progress=progress, **files
+        step=step, blocks_epoch=1, first_step=step - 1, figures=figures, progress=progress, **files
     )
 
 
@@ -40,9 +45,38 @@ def test_checkpoints_of_another_run_are_refused(tmp_path):
 def test_figures_keep_every_bit(tmp_path):
     checkpoints = CheckpointFolder(Folder(tmp_path), "run")
     values = {"loss": 1 / 3, "drift": -0.7, "tiny": 2.0**-1060, "units": 2**62, "done": 5}
-    files = {kind: [] for kind in ("factors", "slopes", "blocks")}
-    checkpoints.write(
-        step=1, blocks_epoch=0, first_step=0, figures=[("x", values)], progress={}, **files
-    )
+    write(checkpoints, 1, figures=[("x", values)])
     (found,) = checkpoints.newest_first()
     assert found.figures == [("x", values)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"blocks": []}, "a file of each kind for each part"),
+        ({"first_step": 9}, "the figures of all steps"),
+        ({"figures": []}, "the figures of all steps"),
+        ({"blocks_epoch": -7}, "Expected `int` >= 0"),
+        ({"factors": [FileEntry("slopes-000000005-00000.safetensors", 1, 0)]}, "not the name of"),
+        ({"slopes": [FileEntry("slopes-x-00000.safetensors", 1, 0)]}, "not the name of a file"),
+        ({"step": "3"}, "Expected `int`, got `str`"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_is_passed_over(tmp_path, change, message):
+    """Its checksum is right, whoever wrote it."""
+    checkpoints = CheckpointFolder(Folder(tmp_path), "run")
+    write(checkpoints, 5)
+    path = tmp_path / "checkpoint-000000005.json"
+    fields = json.loads(path.read_text()) | msgspec.to_builtins(change) | {"crc32": 0}
+    body = json.dumps(fields, separators=(",", ":"))
+    path.write_text(json.dumps(fields | {"crc32": zlib.crc32(body.encode())}))
+    with pytest.warns(RuntimeWarning, match=message):
+        assert list(checkpoints.newest_first()) == []
+
+
+def test_a_store_that_does_not_answer_is_no_reason_to_stop(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError("the store does not answer")
+
+    monkeypatch.setattr(Folder, "names", fail)
+    CheckpointFolder(Folder(tmp_path), "run").prune()

@@ -256,7 +256,7 @@ def test_what_is_written_is_plain_safetensors(saved):
     with safe_open(saved, framework="numpy") as file:
         header = json.loads(file.metadata()["robirank"])
         assert set(file.keys()) == {"coef_", "loss_curve_"}
-    assert (header["format"], header["format_version"]) == ("robirank-model", 1)
+    assert (header["format"], header["format_version"]) == ("robirank-model", 2)
     assert header["class"] == "RoBiRank"
 
 
@@ -431,7 +431,7 @@ def tampered(path: Path, tensors=None, text=None, **changes) -> Path:
 GOOD_PARAMS = RoBiRank().get_params()
 HOSTILE = {
     "another format": ({"format": "other"}, "format='robirank-model'"),
-    "newer version": ({"format_version": 2, "robirank": "9.9"}, "Upgrade robirank"),
+    "newer version": ({"format_version": 3, "robirank": "9.9"}, "Upgrade robirank"),
     "version 0": ({"format_version": 0}, "must be a positive integer"),
     "version as text": ({"format_version": "1"}, "must be a positive integer"),
     "true is no version": ({"format_version": True}, "must be a positive integer"),

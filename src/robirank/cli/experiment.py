@@ -148,9 +148,9 @@ def scaling(
 ) -> None:
     """Precision against p × seconds: RoBiRank on p workers, and a simulation of many machines."""
     from robirank.experiments.latent.units import data_name
-    from robirank.experiments.scaling.race import ScalingExperiment
-    from robirank.experiments.scaling.ray_race import has_ray
+    from robirank.experiments.scaling.ray_runs import has_ray
     from robirank.experiments.scaling.runner import run_scaling
+    from robirank.experiments.scaling.runs import ScalingExperiment
 
     experiment = ScalingExperiment(
         data,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -43,27 +42,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Recommend items from who interacted with what.")
 
 
-class Method(StrEnum):
-    """What is trained."""
-
-    robirank = "robirank"
-    warp = "warp"
-
-
-class SolverChoice(StrEnum):
-    """How RoBiRank is trained."""
-
-    auto = "auto"
-    exact = "exact"
-    sgd = "sgd"
-
-
-class WeightingChoice(StrEnum):
-    """What a count is worth."""
-
-    binary = "binary"
-    log = "log"
-    count_ = "count"
+Method = Literal["robirank", "warp"]
 
 
 @app.command()
@@ -79,16 +58,20 @@ def train(
         Path,
         typer.Option("--model", "-m", "-o", metavar="OUT", help="Where to save the model."),
     ],
-    method: Annotated[Method, typer.Option(help="What to train.")] = Method.robirank,
+    method: Annotated[Method, typer.Option(help="What to train.")] = "robirank",
     factors: Annotated[int, typer.Option(min=1, help="Length of the factors.")] = 64,
     solver: Annotated[
-        SolverChoice,
-        typer.Option(help="exact sums over all items, sgd samples them; auto goes by size."),
-    ] = SolverChoice.auto,
+        str,
+        typer.Option(
+            metavar="auto|exact|sgd",
+            help="exact sums over all items, sgd samples them; auto goes by size.",
+        ),
+    ] = "auto",
     rho: Annotated[Rho, typer.Option(help="log is RoBiRank.")] = "log",
     weighting: Annotated[
-        WeightingChoice, typer.Option(help="What a count is worth: 1, log2(1 + count), itself.")
-    ] = WeightingChoice.binary,
+        Literal["binary", "log", "count"],
+        typer.Option(help="What a count is worth: 1, log2(1 + count), itself."),
+    ] = "binary",
     iterations: Annotated[int | None, typer.Option(min=1, help="Passes over the data.")] = None,
     regularization: Annotated[float | None, typer.Option(help="The penalty λ.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="The step size.")] = None,
@@ -121,7 +104,9 @@ def train(
             metavar="FOLDER", help="Train on a Ray cluster; checkpoints, logs and factors go here."
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that --ray trains on.")] = 2,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that --ray trains on; 2 by default.")
+    ] = None,
     address: Annotated[
         str | None,
         typer.Option(help="Of the cluster, such as auto; by default one is started here."),
@@ -138,6 +123,8 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a model and save it, ids and all. Ctrl-C saves what was learned so far."""
+    from robirank.latent.options import DEFAULT_METRIC
+
     started = time.perf_counter()
     if validation is not None and hold_out is not None:
         raise typer.BadParameter("give --validation or --hold-out, not both")
@@ -146,19 +133,20 @@ def train(
             raise typer.BadParameter(f"--{name} needs --validation or --hold-out to watch")
     if resume and checkpoint is None and ray is None:
         raise typer.BadParameter("--resume needs --checkpoint, the file to go on from, or --ray")
-    if address is not None and ray is None:
-        raise typer.BadParameter("--address needs --ray, a folder that the whole cluster sees")
+    for name, given in (("address", address), ("workers", workers)):
+        if given is not None and ray is None:
+            raise typer.BadParameter(f"--{name} needs --ray, a folder that the whole cluster sees")
     check_folder(model_path)
     columns = Columns(user, item, count, time_column, sep, header)
     model = _make(
         method,
-        solver.value,
+        solver,
         rho,
         factors=factors,
         regularization=regularization,
         iterations=iterations,
         learning_rate=learning_rate,
-        weighting=weighting.value,
+        weighting=weighting,
         random_state=seed,
         num_threads=threads or 0,
         engine=_engine(ray, workers, address),
@@ -179,7 +167,7 @@ def train(
         details.append(f"{model.n_iter_} epochs to a loss of {model.history_[-1]['loss']:.4f}")
     model.set_params(engine="local").save(model_path)  # a file, which has no cluster
     interrupted = model.stopped_ == "interrupted"
-    report = _training_report(model, part, metric or "ndcg@20") | {
+    report = _training_report(model, part, metric or DEFAULT_METRIC) | {
         "model": str(model_path),
         "interrupted": interrupted,
         "seconds": round(time.perf_counter() - started, 3),
@@ -259,7 +247,7 @@ app.command()(partition)
 
 def _make(method: Method, solver: str, rho: str, **options: Any) -> Any:
     given = {name: value for name, value in options.items() if value is not None}
-    if method is Method.robirank:
+    if method == "robirank":
         from robirank.latent.model import LatentRoBiRank
 
         return LatentRoBiRank(solver=solver, rho=rho, **given)  # type: ignore[arg-type]
@@ -271,12 +259,12 @@ def _make(method: Method, solver: str, rho: str, **options: Any) -> Any:
     return WARP(**given)
 
 
-def _engine(folder: str | None, workers: int, address: str | None) -> Any:
+def _engine(folder: str | None, workers: int | None, address: str | None) -> Any:
     if folder is None:
         return "local"
     from robirank.engine.config import RayConfig
 
-    return RayConfig(folder, address=address, workers=workers)
+    return RayConfig(folder, address=address, workers=workers or 2)
 
 
 def _parts(
@@ -290,9 +278,17 @@ def _parts(
 ) -> tuple[Interactions | Partitions, Interactions | None]:
     """What to train on, and what to watch."""
     if on_cluster and ("://" in path or Path(path).is_dir()):
+        from robirank.data.ids import Ids
         from robirank.data.partitions import open_partitions
 
-        return open_partitions(path), None
+        if hold_out is not None:
+            raise typer.BadParameter("--hold-out needs a table; give --validation with partitions")
+        cut = open_partitions(path)
+        if validation is None:
+            return cut, None
+        users = cut.user_ids() or Ids.range(cut.n_users)
+        items = cut.item_ids() or Ids.range(cut.n_items)
+        return cut, read_known(validation, columns, users, items, quiet=quiet).data
     data = read(Path(path), columns, quiet=quiet)
     if validation is not None:
         return data, read_known(validation, columns, data.users, data.items, quiet=quiet).data
@@ -311,14 +307,13 @@ def _parts(
 def _plan(model: Any, data: Interactions | Partitions) -> str:
     """What is about to be done, and why so."""
     shape = f"{data.n_users:,} × {data.n_items:,}, {model.factors} factors"
-    if model.engine != "local":
-        return f"sgd on a cluster, {model.engine.workers} workers: {shape}"
+    where = "" if model.engine == "local" else f" on a cluster, {model.engine.workers} workers"
     solver = getattr(model, "solver", None)
     if solver is None:
-        return f"{type(model).__name__}, {shape}"
+        return f"{type(model).__name__}{where}, {shape}"
     name = model.solver_for(data.n_users, data.n_items)
-    if solver != "auto":
-        return f"solver {name}, as asked for: {shape}"
+    if where or solver != "auto":
+        return f"solver {name}{where}: {shape}"
     why = "can be afforded" if name == "exact" else "would take more than about a minute"
     return f"solver {name}, chosen by size: {shape}; a pass over all pairs {why}"
 
@@ -329,9 +324,10 @@ def _training_report(model: Any, data: Interactions | Partitions, metric: str) -
         "items": data.n_items,
         "interactions": len(data),
         "factors": model.factors,
+        "solver": model.solver_,
     }
-    if hasattr(model, "solver_"):
-        report |= {"solver": model.solver_, "rho": model.rho}
+    if "rho" in model.get_params():
+        report["rho"] = model.rho
     report |= {"epochs": model.n_iter_, "loss": model.history_[-1]["loss"]}
     watched = {e["epoch"]: e[metric] for e in model.history_ if metric in e}
     if watched:

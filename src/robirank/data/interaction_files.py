@@ -135,7 +135,7 @@ def collect(
 
 @contextlib.contextmanager
 def _naming(path: PathLike) -> Iterator[None]:
-    """Name the file in what is said of its content."""
+    """Name the file in errors about its content."""
     try:
         yield
     except ValueError as error:

@@ -42,7 +42,7 @@ class Names:
 
         suffix = Path(path.name.removesuffix(".gz")).suffix
         if suffix not in SEPARATORS:
-            raise ValueError(f"--names must be a .tsv or .csv file (.gz too); got {path}")
+            raise ValueError(f"a file of names must be .tsv or .csv (.gz too); got {path}")
         sep = SEPARATORS[suffix]
         try:
             frame = pl.read_csv(
@@ -87,11 +87,11 @@ def _places(columns: str | None, width: int, path: Path) -> list[int]:
     if columns is None:
         columns = "1"
     if not re.fullmatch(r"\d+(,\d+)*", columns):
-        raise ValueError(f"--name-columns must be positions such as 1,2; got {columns!r}")
+        raise ValueError(f"name columns must be positions such as 1,2; got {columns!r}")
     places = [int(place) for place in columns.split(",")]
     if max(places) >= width:
         raise ValueError(
-            f"--name-columns={columns}: {path} has {width} columns, counted from 0, the id first"
+            f"name columns {columns}: {path} has {width} columns, counted from 0, the id first"
         )
     return places
 

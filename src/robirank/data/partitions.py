@@ -17,7 +17,8 @@ import io
 import os
 from collections import Counter
 from dataclasses import dataclass
-from typing import Annotated, Any, cast
+from functools import cached_property
+from typing import Annotated, Any, cast, get_args
 
 import msgspec
 import numpy as np
@@ -25,16 +26,24 @@ import polars as pl
 from numpy.typing import NDArray
 
 from robirank._checks import check_count
+from robirank._random import as_random_state
 from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions, offsets
 from robirank.data.partition_sources import InMemory, PartRecords, Source, spooled
 from robirank.data.records import Weighting
 from robirank.data.user_parts import count_parts, user_parts
 from robirank.storage.folder import DamagedFileError, FileEntry, Folder
-from robirank.storage.manifest import MANIFEST, Manifest, read_manifest, write_manifest
+from robirank.storage.manifest import MANIFEST, Count, Manifest, read_manifest, write_manifest
 
 _ROW_GROUP = 1 << 18
-_Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+_Size = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
+_TYPES = {
+    "user": (pl.Int32,),
+    "item": (pl.Int32,),
+    "count": (pl.Float32,),
+    "records": (pl.Int64,),
+    "id": (pl.Int64, pl.String),
+}
 
 
 class PartitionsError(DamagedFileError):
@@ -62,19 +71,38 @@ class PartitionsManifest(Manifest, frozen=True, kw_only=True):
     format: str = "robirank-partitions"
     format_version: int = 2
 
-    parts: Annotated[int, msgspec.Meta(ge=1)]
-    seed: _Count
-    n_users: _Count
-    n_items: _Count
-    n_records: _Count
+    parts: _Size
+    seed: Count
+    n_users: _Size
+    n_items: _Size
+    n_records: Count
     counts: bool
-    lengths: tuple[list[_Count], list[_Count]]
-    mean_weight: dict[Weighting, float]
+    lengths: tuple[list[Count], list[Count]]
+    mean_weight: dict[Weighting, Annotated[float, msgspec.Meta(gt=0)]]
     user_ids: bool
     item_ids: bool
     part: list[FileEntry]
     users: list[FileEntry]
     items: FileEntry
+
+    def __post_init__(self) -> None:
+        lengths, times = self.lengths
+        of_parts, of_users = ([e.rows or 0 for e in some] for some in (self.part, self.users))
+        right = (
+            len(of_parts) == len(of_users) == self.parts <= self.n_users
+            and self.items.rows == self.n_items
+            and len(times) == len(lengths) == len(set(lengths))
+            and sorted(lengths) == lengths
+            and sum(of_users) == sum(times) == self.n_users
+            and sum(of_parts) == self.n_records
+            and sum(n * k for n, k in zip(lengths, times, strict=True)) == self.n_records
+            and self.mean_weight.keys() == set(get_args(Weighting))
+        )
+        if not right:
+            raise ValueError("its numbers of users, items, records and parts do not fit together")
+        for entry in (*self.part, *self.users):
+            if (entry.rows or 0) > 8 * entry.bytes:
+                raise ValueError(f"{entry.name} is too small for {entry.rows} rows")
 
     def entries(self) -> list[FileEntry]:
         """All files."""
@@ -150,21 +178,25 @@ class Partitions:
         users = self._table(owners, ["user", "records"])
         columns = ["item", "count"] if self.manifest.counts else ["item"]
         table = self._table(rows, columns)
-        found = PartRecords(
-            users["user"].to_numpy().astype(np.int32),
-            offsets(users["records"].to_numpy()),
-            table["item"].to_numpy().astype(np.int32),
-            table["count"].to_numpy().astype(np.float32) if self.manifest.counts else None,
-        )
-        for name, codes, n in (
-            ("user", found.users, self.n_users),
-            ("item", found.items, self.n_items),
-        ):
-            if len(codes) and not (codes.min() >= 0 and codes.max() < n):
-                raise self._refuse(rows, f"it has codes of {name}s that are not from 0 to {n - 1}")
-        if found.indptr[-1] != len(found.items):
+        lengths, items = users["records"].to_numpy(), table["item"].to_numpy()
+        counts = table["count"].to_numpy() if self.manifest.counts else None
+        if not np.array_equal(users["user"], self._cut_users[part]):
+            raise self._refuse(owners, "its users are not those of the part")
+        if (lengths < 0).any() or lengths.sum() != len(items):
             raise self._refuse(rows, "it does not have the records that its users should have")
-        return found
+        indptr = offsets(lengths)
+        rising = np.diff(items.astype(np.int64), prepend=-1) > 0
+        rising[indptr[:-1][lengths > 0]] = True
+        if len(items) and (items.min() < 0 or items.max() >= self.n_items or not rising.all()):
+            raise self._refuse(rows, f"items must rise within a user, from 0 to {self.n_items - 1}")
+        if counts is not None and not (np.isfinite(counts) & (counts > 0)).all():
+            raise self._refuse(rows, "counts must be positive numbers")
+        return PartRecords(self._cut_users[part], indptr, items, counts)
+
+    @cached_property
+    def _cut_users(self) -> list[NDArray[np.int32]]:
+        """The users of each part."""
+        return user_parts(self.seed, self.n_users, self.parts)
 
     def item_counts(self) -> NDArray[np.int64]:
         """How many records each item has."""
@@ -176,16 +208,16 @@ class Partitions:
             return None
         return Ids(self._table(self.manifest.users[part], ["id"])["id"])
 
-    def item_ids(self) -> Ids:
-        """The outside ids of the items; their codes where there are none."""
+    def item_ids(self) -> Ids | None:
+        """The outside ids of the items; None where there are none."""
         if not self.manifest.item_ids:
-            return Ids.range(self.shape[1])
+            return None
         return Ids(self._table(self.manifest.items, ["id"])["id"])
 
-    def user_ids(self) -> Ids:
-        """The outside ids of the users; their codes where there are none."""
+    def user_ids(self) -> Ids | None:
+        """The outside ids of the users; None where there are none."""
         if not self.manifest.user_ids:
-            return Ids.range(self.shape[0])
+            return None
         tables = [self._table(e, ["user", "id"]) for e in self.manifest.users]
         return Ids(pl.concat(tables).sort("user")["id"])
 
@@ -205,7 +237,9 @@ class Partitions:
         if self.manifest.counts:
             counts = np.empty(len(places), dtype=np.float32)
             counts[places] = np.concatenate([p.counts for p in parts if p.counts is not None])
-        return Interactions(self.user_ids(), self.item_ids(), indptr, indices, counts)
+        user_ids = self.user_ids() or Ids.range(self.n_users)
+        item_ids = self.item_ids() or Ids.range(self.n_items)
+        return Interactions(user_ids, item_ids, indptr, indices, counts)
 
     @property
     def matrix(self) -> Any:
@@ -216,11 +250,10 @@ class Partitions:
         content = self.folder.read_bytes(entry)
         try:
             table = pl.read_parquet(io.BytesIO(content), columns=columns)
-        except pl.exceptions.PolarsError as error:
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             raise self._refuse(entry, str(error)) from None
-        if len(table) != entry.rows or not all(
-            dtype.is_numeric() or name == "id" for name, dtype in table.schema.items()
-        ):
+        typed = all(table[name].dtype in _TYPES[name] for name in columns)
+        if len(table) != entry.rows or not typed or any(table.null_count().row(0)):
             raise self._refuse(entry, "its columns are not those that were written")
         return table
 
@@ -271,10 +304,8 @@ def partition(
     >>> bool((partitions.interactions().indices == data.indices).all())
     True
     """
-    from sklearn.utils import check_random_state  # workers need not wait for it
-
     check_count("parts", parts)
-    seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    seed = int(as_random_state(random_state).randint(np.iinfo(np.int32).max))
     folder = Folder(out, PartitionsError)
     if isinstance(data, Interactions):
         if columns:
@@ -375,8 +406,6 @@ def open_partitions(url: str | os.PathLike[str]) -> Partitions:
             "robirank.partition or `robirank latent partition` writes them"
         )
     manifest = read_manifest(folder, MANIFEST, PartitionsManifest)
-    if not len(manifest.part) == len(manifest.users) == manifest.parts:
-        raise PartitionsError(f"{folder.path(MANIFEST)} must name {manifest.parts} parts")
     for entry in manifest.entries():
         folder.check(entry)
     return Partitions(folder, manifest)

@@ -73,6 +73,14 @@ class Records:
         starts, where = self.places_of(users)
         return starts, self.items[where], self.weights_of(where)
 
+    def matrix(self) -> Any:
+        """The pairs as a CSR matrix of ones, users × items."""
+        from scipy import sparse
+
+        ones = np.ones(self.n_records, np.float32)
+        shape = (self.n_users, self.n_items)
+        return sparse.csr_matrix((ones, self.items, self.indptr), shape=shape)
+
     def part(self, first_user: int, n_items: int) -> Records:
         """The records of the users from one on, among the first items only."""
         begin = int(self.indptr[first_user])

@@ -1,10 +1,11 @@
 """What a solver asks of an engine, and what an engine asks of a task.
 
 The engine holds users in parts and items in blocks and runs tasks on them; it knows nothing of
-losses. Two ways to run a task are enough for every solver:
+losses. Three ways to run a task are enough for every solver:
 
 - `Engine.sweep`: every part meets every block once, and a task may change the rows of both;
-- `Engine.scan`: every part sees all blocks, and a task may change the rows of the part alone.
+- `Engine.scan`: every part sees all blocks, and a task may change the rows of the part alone;
+- `Engine.measure`: the same, and a task changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ Figures = dict[str, float]
 #: epoch's order, and ``key`` decides the random numbers.
 SweepTask = Callable[[Part, Block, Ints32, Any, int], Figures]
 
-#: task(part, blocks, position, settings): the blocks can be gone through as often as needed.
+#: task(part, blocks, position, settings): the blocks can be gone through as often as needed, and
+#: the first one has the number of the part.
 ScanTask = Callable[[Part, Iterable[Block], Ints32, Any], Figures]
 
 
@@ -65,10 +67,10 @@ class Engine(Protocol):
         settings: Sequence[Any],
         should_stop: Callable[[], bool],
     ) -> Figures:
-        """Put V in the epoch's order, then let parts meet blocks, one sub-step after the other.
+        """Put V in the epoch's order, then let every part meet every block.
 
-        ``settings`` has one entry for each sub-step; with n_parts of them every part meets every
-        block. Where ``should_stop()`` becomes true, the sub-steps not yet begun are left out.
+        ``settings`` has one entry for each of the n_parts sub-steps. Where ``should_stop()``
+        becomes true, the tasks not yet begun are left out.
         """
 
     def scan(self, task: ScanTask, settings: Sequence[Any]) -> Figures:
@@ -76,6 +78,9 @@ class Engine(Protocol):
 
         Entries may run side by side, so they must concern different users of a part.
         """
+
+    def measure(self, task: ScanTask, settings: Sequence[Any]) -> Figures:
+        """Like `scan`, for a task that changes nothing; it is no step of the training."""
 
 
 def add_up(figures: Iterable[Figures]) -> Figures:

@@ -1,4 +1,4 @@
-"""Floats32 and records in the memory of this process, as the stratified algorithm wants them.
+"""Factors and records in the memory of this process, in the order that the strata need.
 
 U lies part by part. V lies in the order of the present epoch, so that a block of it, and a cell of
 a block, is one stretch of memory; turning to the next epoch costs one copy of V.

@@ -16,8 +16,8 @@ ROW_UNIT = 16  # floats; rows of factors are padded to a multiple, which the ker
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """Validation records of the users of a part, in CSR form."""
+class CsrRows:
+    """Items of some users, in CSR form."""
 
     indptr: Ints64
     items: Ints32
@@ -41,7 +41,8 @@ class Part:
         The share of a row's penalty that one of its records pays.
     slope : array of shape (n_records,)
         weight · ρ'(t) of each record.
-    held_out : HeldOut or None
+    held_out : CsrRows or None
+        Their validation records.
     """
 
     users: Ints32
@@ -52,7 +53,7 @@ class Part:
     sums: Floats32
     decay: Floats32
     slope: Floats32
-    held_out: HeldOut | None = None
+    held_out: CsrRows | None = None
 
     @classmethod
     def empty(
@@ -109,7 +110,7 @@ class Block:
 
 
 def padded(factors: int) -> int:
-    """Floats32 a row: a multiple of what the kernels handle at once."""
+    """Floats a row: a multiple of what the kernels handle at once."""
     return -(-factors // ROW_UNIT) * ROW_UNIT
 
 

@@ -20,7 +20,7 @@ from robirank._types import Ints32, Ints64
 from robirank.data.user_parts import random_stream
 
 DATA_ORDER = -1  # the epoch whose plan leaves the items as they are
-WAVE_USERS = 1024  # of a part that one task of a scan works on, at most
+BATCH_USERS = 1024  # of a part that one task of a scan works on, at most
 
 _ITEMS, _DRAWS = 1, 2  # what a stream of random numbers is for; 0 cuts the users
 
@@ -53,16 +53,16 @@ def share(n_users: int, turn: int, turns: int) -> slice:
     return slice(n_users * turn // turns, n_users * (turn + 1) // turns)
 
 
-def waves(users: slice) -> list[slice]:
+def user_batches(users: slice) -> list[slice]:
     """Some users of a part in pieces of bounded size, one for each task of a scan.
 
     Examples
     --------
-    >>> waves(share(n_users=6000, turn=1, turns=2))
+    >>> user_batches(share(n_users=6000, turn=1, turns=2))
     [slice(3000, 4024, None), slice(4024, 5048, None), slice(5048, 6000, None)]
     """
-    firsts = range(users.start, users.stop, WAVE_USERS)
-    return [slice(first, min(first + WAVE_USERS, users.stop)) for first in firsts]
+    firsts = range(users.start, users.stop, BATCH_USERS)
+    return [slice(first, min(first + BATCH_USERS, users.stop)) for first in firsts]
 
 
 def task_key(seed: int, epoch: int, part: int, block: int) -> int:

@@ -66,11 +66,11 @@ class ThreadEngine:
         settings: Sequence[Any],
         should_stop: Callable[[], bool] = never,
     ) -> Figures:
-        """Let every part meet the blocks of an epoch, one sub-step after the other."""
+        """Let every part meet every block of an epoch."""
         self.memory.turn(epoch)
         parts, blocks = self.memory.parts, self.memory.blocks()
         position = self.memory.plan.position
-        order = Wavefront(self.n_parts, len(settings))
+        order = Wavefront(self.n_parts)
         figures: list[dict[int, Figures]] = [{} for _ in settings]
 
         def work(_: int) -> None:
@@ -99,6 +99,10 @@ class ThreadEngine:
         n = self.n_parts
         return add_up(add_up(found[i : i + n]) for i in range(0, len(found), n))
 
+    def measure(self, task: ScanTask, settings: Sequence[Any]) -> Figures:
+        """Like `scan`, for a task that changes nothing."""
+        return self.scan(task, settings)
+
     @contextlib.contextmanager
     def _timed(self, kind: str, step: int, part: int) -> Iterator[None]:
         begin = time.thread_time()
@@ -116,7 +120,7 @@ class Wavefront:
 
     Examples
     --------
-    >>> order = Wavefront(parts=2, steps=2)
+    >>> order = Wavefront(parts=2)
     >>> while place := order.take():
     ...     step, part, block = place
     ...     with order.doing(part):
@@ -127,8 +131,8 @@ class Wavefront:
     sub-step 1: part 1, block 0
     """
 
-    def __init__(self, parts: int, steps: int) -> None:
-        self._parts, self._steps = parts, steps
+    def __init__(self, parts: int) -> None:
+        self._parts = parts
         self._done = [0] * parts  # sub-steps that each part has behind it
         self._busy = [False] * parts
         self._changed = threading.Condition()
@@ -146,7 +150,7 @@ class Wavefront:
                     step, part = min(ready)
                     self._busy[part] = True
                     return step, part, (part + step) % self._parts
-                if min(self._done) == self._steps:
+                if min(self._done) == self._parts:
                     break
                 self._changed.wait()
         return None
@@ -171,6 +175,6 @@ class Wavefront:
 
     def _is_ready(self, part: int) -> bool:
         step = self._done[part]
-        if self._busy[part] or step == self._steps:
+        if self._busy[part] or step == self._parts:
             return False
         return self._parts == 1 or self._done[(part + 1) % self._parts] >= step

@@ -10,7 +10,7 @@
     significance.json   which differences between methods are more than chance
 
 A unit of work is a method on a fold (ltr), a method from a seed (latent: ``WARP__0``), or a run of
-the race (scaling: ``RoBiRank 2``). It counts as done when its JSON file is there, and that file is
+the comparison (scaling: ``RoBiRank 2``). It counts as done when its JSON file is there, which is
 written last. So a run that is killed at any moment goes on where it stopped, and no unit is ever
 half there.
 """

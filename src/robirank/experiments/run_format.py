@@ -111,7 +111,7 @@ class LatentFit(SearchedFit, kw_only=True):
 
 
 class ScalingFit(Fit, kw_only=True):
-    """A run of the race, and where the time of its workers went.
+    """A measured run, and where the time of its workers went.
 
     Attributes
     ----------
@@ -325,7 +325,7 @@ class LatentSettings(_SnapshotSettings, kw_only=True, tag="latent"):
 
 
 class ScalingSettings(_SnapshotSettings, kw_only=True, tag="scaling"):
-    """A race of numbers of workers, and a simulation of many machines."""
+    """Runs on several numbers of workers, and a simulation of many machines."""
 
     fit_type: ClassVar[type[Fit]] = ScalingFit
 

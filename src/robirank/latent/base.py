@@ -8,17 +8,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Self, Unpack, get_args
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from robirank._checks import check_count
+from robirank._checks import check_choice, check_count
+from robirank._random import as_random_state
 from robirank._types import Floats32
-from robirank.data.records import Records, as_records
+from robirank.data.records import Records, Weighting, as_records
 from robirank.engine.config import RayConfig
 from robirank.latent.fit import FitResult, Start, fit_table
-from robirank.latent.options import EpochReport, FitOptions
+from robirank.latent.options import EpochReport, FitKeywords, FitOptions
 from robirank.latent.problem import Request
 from robirank.latent.retrieve.recommend import FactorModel
 from robirank.latent.start import random_rows
@@ -34,7 +34,9 @@ class LatentModel(FactorModel):
     A subclass gives its parameters as a `Request` and solves for single users (`_fold_in`).
     """
 
-    fitted_parts = FactorModel.fitted_parts.plus(numbers={"n_iter_": int, "best_iter_": int})
+    fitted_parts = FactorModel.fitted_parts.plus(
+        numbers={"n_iter_": int, "best_iter_": int, "solver_": str, "user_scale_": float}
+    )
 
     factors: int
     weighting: Any
@@ -43,6 +45,8 @@ class LatentModel(FactorModel):
 
     user_ids_: Any = None
     item_ids_: Any = None
+    solver_: str
+    user_scale_: float
 
     def fit(
         self,
@@ -130,13 +134,13 @@ class LatentModel(FactorModel):
         iterations: int = _PARTIAL_ITERATIONS,
         show_progress: bool = False,
         callback: Callable[[int, float, float], Any] | None = None,
-        **options: Any,
+        **options: Unpack[FitKeywords],
     ) -> Self:
         """Go on from the present factors with a table that may have new users and items.
 
         Rows and columns beyond the known ones are new. New users begin where `fold_in` puts them,
         new items near zero. Then come a few epochs over the given records at a reduced rate; a
-        user without a record in the table keeps their factors.
+        user without a record in the table keeps their factors. A model without factors is fitted.
 
         Parameters
         ----------
@@ -152,13 +156,22 @@ class LatentModel(FactorModel):
         -------
         self
         """
-        if getattr(self, "item_factors", None) is None:
-            return self.fit(user_items, show_progress, callback, **options)
-        check_count("iterations", iterations)
-        wanted = FitOptions(show_progress=show_progress, callback=callback, **options)
+        unknown = options.keys() - FitKeywords.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"partial_fit got an unexpected keyword argument {min(unknown)!r}")
         request = self.request()
         if request.engine != "local":
-            raise ValueError(f'engine must be "local" in partial_fit; got {self.engine!r}')
+            raise ValueError(
+                f"engine must be 'local' in partial_fit; got {self.engine!r}. Call "
+                "set_params(engine='local') to go on in this process"
+            )
+        if getattr(self, "item_factors", None) is None:
+            return self.fit(user_items, show_progress, callback, **options)
+        wanted = FitOptions(show_progress=show_progress, callback=callback, **options)
+        width = self.item_factors.shape[1]
+        if request.factors != width:
+            raise ValueError(f"factors must be {width}, as the model has; got {request.factors}")
+        check_count("iterations", iterations)
         records = as_records(user_items, self.weighting)
         n_users, n_items = len(self.user_factors), len(self.item_factors)
         if records.n_users < n_users or records.n_items < n_items:
@@ -231,8 +244,8 @@ class LatentModel(FactorModel):
             raise ValueError(f"num_threads must be 0 (all cores) or more; got {threads!r}")
         if self.engine not in ("local", "ray") and not isinstance(self.engine, RayConfig):
             raise ValueError(f'engine must be "local", "ray" or a RayConfig; got {self.engine!r}')
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        return self._request(seed)
+        check_choice("weighting", self.weighting, get_args(Weighting))
+        return self._request(int(as_random_state(self.random_state).randint(2**31 - 1)))
 
     @abstractmethod
     def _request(self, seed: int) -> Request:
@@ -240,7 +253,7 @@ class LatentModel(FactorModel):
 
     @abstractmethod
     def _fold_in(self, V: Floats32, records: Records) -> Floats32:
-        """Floats32 for the users of some records, with V as it is."""
+        """Factors for the users of some records, with V as it is."""
 
     def _grown(self, records: Records, seed: int) -> Start:
         """The factors of all users and items of a table; those that are known stay."""
@@ -266,6 +279,8 @@ class LatentModel(FactorModel):
         self.n_iter_ = progress.epoch
         self.best_iter_ = progress.best_epoch or progress.epoch
         self.history_, self.stopped_ = progress.history, progress.stopped
+        self.solver_ = setup.solver_name
+        self.user_scale_ = setup.problem.penalty.users.scale
         self.user_ids_, self.item_ids_ = setup.user_ids, setup.item_ids
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import numpy as np
 from scipy.sparse import issparse
 
 from robirank.data.interactions import Interactions
@@ -19,11 +21,11 @@ from robirank.engine.ray.actors import ClusterError, connect, disconnect
 from robirank.engine.ray.driver import ClusterEngine
 from robirank.engine.ray.worker import Job
 from robirank.latent.fit import Setup, read_validation
-from robirank.latent.loop import Progress
 from robirank.latent.options import FitOptions
 from robirank.latent.problem import Problem, Request
+from robirank.latent.progress import Progress
 from robirank.latent.retrieve.sharded import ShardedManifest, ShardedModel
-from robirank.latent.solvers import SOLVERS
+from robirank.latent.solvers import SOLVERS, resolve_solver
 from robirank.latent.start import some_random_rows
 from robirank.latent.store import fingerprint
 from robirank.latent.validation import finite_task, validate_on_engine
@@ -43,15 +45,13 @@ def cluster_setup(request: Request, data: Any, options: FitOptions) -> Iterator[
         checkpoint="a RayConfig keeps checkpoints in its run_dir",
         checkpoint_minutes="RayConfig has checkpoint_seconds",
     )
-    name = "sgd" if request.solver == "auto" else request.solver
-    if not SOLVERS[name].in_strata:
-        raise ValueError(f'solver must be "sgd" on a cluster; got {name!r}')
     with contextlib.ExitStack() as stack:
         temporary = request.engine == "ray"
         config = _temporary_config(request, options, stack) if temporary else request.engine
         partitions = _open(data, request, Folder(config.run_dir))
         validation = _open_validation(options.validation, data, partitions, config)
         problem = Problem.of_partitions(request, partitions)
+        name = resolve_solver(request, *partitions.shape)
         run = _run_name(request, options, partitions, validation)
         if connect(config.address, config.workers):
             stack.callback(disconnect)
@@ -65,8 +65,8 @@ def cluster_setup(request: Request, data: Any, options: FitOptions) -> Iterator[
             name,
             solver,
             store,
-            partitions.user_ids() if partitions.manifest.user_ids else None,
-            partitions.item_ids() if partitions.manifest.item_ids else None,
+            partitions.user_ids(),
+            partitions.item_ids(),
             f"{request.model} ({name}, {len(engine.workers.members)} workers)",
         )
 
@@ -79,8 +79,8 @@ def make_job(
 ) -> Job:
     """What the workers must know to train."""
     return Job(
-        problem.factors,
-        problem.seed,
+        request.factors,
+        request.seed,
         request.weighting,
         problem.penalty.user_decay,
         problem.penalty.item_decay,
@@ -123,22 +123,14 @@ def _open_validation(
         return None
     if isinstance(validation, str | os.PathLike):
         validation = open_partitions(validation)
-    if isinstance(validation, Partitions):
-        wanted, found = [(p.shape, p.parts, p.seed) for p in (partitions, validation)]
-        if found != wanted:
-            raise ValueError(
-                "validation must be cut as the training set is, with its shape, parts and seed "
-                f"{wanted}; it has {found}. Interactions or a sparse matrix are cut here"
-            )
-        return validation
     known = data if isinstance(data, Interactions) or issparse(data) else partitions
     read_validation(validation, known)
+    if isinstance(validation, Partitions) and validation.cut == partitions.cut:
+        return validation
     if issparse(validation):
         validation = Interactions.from_matrix(validation)
-    elif known is partitions and partitions.manifest.user_ids:
-        for side, ids in (("users", partitions.user_ids()), ("items", partitions.item_ids())):
-            if getattr(validation, side) != ids:
-                raise ValueError(f"validation must have the {side} of the partitions, in order")
+    elif isinstance(validation, Partitions):
+        validation = validation.interactions()
     folder = Folder(Folder(config.run_dir).sub("validation").url, PartitionsError)
     return write_parts(folder, InMemory(validation), *partitions.cut)
 
@@ -146,10 +138,8 @@ def _open_validation(
 def _run_name(
     request: Request, options: FitOptions, partitions: Partitions, validation: Partitions | None
 ) -> str:
-    settings = request.params | {"random_state": request.seed, "num_threads": None}
-    settings |= {"engine": None, "parts": None}
     data = [None if p is None else p.fingerprint() for p in (partitions, validation)]
-    return fingerprint(settings, data, options.watched)
+    return fingerprint(request, data, options.watched, engine=None, parts=None)
 
 
 class ClusterStore:
@@ -180,8 +170,8 @@ class ClusterStore:
         if not self._engine.progress:
             return None
         try:
-            return msgspec.convert(self._engine.progress, Progress)
-        except msgspec.ValidationError as error:
+            return Progress.read(self._engine.progress)
+        except ValueError as error:
             raise ClusterError(f"the checkpoint cannot be used: {error}") from None
 
     def save(self, progress: Progress, *, final: bool = False) -> None:
@@ -191,7 +181,7 @@ class ClusterStore:
 
     def is_finite(self) -> bool:
         """Whether all factors are finite."""
-        return not self._engine.scan(finite_task, [None])["not_finite"]
+        return not self._engine.measure(finite_task, [None])["not_finite"]
 
     def factors(self) -> tuple[None, None]:
         """No process has all of them."""
@@ -208,7 +198,7 @@ class ClusterStore:
     def result(self, progress: Progress) -> Any:
         """The model that was written last: the best one, or now the last one."""
         if progress.best_epoch:
-            folder, files = self._best(progress.best_epoch)
+            folder, files = self._best(progress)
         else:
             folder, files = self._engine.write_model(progress.epoch)
         self._write(folder, files, progress.epoch, progress.best_epoch or progress.epoch)
@@ -219,17 +209,16 @@ class ClusterStore:
         """Show what the workers do."""
         self._engine.log.on_step = show
 
-    def _best(self, epoch: int) -> tuple[Folder, dict[str, list[FileEntry]]]:
-        """The files of the best model, which this run or the one before it wrote."""
+    def _best(self, progress: Progress) -> tuple[Folder, dict[str, list[FileEntry]]]:
+        """The files of the best model, which this run or the one before it wrote.
+
+        A run that was killed may have found a better one after its last checkpoint.
+        """
         if self._kept is None:
             folder = Folder(self._request.engine.run_dir).sub("model")
             found = read_manifest(folder, MANIFEST, ShardedManifest)
             self._kept = folder, {"users": found.users, "items": found.items}
-            if found.numbers.get("best_iter_") != epoch:
-                raise ClusterError(
-                    f"the model in {folder} is not that of epoch {epoch}, the best one; "
-                    "train with resume=False"
-                )
+            progress.best_epoch = int(found.numbers["best_iter_"])
         return self._kept
 
     def _write(
@@ -238,19 +227,21 @@ class ClusterStore:
         """Write what makes the files of a folder one model; it is written last."""
         self._kept = folder, files
         cut, item_ids = self._partitions, None
-        if cut.manifest.item_ids:
-            tensors = cut.item_ids().to_tensors("ids")
-            item_ids = folder.write_arrays("item_ids.safetensors", tensors)
-        numbers: dict[str, int | float | str] = {"n_iter_": n_iter, "best_iter_": best_iter}
-        if self._request.model == "LatentRoBiRank":
-            scale = self._problem.penalty.users.scale
-            numbers |= {"solver_": self._solver, "user_scale_": scale}
+        ids = cut.item_ids()
+        if ids is not None:
+            item_ids = folder.write_arrays("item_ids.safetensors", ids.to_tensors("ids"))
+        numbers: dict[str, int | float | str] = {
+            "n_iter_": n_iter,
+            "best_iter_": best_iter,
+            "solver_": self._solver,
+            "user_scale_": self._problem.penalty.users.scale,
+        }
         manifest = ShardedManifest(
             model=self._request.model,
             params=_plain(self._request.params) | {"engine": "local"},
             numbers=numbers,
             shape=cut.shape,
-            factors=self._problem.factors,
+            factors=self._request.factors,
             parts=cut.parts,
             part_seed=cut.seed,
             user_ids=cut.manifest.user_ids,
@@ -259,14 +250,14 @@ class ClusterStore:
             items=files["items"],
         )
         write_manifest(folder, MANIFEST, manifest)
-        named = {MANIFEST, "item_ids.safetensors"}
-        named |= {entry.name for entries in files.values() for entry in entries}
+        named = {entry.name for entries in files.values() for entry in entries}
         for name in folder.names():
-            if name not in named:
+            if re.match(r"(users|items)-\d{5}-", name) and name not in named:
                 folder.remove(name)
 
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that a manifest can hold."""
+    """The parameters that a manifest can hold, as JSON has them."""
+    found = {n: v.item() if isinstance(v, np.generic) else v for n, v in params.items()}
     kinds = (bool, int, float, str, type(None))
-    return {name: value for name, value in params.items() if type(value) in kinds}
+    return {name: value for name, value in found.items() if type(value) in kinds}

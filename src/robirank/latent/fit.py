@@ -7,25 +7,28 @@ else: `robirank.latent.cluster` makes the same `Setup`.
 from __future__ import annotations
 
 import contextlib
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from robirank._types import Floats32
 from robirank._workers import Workers
 from robirank.data.records import Records, as_records
 from robirank.engine.memory import StrataMemory
 from robirank.engine.threads import TaskTime, ThreadEngine
-from robirank.latent.loop import Loop, Progress, Store
+from robirank.latent.loop import Loop, Store
 from robirank.latent.options import FitOptions
 from robirank.latent.problem import Problem, Request
-from robirank.latent.solvers import SOLVERS, choose_solver
+from robirank.latent.progress import Progress
+from robirank.latent.solvers import SOLVERS, resolve_solver
 from robirank.latent.solvers.interface import Solver
 from robirank.latent.start import random_rows
 from robirank.latent.store import MemoryStore, checksum, fingerprint
 from robirank.storage.checkpoint_file import CheckpointFile
 
 Start = tuple[Floats32, Floats32]
+_SIDES: tuple[Literal["users", "items"], ...] = ("users", "items")
 
 
 @dataclass(frozen=True)
@@ -93,31 +96,27 @@ def local_setup(
     held_out = read_validation(options.validation, data)
     if not records.n_records:
         raise ValueError("user_items holds no interaction, so there is nothing to learn")
-    checkpoint = _checkpoint(request, options, records, held_out)
+    checkpoint = _checkpoint(request, options, (records, held_out), start)
     problem = Problem.of_records(request, records)
-    name = request.solver
-    if name == "auto":
-        name = choose_solver(records.n_users, records.n_items, request.factors)
-    rows = start or random_start(problem, records)
+    name = resolve_solver(request, records.n_users, records.n_items)
+    rows = start or random_start(request, records)
     with Workers(request.num_threads) as workers:
-        entry = SOLVERS[name]
-        solver: Any
-        holder: Any
-        if entry.in_strata:
+        make = SOLVERS[name].make
+        if SOLVERS[name].in_strata:
             engine = strata_engine(request, problem, records, rows, workers)
-            solver, holder = entry.make(request, problem, engine), engine.memory
+            solver, holder = make(request, problem, engine), engine.memory
         else:
-            solver = holder = entry.make(request, problem, records, rows, workers)
+            solver = holder = make(request, problem, records, rows, workers)
         store = MemoryStore(
             holder,
-            train=data,
-            validation=options.validation,
+            train=None if held_out is None else records.matrix(),
+            validation=None if held_out is None else held_out.matrix(),
             checkpoint=checkpoint,
             resume=options.resume,
             num_threads=request.num_threads,
         )
-        users, items = getattr(data, "users", None), getattr(data, "items", None)
-        yield Setup(problem, name, solver, store, users, items, f"{request.model} ({name})")
+        ids = ids_of(data, "users"), ids_of(data, "items")
+        yield Setup(problem, name, solver, store, *ids, f"{request.model} ({name})")
 
 
 def strata_engine(
@@ -135,16 +134,22 @@ def strata_engine(
         problem.penalty.user_decay(records.user_counts()),
         problem.penalty.item_decay(records.item_counts()),
         parts=request.parts,
-        seed=problem.seed,
+        seed=request.seed,
     )
     return ThreadEngine(memory, problem.sizes, workers, on_task)
 
 
-def random_start(problem: Problem, records: Records) -> Start:
+def random_start(request: Request, records: Records) -> Start:
     """Rows of length about one, in random directions; zeros for users without records."""
-    U = random_rows(problem.seed, 0, problem.sizes.n_users, problem.factors)
+    U = random_rows(request.seed, 0, records.n_users, request.factors)
     U[records.user_counts() == 0] = 0.0
-    return U, random_rows(problem.seed, 1, problem.sizes.n_items, problem.factors)
+    return U, random_rows(request.seed, 1, records.n_items, request.factors)
+
+
+def ids_of(data: Any, side: Literal["users", "items"]) -> Any:
+    """The outside ids of a table's users or items; None where it has none."""
+    read = getattr(data, "user_ids" if side == "users" else "item_ids", None)
+    return getattr(data, side, None) if read is None else read()
 
 
 def read_validation(validation: Any, user_items: Any) -> Records | None:
@@ -157,11 +162,11 @@ def read_validation(validation: Any, user_items: Any) -> Records | None:
             f"validation must have the shape of user_items, {user_items.shape}; "
             f"it has {validation.shape}"
         )
-    for kind in ("users", "items"):
-        ids, known = getattr(validation, kind, None), getattr(user_items, kind, None)
+    for side in _SIDES:
+        ids, known = ids_of(validation, side), ids_of(user_items, side)
         if ids is not None and known is not None and ids != known:
             raise ValueError(
-                f"validation must have the {kind} of user_items, in their order; "
+                f"validation must have the {side} of user_items, in their order; "
                 "validation.align(user_items) sees to it"
             )
     if not records.n_records:
@@ -170,7 +175,10 @@ def read_validation(validation: Any, user_items: Any) -> Records | None:
 
 
 def _checkpoint(
-    request: Request, options: FitOptions, records: Records, held_out: Records | None
+    request: Request,
+    options: FitOptions,
+    tables: tuple[Records, Records | None],
+    start: Start | None,
 ) -> CheckpointFile | None:
     if options.checkpoint is None:
         if options.resume:
@@ -178,7 +186,7 @@ def _checkpoint(
         return None
     if request.params.get("random_state") is None:
         raise ValueError("checkpoint needs a random_state: without one no fit is like another")
-    settings = request.params | {"random_state": request.seed, "num_threads": None}
-    tables = [checksum(records), checksum(held_out)]
-    fit = fingerprint(settings | {"epochs": request.epochs}, tables, options.watched)
+    data = [checksum(table) for table in tables]
+    begins = None if start is None else [zlib.crc32(rows.tobytes()) for rows in start]
+    fit = fingerprint(request, data, options.watched, start=begins)
     return CheckpointFile(options.checkpoint, fit, minutes=options.checkpoint_minutes)

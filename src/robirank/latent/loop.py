@@ -23,6 +23,7 @@ from robirank._types import Floats32
 from robirank.engine.interface import Figures, never
 from robirank.latent.options import EpochReport, FitOptions
 from robirank.latent.problem import Problem, Request
+from robirank.latent.progress import Progress
 from robirank.latent.solvers.interface import Solver
 
 _GROWN = 1.5  # a loss so many times that of a model that knows nothing means divergence
@@ -31,38 +32,6 @@ _VALIDATIONS = 16  # during a fit, about, where there is no patience
 
 class DivergenceError(RuntimeError):
     """Training diverged; the message says what to change. The model keeps what it had."""
-
-
-class Progress(msgspec.Struct):
-    """How far a fit has come; a checkpoint keeps it.
-
-    Attributes
-    ----------
-    epochs : int
-        Planned.
-    epoch : int
-        Done.
-    seconds : float
-        Of training.
-    history : list of dict
-        Epoch, seconds, loss and perhaps the validation measure of each epoch.
-    first_loss : float
-        What the losses are compared with to see whether training diverges.
-    best_epoch : int
-    best_value : float or None
-        Of the validation measure.
-    stopped : str
-        Why training ended before its last epoch; empty if it did not.
-    """
-
-    epochs: int
-    epoch: int = 0
-    seconds: float = 0.0
-    history: list[dict[str, float]] = []
-    first_loss: float = 0.0
-    best_epoch: int = 0
-    best_value: float | None = None
-    stopped: str = ""
 
 
 class Store(Protocol):
@@ -164,7 +133,7 @@ class Loop:
         progress.seconds += seconds
         self._check(figures)
         self._plan_for_time(seconds)
-        entry = {
+        entry: dict[str, int | float] = {
             "epoch": progress.epoch,
             "seconds": progress.seconds,
             "loss": float(figures["loss"]),
@@ -195,11 +164,11 @@ class Loop:
             self._give_up("factors are not finite")
 
     def _give_up(self, what: str) -> Never:
-        rate = self._request.learning_rate
+        rate = self._request.learning_rate or self._solver.default_rate
         raise DivergenceError(
             f"training diverged in epoch {self.progress.epoch}: {what}. Lower learning_rate (it is "
-            f"{'its default' if rate is None else format(rate, 'g')}; try a tenth), or raise "
-            f"regularization (it is {self._problem.penalty.regularization:g})"
+            f"{rate:g}; try a tenth), or raise regularization (it is "
+            f"{self._problem.penalty.regularization:g})"
         )
 
     def _validation_is_due(self) -> bool:
@@ -228,7 +197,7 @@ class Loop:
         fitting = self.progress.epoch + max(0, int(left / max(epoch_seconds, 1e-9)))
         self.progress.epochs = min(self.progress.epochs, fitting)
 
-    def _shown(self, entry: dict[str, float], seconds: float) -> dict[str, float | str]:
+    def _shown(self, entry: dict[str, int | float], seconds: float) -> dict[str, float | str]:
         shown: dict[str, float | str] = {"loss": f"{entry['loss']:.4f}"}
         metric, best = self._options.watched, self.progress.best_value
         if best is not None:
@@ -239,7 +208,7 @@ class Loop:
         shown["records/s"] = f"{rate / 1e6:.2f} M" if rate >= 1e6 else f"{rate / 1e3:.0f} k"
         return shown
 
-    def _call_back(self, entry: dict[str, float], seconds: float) -> None:
+    def _call_back(self, entry: dict[str, int | float], seconds: float) -> None:
         options, progress, answers = self._options, self.progress, []
         if options.callback is not None:
             answers.append(options.callback(progress.epoch - 1, seconds, entry["loss"]))

@@ -9,12 +9,11 @@ from robirank._types import Floats32
 from robirank.data.records import Records, Weighting, as_records
 from robirank.engine.config import RayConfig
 from robirank.latent.base import LatentModel
-from robirank.latent.fit import FitResult
 from robirank.latent.objective import objective
 from robirank.latent.penalty import USER_EXPONENT, Penalty, RowWeights, default_regularization
 from robirank.latent.problem import Request
 from robirank.latent.retrieve.fold_in import fold_in
-from robirank.latent.solvers import choose_solver, solver_names
+from robirank.latent.solvers import resolve_solver, robirank_solvers
 from robirank.losses import RHOS, RhoName
 from robirank.registry import register
 
@@ -100,11 +99,6 @@ class LatentRoBiRank(LatentModel):
     ((3,), 'exact')
     """
 
-    fitted_parts = LatentModel.fitted_parts.plus(numbers={"solver_": str, "user_scale_": float})
-
-    solver_: str
-    user_scale_: float
-
     def __init__(
         self,
         factors: int = 64,
@@ -158,16 +152,12 @@ class LatentRoBiRank(LatentModel):
             penalty=Penalty.of_counts(
                 self._regularization(records), records.user_counts(), records.item_counts()
             ),
-            num_threads=self.num_threads,
+            num_threads=int(self.num_threads),
         )
 
     def solver_for(self, n_users: int, n_items: int) -> str:
         """The solver that `fit` takes for a table of that shape."""
-        if self.solver != "auto":
-            return self.solver
-        if self.engine != "local":
-            return "sgd"
-        return choose_solver(n_users, n_items, self.factors)
+        return resolve_solver(self._request(seed=0), n_users, n_items)
 
     def _fold_in(self, V: Floats32, records: Records) -> Floats32:
         reg = self._regularization(records)
@@ -177,7 +167,7 @@ class LatentRoBiRank(LatentModel):
             records,
             rho=self.rho,
             decay=weights.of(records.user_counts(), reg),
-            num_threads=self.num_threads,
+            num_threads=int(self.num_threads),
         )
 
     def _regularization(self, records: Records) -> float:
@@ -186,7 +176,7 @@ class LatentRoBiRank(LatentModel):
         return default_regularization(self.rho, self.factors, records.n_items)
 
     def _request(self, seed: int) -> Request:
-        check_choice("solver", self.solver, ("auto", *solver_names("LatentRoBiRank")))
+        check_choice("solver", self.solver, ("auto", *robirank_solvers()))
         check_choice("rho", self.rho, RHOS)
         for name in ("regularization", "learning_rate"):
             if getattr(self, name) is not None:
@@ -198,21 +188,16 @@ class LatentRoBiRank(LatentModel):
         return Request(
             model=type(self).__name__,
             solver=self.solver,
-            factors=self.factors,
-            epochs=self.iterations or 64,
+            factors=int(self.factors),
+            epochs=int(self.iterations or 64),
             seed=seed,
             params=self.get_params(deep=False),
             rho=self.rho,
             regularization=self.regularization,
             learning_rate=self.learning_rate,
-            samples=self.negatives,
+            samples=int(self.negatives),
             weighting=self.weighting,
-            parts=self.parts,
-            num_threads=self.num_threads,
+            parts=int(self.parts),
+            num_threads=int(self.num_threads),
             engine=self.engine,
         )
-
-    def _take(self, result: FitResult) -> None:
-        super()._take(result)
-        self.solver_ = result.setup.solver_name
-        self.user_scale_ = result.setup.problem.penalty.users.scale

@@ -43,7 +43,7 @@ def inner_sums(
     Parameters
     ----------
     U, V : float32 arrays of shape (n_users, d) and (n_items, d)
-        Floats32 of users and items.
+        Factors of users and items.
     indptr, items : arrays
         The records: user x has ``items[indptr[x]:indptr[x + 1]]``.
     num_threads : int, default=0
@@ -126,7 +126,7 @@ def objective(
     Parameters
     ----------
     U, V : float32 arrays of shape (n_users, d) and (n_items, d)
-        Floats32 of users and items.
+        Factors of users and items.
     records : Records
         The pairs Ω and their weights.
     rho : {"log", "identity", "type2"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from robirank._checks import check_count, check_positive
 from robirank._types import Floats32
@@ -41,6 +41,19 @@ class EpochReport:
     item_factors: Floats32 | None = field(repr=False)
 
 
+class FitKeywords(TypedDict, total=False):
+    """The keyword arguments that `fit` and `partial_fit` share."""
+
+    validation: Any
+    metric: str | None
+    patience: int | None
+    time_limit: float | None
+    checkpoint: str | os.PathLike[str] | None
+    checkpoint_minutes: float | None
+    resume: bool
+    callbacks: Sequence[Callable[[EpochReport], Any]]
+
+
 @dataclass(frozen=True)
 class FitOptions:
     """See `robirank.LatentRoBiRank.fit`; everything that needs no data is checked here."""
@@ -68,6 +81,8 @@ class FitOptions:
                 raise ValueError(f"{name} needs a validation set to watch; give validation=")
         if self.checkpoint_minutes is not None:
             check_positive("checkpoint_minutes", self.checkpoint_minutes)
+            if self.checkpoint is None:
+                raise ValueError("checkpoint_minutes needs a file to write to; give checkpoint=")
         _check_callable("callback", self.callback)
         if callable(self.callbacks):
             raise ValueError(f"callbacks must be a list of functions; got {self.callbacks!r}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from robirank._types import Ints64
 from robirank.data.records import Records, Weighting
 from robirank.engine.interface import Sizes
 from robirank.latent.penalty import (
@@ -68,79 +69,54 @@ class Request:
 
 @dataclass(frozen=True)
 class Problem:
-    """What a solver must know of the data and the objective.
+    """What a table makes of a request.
 
     Attributes
     ----------
     sizes : Sizes
-    factors, seed : int
-    rho : str or None
     penalty : Penalty
-    mean_weight : float
-        Of a record.
+    idle_loss : float
+        The mean loss of a record of a model that scores all items alike; 0 if unknown.
     """
 
     sizes: Sizes
-    factors: int
-    seed: int
-    rho: RhoName | None
     penalty: Penalty
-    mean_weight: float
+    idle_loss: float
 
     @classmethod
     def of_records(cls, request: Request, records: Records) -> Problem:
         """The problem of a table in memory."""
-        users = records.user_counts()
-        sizes = Sizes(
-            records.n_users, int(np.count_nonzero(users)), records.n_items, records.n_records
-        )
+        users, items = records.user_counts(), records.item_counts()
+        active = int(np.count_nonzero(users))
+        sizes = Sizes(records.n_users, active, records.n_items, records.n_records)
         lengths, times = np.unique(users, return_counts=True)
-        return cls._of(
-            request,
-            sizes,
-            RowWeights.scaled(USER_EXPONENT, lengths.tolist(), times.tolist()),
-            RowWeights.of_counts(ITEM_EXPONENT, records.item_counts()),
-            records.mean_weight(),
-        )
+        histogram = lengths.tolist(), times.tolist()
+        return cls._of(request, sizes, histogram, items, records.mean_weight())
 
     @classmethod
     def of_partitions(cls, request: Request, data: Partitions) -> Problem:
         """The problem of a table in files, without reading its records."""
         lengths, times = data.manifest.lengths
-        idle = times[0] if lengths and lengths[0] == 0 else 0
+        idle = times[0] if lengths[0] == 0 else 0
         sizes = Sizes(data.n_users, data.n_users - idle, data.n_items, data.n_records)
-        return cls._of(
-            request,
-            sizes,
-            RowWeights.scaled(USER_EXPONENT, lengths, times),
-            RowWeights.of_counts(ITEM_EXPONENT, data.item_counts()),
-            data.manifest.mean_weight[request.weighting],
-        )
+        mean_weight = data.manifest.mean_weight[request.weighting]
+        return cls._of(request, sizes, (lengths, times), data.item_counts(), mean_weight)
 
     @classmethod
     def _of(
         cls,
         request: Request,
         sizes: Sizes,
-        users: RowWeights,
-        items: RowWeights,
+        user_lengths: tuple[list[int], list[int]],
+        item_counts: Ints64,
         mean_weight: float,
     ) -> Problem:
         reg = request.regularization
         if reg is None:
             reg = default_regularization(request.rho or "log", request.factors, sizes.n_items)
-        return cls(
-            sizes,
-            request.factors,
-            request.seed,
-            request.rho,
-            Penalty(reg, users, items),
-            mean_weight,
-        )
-
-    @property
-    def idle_loss(self) -> float:
-        """The mean loss of a record of a model that scores all items alike; 0 if unknown."""
-        if self.rho is None:
-            return 0.0
-        return self.mean_weight * float(RHOS[self.rho].value(self.sizes.n_items - 1.0))
+        users = RowWeights.scaled(USER_EXPONENT, *user_lengths)
+        items = RowWeights.of_counts(ITEM_EXPONENT, item_counts)
+        idle_loss = 0.0
+        if request.rho is not None:
+            idle_loss = mean_weight * float(RHOS[request.rho].value(sizes.n_items - 1.0))
+        return cls(sizes, Penalty(reg, users, items), idle_loss)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -12,18 +11,21 @@ from numpy.typing import NDArray
 
 from robirank._types import Floats32
 from robirank.data.records import Records
-from robirank.latent.loop import Progress
+from robirank.latent.problem import Request
+from robirank.latent.progress import Progress
 from robirank.latent.retrieve.evaluate import check_metric, evaluate
 from robirank.latent.retrieve.recommend import FactorModel
 from robirank.storage.checkpoint_file import CheckpointFile
 from robirank.storage.tensor_file import ModelFileError, all_finite
 
 
-def fingerprint(params: Mapping[str, Any], data: Any, metric: str | None) -> str:
+def fingerprint(request: Request, data: Any, metric: str, **more: Any) -> str:
     """A line that tells one fit from another: its settings, its data, and this version."""
     from robirank import __version__
 
-    return json.dumps([__version__, dict(params), data, metric], sort_keys=True, default=str)
+    settings = request.params | {"random_state": request.seed, "num_threads": None} | more
+    settings |= {"class": request.model, "epochs": request.epochs, "rate": request.rate}
+    return json.dumps([__version__, settings, data, metric], sort_keys=True, default=str)
 
 
 def checksum(records: Records | None) -> list[int] | None:
@@ -51,7 +53,7 @@ class MemoryStore:
     ----------
     holder : solver or StrataMemory
         Has ``factors``, ``state`` and ``restore``.
-    train, validation : sparse matrix or Interactions, optional
+    train, validation : CSR matrix, optional
         For `validate`.
     checkpoint : CheckpointFile, optional
     resume : bool
@@ -82,10 +84,12 @@ class MemoryStore:
         found = self._checkpoint.read(self._state(), best)
         if found is None:
             return None
-        said, arrays = found
+        kept, arrays = found
         try:
-            progress = msgspec.convert(said, Progress)
-        except msgspec.ValidationError as error:
+            progress = Progress.read(kept)
+            if bool(progress.best_epoch) != ("best.U" in arrays):
+                raise ValueError("the factors of the best epoch must be there if there is one")
+        except ValueError as error:
             raise ModelFileError(f"the checkpoint cannot be used: {error}") from None
         own = {k.removeprefix("state."): v for k, v in arrays.items() if k.startswith("state.")}
         self._holder.restore(own)

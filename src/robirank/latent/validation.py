@@ -10,8 +10,8 @@ import numpy as np
 from robirank._types import Ints32, Ints64
 from robirank.data.interactions import offsets
 from robirank.engine.interface import Engine, Figures
-from robirank.engine.parts import Block, HeldOut, Part
-from robirank.engine.strata import waves
+from robirank.engine.parts import Block, CsrRows, Part
+from robirank.engine.strata import user_batches
 from robirank.latent.retrieve.evaluate import (
     MEASURES,
     check_metric,
@@ -26,9 +26,9 @@ from robirank.storage.tensor_file import all_finite
 def validate_on_engine(engine: Engine, metric: str) -> float:
     """The measure of `robirank.evaluate` on held-out records; no process needs all factors."""
     measure, k = check_metric(metric)
-    n = len(waves(slice(0, max(engine.part_users))))
-    settings = [RankSettings(wave, measure, k, engine.factors) for wave in range(n)]
-    figures = engine.scan(rank_task, settings)
+    n = len(user_batches(slice(0, max(engine.part_users))))
+    settings = [RankSettings(batch, measure, k, engine.factors) for batch in range(n)]
+    figures = engine.measure(rank_task, settings)
     return float(mean_of_units(figures["units"], int(figures["done"])))
 
 
@@ -36,7 +36,7 @@ def validate_on_engine(engine: Engine, metric: str) -> float:
 class RankSettings:
     """Which users of a part are ranked for, and what is measured."""
 
-    wave: int
+    batch: int
     measure: str
     k: int
     factors: int
@@ -46,17 +46,17 @@ def rank_task(
     part: Part, blocks: Iterable[Block], position: Ints32, settings: RankSettings
 ) -> Figures:
     """Rank all items for some users; returns their number and the sum of the measure, in units."""
-    own = waves(slice(0, len(part.users)))
-    if part.held_out is None or settings.wave >= len(own):
+    own = user_batches(slice(0, len(part.users)))
+    if part.held_out is None or settings.batch >= len(own):
         return {"done": 0, "units": 0}
-    users = np.arange(own[settings.wave].start, own[settings.wave].stop)
+    users = np.arange(own[settings.batch].start, own[settings.batch].stop)
     users = users[np.diff(part.held_out.indptr)[users] > 0]
     if not len(users):
         return {"done": 0, "units": 0}
     n_items = len(position)
     queries = np.ascontiguousarray(part.U[users, : settings.factors])
     each = np.arange(len(users), dtype=np.int32)
-    known = _rows_of(HeldOut(part.indptr, part.items), users)
+    known = _rows_of(CsrRows(part.indptr, part.items), users)
     best = no_rows(len(users), min(settings.k, n_items))
     for block in blocks:
         places = position - np.int32(block.first)
@@ -79,20 +79,20 @@ def finite_task(
     position: Ints32,  # noqa: ARG001
     settings: None,  # noqa: ARG001
 ) -> Figures:
-    """Count what is not finite: the part's rows, and the block that visits it first."""
+    """Count what is not finite among a part of U and the block of V with its number."""
     block = next(iter(blocks))
     return {"not_finite": (not all_finite(part.U)) + (not all_finite(block.V))}
 
 
-def _rows_of(table: HeldOut, users: Ints64) -> HeldOut:
+def _rows_of(table: CsrRows, users: Ints64) -> CsrRows:
     """Some rows of a table in CSR form."""
     lengths = np.diff(table.indptr)[users]
     indptr = offsets(lengths)
     places = np.repeat(table.indptr[users] - indptr[:-1], lengths) + np.arange(indptr[-1])
-    return HeldOut(indptr, table.items[places])
+    return CsrRows(indptr, table.items[places])
 
 
-def _among(known: HeldOut, items: Ints64) -> Liked:
+def _among(known: CsrRows, items: Ints64) -> Liked:
     """The places among rising items of those that each user has."""
     place = np.searchsorted(items, known.items)
     place = np.minimum(place, len(items) - 1)

@@ -9,12 +9,13 @@ before is used.
 from __future__ import annotations
 
 import contextlib
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from robirank.storage.folder import DamagedFileError, FileEntry, Folder
-from robirank.storage.manifest import Manifest, read_manifest, write_manifest
+from robirank.storage.manifest import Count, Manifest, read_manifest, write_manifest
 
 _KEPT = 2
 
@@ -44,14 +45,24 @@ class ClusterCheckpoint(Manifest, frozen=True, kw_only=True):
     format_version: int = 2
 
     run: str
-    step: int
-    blocks_epoch: int
+    step: Count
+    blocks_epoch: Count
     factors: list[FileEntry]
     slopes: list[FileEntry]
     blocks: list[FileEntry]
-    first_step: int
+    first_step: Count
     figures: list[tuple[str, dict[str, int | float]]]
     progress: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        if len(self.figures) != self.step - self.first_step:
+            raise ValueError("it must have the figures of all steps since first_step")
+        if not len(self.factors) == len(self.slopes) == len(self.blocks) > 0:
+            raise ValueError("it must name a file of each kind for each part")
+        for kind in ("factors", "slopes", "blocks"):
+            for entry in getattr(self, kind):
+                if not re.fullmatch(rf"{kind}-\d{{9}}-\d{{5}}\.safetensors", entry.name):
+                    raise ValueError(f"{entry.name} is not the name of a file of {kind}")
 
     def entries(self) -> dict[str, FileEntry]:
         """All files by name."""
@@ -111,10 +122,10 @@ class CheckpointFolder:
     def prune(self) -> None:
         """Remove what none of the last checkpoints needs."""
         kept: set[str] = set()
-        for name in self._manifests()[-_KEPT:]:
-            with contextlib.suppress(DamagedFileError, OSError):
-                kept |= {name, *self._read(name).entries()}
         with contextlib.suppress(OSError):
+            for name in self._manifests()[-_KEPT:]:
+                with contextlib.suppress(DamagedFileError):
+                    kept |= {name, *self._read(name).entries()}
             for name in self.folder.names():
                 if name not in kept:
                     self.folder.remove(name)

@@ -19,7 +19,7 @@ import msgspec
 from robirank import registry
 from robirank.storage.folder import Folder
 from robirank.storage.manifest import MANIFEST, decode_manifest
-from robirank.storage.parts import (
+from robirank.storage.packing import (
     pack_extra,
     pack_features,
     pack_fitted,
@@ -101,7 +101,7 @@ def load_model(path: PathLike) -> Any:
     Parameters
     ----------
     path : str or path-like
-        A file, or the folder of a model that a `RayEngine` trained.
+        A file, or the folder of a model that was trained on a cluster.
 
     Returns
     -------
@@ -160,7 +160,10 @@ def _load(path: PathLike, expected: type | None = None) -> Any:
     if Path(path, MANIFEST).is_file():
         folder = Folder(path, ModelFileError)
         name = decode_manifest(folder, MANIFEST, _Sharded).model
-        return _class_named(folder.refuse, name, expected).from_shards(path)
+        cls = _class_named(folder.refuse, name, expected)
+        if not hasattr(cls, "from_shards"):
+            folder.refuse(f"a {name} is saved in one file")
+        return cls.from_shards(path)
     with open_model(path) as file:
         cls = _class_named(file.refuse, file.header.get("class"), expected)
         params = unpack_params(file, cls)

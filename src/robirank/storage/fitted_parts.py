@@ -64,8 +64,9 @@ class FittedParts:
     features : bool
         Whether it scores features: it then has ``n_features_in_``, and perhaps their names.
     ids : mapping from attribute to str
-        Outside ids (`robirank.data.ids.Ids`, or None), and the name of their number among the
-        lengths of the arrays.
+        Outside ids, or None, and the name of their number among the lengths of the arrays.
+    ids_from : callable, optional
+        ``ids_from(arrays, name)`` makes outside ids of arrays; they give them by ``to_tensors``.
     check : callable, optional
         Is given the fitted attributes by name; raises a ValueError if they do not fit together.
     """
@@ -76,6 +77,7 @@ class FittedParts:
     required: tuple[str, ...] = ("coef_",)
     features: bool = True
     ids: Mapping[str, str] = field(default_factory=dict)
+    ids_from: Callable[[Mapping[str, Any], str], Any] | None = None
     check: Callable[[Mapping[str, Any]], None] | None = None
 
     def plus(

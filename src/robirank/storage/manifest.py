@@ -7,7 +7,7 @@ read: a folder that has a valid one is whole, whoever wrote it.
 from __future__ import annotations
 
 import zlib
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -15,6 +15,9 @@ from msgspec import structs
 from robirank.storage.folder import Folder
 
 _MOST_BYTES = 1 << 28
+
+#: A number of things: what an int64 can hold.
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 
 M = TypeVar("M", bound="Manifest")
 S = TypeVar("S", bound=msgspec.Struct)

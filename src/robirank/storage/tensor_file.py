@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FORMAT = "robirank-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _KEY = "robirank"  # the one entry of the safetensors metadata; one, so that files are reproducible
 
@@ -172,7 +172,10 @@ def map_array(path: str, name: str, spec: ArraySpec) -> NDArray[Any]:
     with Path(path).open("rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
         begin = json.loads(file.read(length))[name]["data_offsets"][0]
-    return np.memmap(path, dtype, "r", 8 + length + begin, shape)
+    array = np.memmap(path, dtype, "r", 8 + length + begin, shape)
+    if not all_finite(array):
+        raise ValueError(f"{name} holds NaN or infinity")
+    return array
 
 
 class ModelFile:
@@ -225,10 +228,11 @@ class ModelFile:
         version = header.get("format_version")
         if type(version) is not int or version < 1:
             self.refuse(f"format_version must be a positive integer; it is {version!r}")
-        if version > FORMAT_VERSION:
+        if version != FORMAT_VERSION:
+            advice = "Upgrade robirank to load it" if version > FORMAT_VERSION else "Fit it anew"
             self.refuse(
                 f"it has format version {version}, written by robirank {header.get('robirank')!r}; "
-                f"this robirank reads versions up to {FORMAT_VERSION}. Upgrade robirank to load it"
+                f"this robirank reads version {FORMAT_VERSION}. {advice}"
             )
 
 

@@ -1,4 +1,4 @@
-"""The scaling experiment, from a race of threads to a report."""
+"""The scaling experiment, from runs on threads to a report."""
 
 import json
 
@@ -18,10 +18,10 @@ from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.scaling import runner as scaling_runner
 from robirank.experiments.scaling.calibration import calibrate
 from robirank.experiments.scaling.clocks import EpochClock
-from robirank.experiments.scaling.race import ScalingExperiment, load, race
-from robirank.experiments.scaling.ray_race import _clocks, has_ray, ray_clocks
+from robirank.experiments.scaling.ray_runs import _clocks, has_ray, ray_clocks
 from robirank.experiments.scaling.results import read_scaling
 from robirank.experiments.scaling.runner import run_scaling
+from robirank.experiments.scaling.runs import ScalingExperiment, load, measure_runs
 
 PARAMS = {"factors": 8, "iterations": 3, "regularization": 0.05, "random_state": 0}
 QUIET = Console(quiet=True)
@@ -34,7 +34,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def results(data):
-    return {result.contestant.name: result for result in race(TINY_SCALING, data)[0]}
+    return {result.run.name: result for result in measure_runs(TINY_SCALING, data)[0]}
 
 
 def test_who_runs(results):
@@ -52,11 +52,11 @@ def test_precision_is_that_of_the_model_with_as_many_parts(results, data):
 def test_clocks_tell_work_from_waiting(results):
     for result in results.values():
         for clock in result.clocks:
-            parts = result.contestant.parts
+            parts = result.run.parts
             assert clock.uv.shape == (parts, parts)
             assert (clock.uv > 0).all()
             assert clock.path >= clock.busy.max()
-            assert clock.elapsed > 0.5 * clock.busy.sum() / result.contestant.workers
+            assert clock.elapsed > 0.5 * clock.busy.sum() / result.run.workers
     assert all((clock.xi > 0).all() for clock in results["RoBiRank 2"].clocks)
     assert not any(clock.xi.any() for clock in results["WARP 1"].clocks)
 
@@ -106,7 +106,7 @@ def test_the_simulation_is_compared_with_what_was_measured(scaling_run):
 
 
 def test_a_finished_run_is_not_repeated(scaling_run, monkeypatch):
-    monkeypatch.setattr(scaling_runner, "race", None)
+    monkeypatch.setattr(scaling_runner, "measure_runs", None)
     assert run_scaling(TINY_SCALING, scaling_run.path, console=QUIET).finished
 
 

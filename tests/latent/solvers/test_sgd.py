@@ -39,7 +39,7 @@ class Run:
     def __init__(
         self, records, workers, kind=SgdSolver, factors=8, rows=None, epochs=12, **options
     ):
-        given = {name: options.pop(name) for name in ("xi_every",) if name in options}
+        turns = options.pop("xi_every", None)
         settings = {"regularization": 0.02, "parts": 4, "seed": 3, "learning_rate": 0.1}
         if kind is WarpSolver:
             settings |= {"rho": None, "samples": 20}
@@ -51,11 +51,10 @@ class Run:
         problem = Problem.of_records(request, records)
         start_rows = rows or start(records, factors)
         self.engine = strata_engine(request, problem, records, start_rows, workers)
-        self.solver, self.epochs, self.done = (
-            kind(request, problem, self.engine, **given),
-            epochs,
-            0,
-        )
+        self.solver = kind(request, problem, self.engine)
+        if turns is not None:
+            self.solver._turns = turns
+        self.epochs, self.done = epochs, 0
 
     def epoch(self):
         self.done += 1

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from latent.solvers import reference
 from robirank import _core
 from robirank.engine.parts import Block, Part, empty_rows
-from robirank.engine.strata import Plan, waves
+from robirank.engine.strata import Plan, user_batches
 from robirank.latent.solvers.sgd import (
     ScaleSettings,
     SgdSteps,
@@ -205,7 +205,7 @@ def test_the_papers_pseudocode_is_not_the_gradient():
 @pytest.mark.parametrize("rho", ["log", "type2"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_xi_step_gives_the_slope_at_the_exact_sum(rho, weighted, monkeypatch):
-    monkeypatch.setattr("robirank.engine.strata.WAVE_USERS", 3)
+    monkeypatch.setattr("robirank.engine.strata.BATCH_USERS", 3)
     part, _, _ = make_task(2, weighted=weighted)
     before = part.slope.copy()
     n_items = 23
@@ -215,7 +215,7 @@ def test_xi_step_gives_the_slope_at_the_exact_sum(rho, weighted, monkeypatch):
         Block(int(low), V[low:high], *np.ones((3, high - low), np.float32))
         for low, high in zip(plan.bounds[:-1], plan.bounds[1:], strict=True)
     ]
-    assert waves(slice(0, 6))[1] == slice(3, 6)
+    assert user_batches(slice(0, 6))[1] == slice(3, 6)
     report = xi_task(part, blocks, plan.position, XiSettings(0, 1, 1, rho))
     expected, slopes = 0.0, before.copy()
     for x in range(3, 6):

@@ -53,7 +53,7 @@ class Dispatch:
             self._factors_at = number
             return self._sweep(step)
         self._slopes_at = number
-        return self._scan(step)
+        return self.scan(step)
 
     def _sweep(self, step: SweepStep) -> Refs:
         workers, n, old_epoch = self._workers, self._n, self.blocks_epoch
@@ -86,7 +86,8 @@ class Dispatch:
         self._blocks, self._homes, self.blocks_epoch = blocks, new_homes, step.epoch
         return answers
 
-    def _scan(self, step: ScanStep) -> Refs:
+    def scan(self, step: ScanStep) -> Refs:
+        """Let every part see all blocks."""
         answers = []
         for part, worker in enumerate(self._workers.owner):
             visits = [(block, self._blocks[block]) for block in visiting_order(part, self._n)]
@@ -147,7 +148,7 @@ class Dispatch:
         self._factors_at = _step_of(checkpoint.factors[0])
         self._slopes_at = _step_of(checkpoint.slopes[0])
 
-    def write_model(self, folder: Folder, version: int) -> tuple[list[Any], list[Any]]:
+    def write_model(self, folder: Folder, version: str) -> tuple[list[Any], list[Any]]:
         """Let the workers write U, and V in the order of the data."""
         workers, n = self._workers, self._n
         users = [

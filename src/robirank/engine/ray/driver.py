@@ -13,7 +13,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ _MOST_LOSSES = 5  # at the same step
 MAX_BLOCK_BYTES = 1 << 26
 
 log = logging.getLogger("robirank.engine")
+T = TypeVar("T")
 
 
 class ClusterEngine:
@@ -91,7 +92,7 @@ class ClusterEngine:
         self._origin = self._first = self._asked = 0
         self._losses = (-1, 0)  # the step at which workers were lost last, and how often
         self._write_failed = False
-        self._set_out(resume)
+        self._start_run(resume)
 
     # ----------------------------------------------------------------- what a solver asks for
 
@@ -102,13 +103,22 @@ class ClusterEngine:
         settings: Sequence[Any],
         should_stop: Callable[[], bool] = never,
     ) -> Figures:
-        """Let every part meet the blocks of an epoch, one sub-step after the other."""
+        """Let every part meet every block of an epoch."""
         steps = [SweepStep(epoch, number, task, own) for number, own in enumerate(settings)]
         return add_up(self._run(steps, should_stop))
 
     def scan(self, task: ScanTask, settings: Sequence[Any]) -> Figures:
         """Show all blocks to every part, once for each entry of the settings."""
         return add_up(self._run([ScanStep(i, task, own) for i, own in enumerate(settings)]))
+
+    def measure(self, task: ScanTask, settings: Sequence[Any]) -> Figures:
+        """Like `scan`, for a task that changes nothing; it is no step that is replayed."""
+        steps = [ScanStep(number, task, own) for number, own in enumerate(settings)]
+        return add_up(self._with_workers(lambda: [self._measure(step) for step in steps]))
+
+    def _measure(self, step: ScanStep) -> Figures:
+        answers = self.workers.get([ref for _, ref in self._dispatch.scan(step)])
+        return add_up(figures for figures, _ in answers)
 
     def begin_epoch(self, progress: dict[str, Any]) -> None:
         """Note where an epoch begins, and what a resumed run must know of those before.
@@ -129,7 +139,7 @@ class ClusterEngine:
         end = begin + len(steps)
         while self._done < end:
             if should_stop():
-                end = max(self._done + len(self._in_flight), begin + known)
+                end = max(self._done + len(self._in_flight), self._first + len(self._figures))
                 del self._steps[end - self._origin :]
             try:
                 self._advance(end)
@@ -220,20 +230,20 @@ class ClusterEngine:
         self.log.say("lost", step=self._done, reason=str(error))
         begin, lost_at = time.monotonic(), self._done
         self.workers.stop()
-        self._begin()
+        self._start_workers()
         seconds = round(time.monotonic() - begin, 3)
         self.log.say("recovered", step=self._done, from_step=lost_at, seconds=seconds)
 
-    def _set_out(self, resume: bool) -> None:
+    def _start_run(self, resume: bool) -> None:
         """Start the workers; a resumed run remembers what it did in the present epoch."""
-        self._begin(resume=resume)
+        self._start_workers(resume=resume)
         if self._last is not None:
             self._origin = self._done
             self._first = self._asked = self._last.first_step
             self._figures = list(self._last.figures)
             self.progress = self._last.progress
 
-    def _begin(self, resume: bool = True) -> None:
+    def _start_workers(self, resume: bool = True) -> None:
         for _ in range(_MOST_LOSSES):
             try:
                 self.workers.start()
@@ -241,7 +251,7 @@ class ClusterEngine:
                 self._saved = time.monotonic()
                 self._in_flight.clear()
                 if not (resume and self._restore()):
-                    self._start()
+                    self._set_initial_state()
                 self._saved_step = self._done
                 self.log.say("workers", members=self.workers.members, owner=self.workers.owner)
             except WorkersLostError as error:
@@ -251,7 +261,7 @@ class ClusterEngine:
                 return
         raise ClusterError(f"workers were lost {_MOST_LOSSES} times at the start; see Ray's log")
 
-    def _start(self) -> None:
+    def _set_initial_state(self) -> None:
         """The state that every run begins with."""
         if self._origin:
             raise ClusterError(
@@ -267,6 +277,8 @@ class ClusterEngine:
             if checkpoint.step < self._origin:
                 break
             try:
+                if len(checkpoint.factors) != self.n_parts:
+                    raise DamagedFileError(f"it must have the files of {self.n_parts} parts")
                 self._dispatch.restore(self._checkpoints.folder, checkpoint)
             except (DamagedFileError, OSError) as error:
                 _warn(f"a checkpoint cannot be used, the one before is tried: {error}")
@@ -278,32 +290,37 @@ class ClusterEngine:
 
     # ------------------------------------------------------------------------------- the model
 
-    def write_model(self, version: int) -> tuple[Folder, dict[str, list[FileEntry]]]:
-        """Write U and V, a file a part; returns where, and the files."""
-        folder = self._folder.sub("model")
+    def write_model(self, epoch: int) -> tuple[Folder, dict[str, list[FileEntry]]]:
+        """Write U and V, a file a part, beside what is there; returns where, and the files."""
+        folder, version = self._folder.sub("model"), f"{self._run_file.crc32:08x}-{epoch:06d}"
+
+        def write() -> dict[str, list[FileEntry]]:
+            users, items = self._dispatch.write_model(folder, version)
+            self._on_event("model", self)
+            files = [entry for answer in self.workers.get(users) for entry in answer]
+            return {"users": files, "items": self.workers.get(items)}
+
+        try:
+            folder.make()
+            return folder, self._with_workers(write)
+        except OSError as error:
+            raise ClusterError(
+                f"the model could not be written to {folder} ({error}); make room and call fit "
+                "with resume=True"
+            ) from None
+
+    def _with_workers(self, work: Callable[[], T]) -> T:
+        """Do what changes nothing, and once more with new workers where some are lost."""
         while True:
             try:
-                folder.make()
-                users, items = self._dispatch.write_model(folder, version)
-                self._on_event("model", self)
-                files = [entry for answer in self.workers.get(users) for entry in answer]
-                return folder, {"users": files, "items": self.workers.get(items)}
+                return work()
             except WorkersLostError as error:
                 self._recover(error)
-                self._catch_up()
-            except OSError as error:
-                raise ClusterError(
-                    f"the model could not be written to {folder} ({error}); make room and call fit "
-                    "with resume=True"
-                ) from None
-
-    def _catch_up(self) -> None:
-        """Repeat what was done since the checkpoint."""
-        while self._done < self._asked:
-            try:
-                self._advance(self._asked)
-            except WorkersLostError as error:
-                self._recover(error)
+            while self._done < self._asked:
+                try:
+                    self._advance(self._asked)
+                except WorkersLostError as error:
+                    self._recover(error)
 
     def close(self) -> None:
         """End the workers."""

@@ -19,7 +19,7 @@ from robirank._types import Floats32, Ints32, Ints64
 from robirank.data.partitions import Partitions
 from robirank.data.records import Weighting
 from robirank.engine.interface import Figures, ScanTask, SweepTask
-from robirank.engine.parts import Block, HeldOut, Part, empty_rows, padded
+from robirank.engine.parts import Block, CsrRows, Part, empty_rows, padded
 from robirank.engine.strata import DATA_ORDER, Plan, task_key
 from robirank.storage.folder import FileEntry, Folder
 from robirank.storage.tensor_file import ArraySpec
@@ -112,7 +112,7 @@ class PartWorker:
         part = Part.empty(records.users, records.indptr, records.items, weight, decay, job.factors)
         if job.validation is not None:
             held_out = job.validation.read_part(number)
-            part.held_out = HeldOut(held_out.indptr, held_out.items)
+            part.held_out = CsrRows(held_out.indptr, held_out.items)
         return part
 
     def start(self, blocks: Sequence[int]) -> list[Payload]:
@@ -253,25 +253,25 @@ class PartWorker:
         arrays = folder.read_arrays(entry, expected)
         return True, (arrays["V"], arrays["sums"])
 
-    def write_users(self, folder: Folder, version: int) -> list[FileEntry]:
+    def write_users(self, folder: Folder, version: str) -> list[FileEntry]:
         """Write the rows of U with the users' outside ids, a file a part."""
         entries = []
         for number, part in sorted(self.parts.items()):
             arrays = {"user_factors": part.U[:, : self._job.factors], "users": part.users}
             ids = self._job.data.part_ids(number)
             arrays |= {} if ids is None else ids.to_tensors("ids")
-            name = f"users-{number:05d}-{version:06d}.safetensors"
+            name = f"users-{number:05d}-{version}.safetensors"
             entries.append(folder.write_arrays(name, arrays))
         return entries
 
     def write_items(
-        self, folder: Folder, version: int, shard: int, old_epoch: int, *pieces: Payload
+        self, folder: Folder, version: str, shard: int, old_epoch: int, *pieces: Payload
     ) -> FileEntry:
         """Write a stretch of V in the order of the data, from the pieces of the last blocks."""
         items = self._plan(DATA_ORDER).items(shard)
         V = np.empty((len(items), self._job.factors), dtype=np.float32)
         self._join(items, old_epoch, pieces, V, np.empty(len(items), dtype=np.float32))
-        name = f"items-{shard:05d}-{version:06d}.safetensors"
+        name = f"items-{shard:05d}-{version}.safetensors"
         return folder.write_arrays(name, {"item_factors": V})
 
 

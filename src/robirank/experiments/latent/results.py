@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from robirank._types import Floats64
 from robirank.experiments.latent.methods import IDENTITY, ROBIRANK
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -32,8 +30,8 @@ class LearningCurve:
     """
 
     epochs: list[int]
-    seconds: Floats
-    values: dict[str, Floats]
+    seconds: Floats64
+    values: dict[str, Floats64]
     error: dict[str, float]
     spread: dict[str, float]
 

@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
+from robirank._types import Floats64
 from robirank.data.interactions import Interactions
 from robirank.data.make_interactions import make_interactions
 from robirank.data.records import as_records
 from robirank.engine.memory import StrataMemory
 from robirank.engine.parts import Block, Part
-from robirank.engine.strata import WAVE_USERS, Plan, task_key
-from robirank.experiments.scaling.simulation import Floats, Rates, mean_rates
+from robirank.engine.strata import BATCH_USERS, Plan, task_key
+from robirank.experiments.scaling.simulation import Rates, mean_rates
 from robirank.latent.solvers.sgd import SgdSteps, XiSettings, sgd_task, xi_task
 from robirank.latent.solvers.strata import cell_size
 from robirank.latent.start import random_rows
@@ -103,7 +104,7 @@ def _cut(block: Block, n: int) -> list[Block]:
 
 def _task_times(
     part: Part, blocks: Sequence[Block], plan: Plan, steps: SgdSteps
-) -> tuple[Floats, Floats]:
+) -> tuple[Floats64, Floats64]:
     """Records visited, records passed over, items, 1; and the seconds of tasks."""
     part.slope[:] = 1.0 / plan.n_items
     place = plan.position[part.items]
@@ -119,7 +120,7 @@ def _one_task(part: Part, block: Block, plan: Plan, steps: SgdSteps, number: int
     sgd_task(part, block, plan.position, steps, task_key(_SEED, 0, 0, number))
 
 
-def _fit(groups: Sequence[tuple[Floats, Floats]]) -> tuple[list[float], float]:
+def _fit(groups: Sequence[tuple[Floats64, Floats64]]) -> tuple[list[float], float]:
     """The costs, and the spread of the times of like tasks about what they explain."""
     work, seconds = (np.concatenate(arrays) for arrays in zip(*groups, strict=True))
     costs = _least_squares(work, seconds)
@@ -128,7 +129,7 @@ def _fit(groups: Sequence[tuple[Floats, Floats]]) -> tuple[list[float], float]:
     return costs.tolist(), float(np.sqrt(np.mean(np.square(around))))
 
 
-def _least_squares(work: Floats, seconds: Floats) -> Floats:
+def _least_squares(work: Floats64, seconds: Floats64) -> Floats64:
     """Costs, none below zero, with the least relative errors."""
     scale = work.max(axis=0)
     costs, _ = nnls(work / scale / seconds[:, None], np.ones(len(seconds)))
@@ -142,7 +143,7 @@ def _xi_costs(memory: StrataMemory) -> tuple[float, float]:
     """
     part, position = memory.parts[0], memory.plan.position
     part = replace(part, U=part.U * np.float32(_XI_SPREAD * np.sqrt(part.U.shape[1])))
-    n = min(WAVE_USERS, len(part.users))
+    n = min(BATCH_USERS, len(part.users))
     work, seconds = [], []
     for cut in _BLOCKS:
         blocks = _cut(memory.blocks()[0], cut)

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from robirank._types import Floats64
 from robirank.engine.threads import TaskTime
-from robirank.experiments.scaling.simulation import Floats, wavefront
+from robirank.experiments.scaling.simulation import wavefront
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,11 @@ class EpochClock:
 
     elapsed: float
     serial: float
-    uv: Floats
-    xi: Floats
+    uv: Floats64
+    xi: Floats64
 
     @property
-    def busy(self) -> Floats:
+    def busy(self) -> Floats64:
         """Processor seconds of each worker, where there are as many workers as parts."""
         return np.asarray(self.uv.sum(axis=1) + self.xi)
 

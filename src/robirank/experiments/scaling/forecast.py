@@ -13,7 +13,7 @@ from robirank._threads import thread_count
 from robirank.data.interactions import Interactions
 from robirank.engine.interface import Sizes
 from robirank.experiments.run_format import Count, Positive, Record, Seconds
-from robirank.experiments.scaling.race import NEGATIVES, Result, ScalingExperiment
+from robirank.experiments.scaling.runs import NEGATIVES, Result, ScalingExperiment
 from robirank.experiments.scaling.simulation import (
     EpochTime,
     Network,
@@ -103,7 +103,7 @@ def forecast(
     rates: tuple[Rates, Rates],
     hand_out: float | None,
 ) -> Forecast:
-    """Simulate many machines, and compare the simulation with the race.
+    """Simulate many machines, and compare the simulation with the measured runs.
 
     Parameters
     ----------
@@ -141,19 +141,19 @@ def _with_xi_share(shape: Shape) -> Shape:
 
 def _is_compared(result: Result) -> bool:
     """Whether this is RoBiRank with as many parts as threads."""
-    who = result.contestant
+    who = result.run
     return who.engine == "local" and who.method != "WARP" and who.workers == who.parts
 
 
 def _core_share(results: Sequence[Result]) -> float:
-    local = [r for r in results if r.contestant.engine == "local"]
-    alone = [c for r in local if r.contestant.workers == 1 for c in r.clocks]
+    local = [r for r in results if r.run.engine == "local"]
+    alone = [c for r in local if r.run.workers == 1 for c in r.clocks]
     busy = sum(float(clock.busy.sum()) + clock.serial for clock in alone)
     return busy / sum(clock.elapsed for clock in alone)
 
 
 def _check(result: Result, shape: Shape, rates: Rates, cores: int) -> Check:
-    p, n = result.contestant.workers, len(result.clocks)
+    p, n = result.run.workers, len(result.clocks)
     predicted = epoch_time(shape, rates, None, p, cores=min(p, cores))
     return Check(
         workers=p,

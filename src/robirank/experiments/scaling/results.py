@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from robirank._types import Floats64
 from robirank.experiments.latent.results import learning_curves
 from robirank.experiments.run_dir import RunDirectory, read_json
 from robirank.experiments.run_format import ScalingFit, ScalingSettings
 from robirank.experiments.scaling.forecast import Forecast
-from robirank.experiments.scaling.simulation import Floats
 
 #: The measure that is shown.
 LEAD = "precision@1"
@@ -20,7 +20,7 @@ PARTS_OF_TIME = ("compute", "waiting", "communication", "latency")
 
 @dataclass(frozen=True)
 class Work:
-    """One run of the race.
+    """One run that was measured.
 
     Attributes
     ----------
@@ -32,9 +32,9 @@ class Work:
     """
 
     fit: ScalingFit
-    precision: Floats
-    elapsed: Floats
-    path: Floats
+    precision: Floats64
+    elapsed: Floats64
+    path: Floats64
 
     @property
     def one_part_each(self) -> bool:

@@ -1,4 +1,4 @@
-"""Running the scaling experiment: the race, the simulation, and a run directory for both."""
+"""The scaling experiment: measured runs, the simulation, and a run directory for both."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from robirank.experiments.run_format import InteractionFacts, ScalingFit, Scalin
 from robirank.experiments.runner import start_run
 from robirank.experiments.scaling.calibration import calibrate, million_song_part
 from robirank.experiments.scaling.forecast import SONG_FACTORS, forecast
-from robirank.experiments.scaling.race import (
+from robirank.experiments.scaling.runs import (
     MEASURES,
     NEGATIVES,
     Result,
     ScalingData,
     ScalingExperiment,
-    contestants,
     load,
-    race,
+    measure_runs,
+    planned_runs,
     settings_of,
 )
 from robirank.experiments.scaling.tables import write_tables
@@ -33,9 +33,9 @@ from robirank.experiments.scaling.tables import write_tables
 def run_scaling(
     experiment: ScalingExperiment, output: Path, *, console: Console | None = None
 ) -> RunDirectory[ScalingSettings]:
-    """Run the race, calibrate and simulate, and write a run directory.
+    """Measure the runs, calibrate and simulate, and write a run directory.
 
-    All runs of the race take turns, so a race is done as a whole or not at all; one that is done
+    All runs take turns, so they are done together or not at all; one that is done
     is not repeated.
 
     Parameters
@@ -54,7 +54,7 @@ def run_scaling(
         experiment,
         output,
         data=_facts(data),
-        methods=[contestant.name for contestant in contestants(experiment)],
+        methods=[run.name for run in planned_runs(experiment)],
         title=f"Scaling, {data.name} data",
         shape=experiment.shape if experiment.data is None else None,
     )
@@ -63,12 +63,12 @@ def run_scaling(
         return run
     _warn_of_few_cores(console, experiment)
     with console.status("") as status:
-        results, rates = race(experiment, data, lambda what: status.update(f"{what} …"))
+        results, rates = measure_runs(experiment, data, lambda what: status.update(f"{what} …"))
         status.update("calibrating at the Million Song shape …")
         song_rates = calibrate(million_song_part(), SONG_FACTORS, NEGATIVES, repeats=2)
         hand_out = None
         if experiment.ray:
-            on_ray, hand_out = _race_on_ray(experiment, data, results, status.update)
+            on_ray, hand_out = _measure_on_ray(experiment, data, results, status.update)
             results += on_ray
     for result in results:
         run.append_fit(_fit(result), _frame(result))
@@ -102,48 +102,48 @@ def _warn_of_few_cores(console: Console, experiment: ScalingExperiment) -> None:
         )
 
 
-def _race_on_ray(
+def _measure_on_ray(
     experiment: ScalingExperiment,
     data: ScalingData,
     results: Sequence[Result],
     on_step: Callable[[str], None],
 ) -> tuple[list[Result], float]:
     """RoBiRank on a Ray cluster of this machine, and the driver's seconds a task."""
-    from robirank.experiments.scaling.ray_race import ray_clocks, ray_cluster, ray_hand_out
+    from robirank.experiments.scaling.ray_runs import ray_clocks, ray_cluster, ray_hand_out
 
-    twins = {r.contestant.parts: r for r in results if r.contestant.method != "WARP"}
+    local_runs = {r.run.parts: r for r in results if r.run.method != "WARP"}
     found = []
     with ray_cluster(max(2, *experiment.workers)):
         on_step("Ray, how long it takes to hand out a task …")
         hand_out = ray_hand_out()
-        for contestant in contestants(experiment):
-            if contestant.engine != "ray":
+        for run in planned_runs(experiment):
+            if run.engine != "ray":
                 continue
-            on_step(f"{contestant.name} …")
-            params = settings_of(experiment, contestant, data.train.n_items) | {
+            on_step(f"{run.name} …")
+            params = settings_of(experiment, run, data.train.n_items) | {
                 "factors": experiment.factors,
                 "iterations": experiment.iterations,
                 "negatives": NEGATIVES,
                 "random_state": experiment.seed,
             }
-            clocks, reached = ray_clocks(data, contestant.workers, params)
-            twin = twins[contestant.parts]
-            if reached["precision@1"] != twin.reached[-1]["precision@1"]:
+            clocks, reached = ray_clocks(data, run.workers, params)
+            local = local_runs[run.parts]
+            if reached["precision@1"] != local.reached[-1]["precision@1"]:
                 raise RuntimeError(
-                    f"{contestant.name} must reach what {twin.contestant.name} does, but has "
+                    f"{run.name} must reach what {local.run.name} does, but has "
                     f"precision@1 {reached['precision@1']} and not "
-                    f"{twin.reached[-1]['precision@1']}"
+                    f"{local.reached[-1]['precision@1']}"
                 )
-            found.append(Result(contestant, clocks, twin.reached))
+            found.append(Result(run, clocks, local.reached))
     return found, hand_out
 
 
 def _fit(result: Result) -> ScalingFit:
     return ScalingFit(
-        method=result.contestant.name,
-        workers=result.contestant.workers,
+        method=result.run.name,
+        workers=result.run.workers,
         parts=len(result.clocks[0].xi),
-        engine=result.contestant.engine,
+        engine=result.run.engine,
         elapsed=[clock.elapsed for clock in result.clocks],
         path=[clock.path for clock in result.clocks],
         busy=np.sum([clock.busy for clock in result.clocks], axis=0),
@@ -153,4 +153,4 @@ def _fit(result: Result) -> ScalingFit:
 def _frame(result: Result) -> pl.DataFrame:
     seconds = np.cumsum([clock.elapsed for clock in result.clocks])
     taken = zip(range(1, len(seconds) + 1), seconds, result.reached, strict=True)
-    return snapshot_frame(result.contestant.name, taken, MEASURES)
+    return snapshot_frame(result.run.name, taken, MEASURES)

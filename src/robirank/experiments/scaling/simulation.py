@@ -18,7 +18,7 @@ in part q, :math:`B_b` records in block b and :math:`N_{qb}` in both, an epoch i
 Between sub-steps a block of V, :math:`|Y| (d + 1) \cdot 4 / p` bytes with Adagrad's sums, goes to
 the next machine: p moves an epoch, one of them to new blocks. In the ξ-step every machine sees the
 whole of V twice. Each sub-step costs one latency, because the next task needs the block, and so
-does each wave of the ξ-step; where a driver hands out the tasks one by one, p hand-outs.
+does each batch of the ξ-step; where a driver hands out the tasks one by one, p hand-outs.
 
 The parts, the blocks and :math:`N_{qb}` are drawn: users and items are cut at random as the
 algorithm does it, from the numbers of records that they have, and :math:`N_{qb}` is Poisson with
@@ -32,11 +32,9 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-from robirank.engine.strata import WAVE_USERS
-
-Floats = NDArray[np.float64]
+from robirank._types import Floats64
+from robirank.engine.strata import BATCH_USERS
 
 _TASKS = 16  # or more (U,V)-tasks of a machine are simulated for one answer
 
@@ -117,8 +115,8 @@ class Shape:
         The share of the users whose ξ-step comes with an epoch.
     """
 
-    user_counts: Floats
-    item_counts: Floats
+    user_counts: Floats64
+    item_counts: Floats64
     factors: int
     xi_share: float = 0.25
 
@@ -251,13 +249,13 @@ def _one_epoch(
     return uv_step + _side_by_side(np.full(p, xi), xi, cores)
 
 
-def _cut(counts: Floats, p: int, rng: np.random.Generator) -> Floats:
+def _cut(counts: Floats64, p: int, rng: np.random.Generator) -> Floats64:
     """The records of p equal shares, drawn at random, of users or items."""
     bounds = np.arange(p) * len(counts) // p
     return np.add.reduceat(rng.permutation(counts), bounds)
 
 
-def wavefront(seconds: Floats) -> float:
+def wavefront(seconds: Floats64) -> float:
     """How long a pass takes if every task begins as soon as its part and its block are free.
 
     In sub-step r part q takes over the block that part q + 1 had in the sub-step before.
@@ -279,7 +277,7 @@ def wavefront(seconds: Floats) -> float:
     return float(end.max())
 
 
-def _side_by_side(busy: Floats, path: float, cores: int) -> EpochTime:
+def _side_by_side(busy: Floats64, path: float, cores: int) -> EpochTime:
     """Machines that are busy for so long, of which the longest chain of tasks takes `path`.
 
     With fewer cores than machines they cannot end before the cores have done all the work.
@@ -295,8 +293,8 @@ def _between(shape: Shape, network: Network, p: int) -> EpochTime:
         return EpochTime()
     moved = shape.n_items * (shape.factors + 1) * 4.0  # all blocks once, a p-th in each of p moves
     visits = 2.0 * shape.n_items * shape.factors * 4.0 * (1 - 1 / p) * (shape.xi_share > 0)
-    waves = np.ceil(shape.xi_share * len(shape.user_counts) / p / WAVE_USERS)
-    rounds = p + 1 + float(waves)  # the sub-steps, the split of blocks, the waves of the ξ-step
+    batches = np.ceil(shape.xi_share * len(shape.user_counts) / p / BATCH_USERS)
+    rounds = p + 1 + float(batches)  # the sub-steps, the split of blocks, the ξ-step's batches
     return EpochTime(
         communication=(moved + visits) / network.bandwidth,
         latency=rounds * network.latency,

@@ -14,6 +14,7 @@ from scipy import sparse
 from robirank._checks import check_count
 from robirank._types import Floats64, Ints32
 from robirank.latent.retrieve.topk import NOTHING, rows_of
+from robirank.metrics._conventions import discounts
 
 MEASURES = ("precision", "recall", "ndcg", "map", "hit_rate")
 
@@ -186,7 +187,7 @@ def _hits(
 def _measure(hits: NDArray[np.bool_], n_test: NDArray[Any], cutoffs: tuple[int, ...]) -> Floats64:
     depth = hits.shape[1]
     rank = np.arange(1, depth + 1)
-    discount = 1 / np.log2(1 + rank)
+    discount = discounts(depth, "log2")
     found = np.cumsum(hits, axis=1)
     gain = np.cumsum(hits * discount, axis=1)
     precise = np.cumsum(hits * (found / rank), axis=1)
@@ -194,7 +195,7 @@ def _measure(hits: NDArray[np.bool_], n_test: NDArray[Any], cutoffs: tuple[int, 
     values = np.empty((len(MEASURES), len(cutoffs), len(hits)))
     for j, k in enumerate(cutoffs):
         last = min(k, depth) - 1
-        ideal = np.cumsum(1 / np.log2(1 + np.arange(1, k + 1)))[np.minimum(k, n_test) - 1]
+        ideal = np.cumsum(discounts(k, "log2"))[np.minimum(k, n_test) - 1]
         values[:, j] = (
             found[:, last] / k,
             found[:, last] / total,

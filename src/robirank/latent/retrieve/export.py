@@ -1,4 +1,4 @@
-"""Floats32 for libraries that search approximately, where exact search is too slow."""
+"""Factors for libraries that search approximately, where exact search is too slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Floats32 for users that the model has not seen: each user's own small problem, solved.
+r"""Factors for users that the model has not seen: each user's own small problem, solved.
 
 With V fixed the loss of a user is a function of d numbers,
 

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from robirank._checks import check_count
 from robirank._types import Floats32, Ints32
+from robirank.data.ids import Ids
 from robirank.latent.retrieve.topk import Liked, inverse_norms, rows_of, top_rows
 from robirank.storage.estimators import SaveMixin
 from robirank.storage.fitted_parts import FittedArray, FittedParts
@@ -59,6 +60,7 @@ class FactorModel(SaveMixin, BaseEstimator):
         required=("user_factors", "item_factors"),
         features=False,
         ids={"user_ids_": "users", "item_ids_": "items"},
+        ids_from=Ids.from_tensors,
     )
 
     user_factors: Floats32

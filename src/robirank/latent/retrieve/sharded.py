@@ -230,6 +230,8 @@ class ShardedModel:
     def _check(self) -> None:
         """Sizes that the files allow, before any memory is taken."""
         m = self.manifest
+        for entry in (*m.users, *m.items, *([] if m.item_ids is None else [m.item_ids])):
+            self._folder.check(entry)
         if not (len(m.users) == len(m.items) == m.parts <= min(m.shape)):
             raise ModelFileError(f"{self._folder}: its manifest must name {m.parts} shards of each")
         for entries, rows in ((m.users, m.shape[0]), (m.items, m.shape[1])):
@@ -243,13 +245,20 @@ def load_sharded(path: str | os.PathLike[str], cls: Any) -> Any:
     """Read a sharded model as one model of a class."""
     sharded = ShardedModel(path)
     params, numbers = sharded.manifest.params, sharded.manifest.numbers
-    known, kinds = signature(cls).parameters, cls.fitted_parts.numbers
-    for name in params:
+    reason, known = "", signature(cls).parameters
+    for name, value in params.items():
         if name not in known:
-            raise ModelFileError(f"cannot load {os.fspath(path)}: it has a parameter {name!r:.80}")
-    for name, value in numbers.items():
-        if type(value) is not kinds.get(name):
-            raise ModelFileError(f"cannot load {os.fspath(path)}: {name!r:.80} is {value!r:.80}")
+            reason = f"it has a parameter {name!r:.80}"
+        elif name == "factors" and value != sharded.manifest.factors:
+            reason = f"factors is {value!r:.80}, and rows have {sharded.manifest.factors} columns"
+    for name, kind in cls.fitted_parts.numbers.items():
+        found: Any = numbers.get(name)
+        if type(found) is not kind or (kind is not str and found < 0):
+            reason = f"{name} must be a {kind.__name__}; it is {found!r:.80}"
+    if numbers.keys() != cls.fitted_parts.numbers.keys():
+        reason = reason or f"its numbers are {', '.join(numbers):.80}"
+    if reason:
+        raise ModelFileError(f"cannot load {os.fspath(path)}: {reason}")
     model = cls(**params)
     model.user_factors, model.item_factors = sharded.factors()
     model.user_ids_, model.item_ids_ = sharded.user_ids(), sharded.item_ids()

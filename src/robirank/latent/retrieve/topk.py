@@ -140,7 +140,7 @@ def inverse_norms(factors: Floats32) -> Floats32:
 
 
 def rows_of(name: str, ids: ArrayLike, count: int, kind: str) -> Ints32:
-    """Check an array of row numbers, such as item ids, at the door."""
+    """Check an array of row numbers, such as item ids."""
     rows: NDArray[Any] = np.asarray(ids)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
         raise IndexError(

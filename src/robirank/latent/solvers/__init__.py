@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from robirank.latent.problem import Request
 from robirank.latent.solvers.exact import ExactSolver
 from robirank.latent.solvers.sgd import SgdSolver
 from robirank.latent.solvers.warp import WarpSolver
@@ -26,35 +27,45 @@ class SolverEntry:
     Attributes
     ----------
     make : class
-        See `robirank.latent.solvers.interface`.
+        An `InStrataSolver` where ``in_strata`` is true, else an `InMemorySolver`.
     in_strata : bool
         Whether it runs on an engine; only such a solver can train on a cluster.
-    model : str
-        The class of models that it fits.
     """
 
     make: Any
     in_strata: bool = False
-    model: str = "LatentRoBiRank"
 
 
 SOLVERS: dict[str, SolverEntry] = {
     "exact": SolverEntry(ExactSolver),
     "sgd": SolverEntry(SgdSolver, in_strata=True),
-    "warp": SolverEntry(WarpSolver, in_strata=True, model="WARP"),
+    "warp": SolverEntry(WarpSolver, in_strata=True),
 }
 
 
-def register_solver(
-    name: str, make: Any, *, in_strata: bool = False, model: str = "LatentRoBiRank"
-) -> None:
+def register_solver(name: str, make: Any, *, in_strata: bool = False) -> None:
     """Add a solver; ``LatentRoBiRank(solver=name)`` then uses it."""
-    SOLVERS[name] = SolverEntry(make, in_strata, model)
+    if name == "auto" or name in SOLVERS:
+        raise ValueError(f"there is a solver {name!r} already; choose another name")
+    SOLVERS[name] = SolverEntry(make, in_strata)
 
 
-def solver_names(model: str) -> list[str]:
-    """The solvers of a class of models."""
-    return [name for name, entry in SOLVERS.items() if entry.model == model]
+def robirank_solvers() -> list[str]:
+    """The names of the solvers of `robirank.LatentRoBiRank`."""
+    return [name for name in SOLVERS if name != "warp"]
+
+
+def resolve_solver(request: Request, n_users: int, n_items: int) -> str:
+    """The solver that is meant: "auto" goes by the size of the table, a cluster needs strata."""
+    if request.engine == "local":
+        if request.solver == "auto":
+            return choose_solver(n_users, n_items, request.factors)
+        return request.solver
+    name = "sgd" if request.solver == "auto" else request.solver
+    if not SOLVERS[name].in_strata:
+        able = [other for other in robirank_solvers() if SOLVERS[other].in_strata]
+        raise ValueError(f"solver must be one of {able} on a cluster; got {name!r}")
+    return name
 
 
 def choose_solver(n_users: int, n_items: int, factors: int) -> str:

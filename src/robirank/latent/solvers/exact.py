@@ -26,7 +26,7 @@ from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.engine.interface import Figures, never
 from robirank.latent.problem import Problem, Request
-from robirank.latent.solvers.products import Products, add_up, score_rows, users_that_fit
+from robirank.latent.solvers.products import Products, score_rows, sum_in_order, users_that_fit
 from robirank.objectives.listwise import slopes_in_place
 
 _STEPS = 60  # an epoch should have about this many
@@ -63,9 +63,9 @@ class ExactSolver:
         start: tuple[Floats32, Floats32],
         workers: Workers,
     ) -> None:
-        assert problem.rho is not None
+        assert request.rho is not None
         self.U, self.V = start
-        self._records, self._rho, self._seed = records, problem.rho, problem.seed
+        self._records, self._rho, self._seed = records, request.rho, request.seed
         self._rate = request.rate * (request.learning_rate or self.default_rate)
         self._user_rate = request.rate * _USER_RATE
         self._workers = workers
@@ -110,7 +110,7 @@ class ExactSolver:
         slopes = self._workers.map(
             lambda items: self._update_items(U, items, scores, fade, share), self.products.ranges
         )
-        self._update_users(users, U, add_up(slopes), fade)
+        self._update_users(users, U, sum_in_order(slopes), fade)
         return float(losses.sum())
 
     def _update_items(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 from typing import Any
 
@@ -49,7 +48,6 @@ class Products:
         self.V = V
         self._workers = workers
         self.ranges = _item_ranges(len(V))
-        self.seconds = 0.0  # in products, all threads together
 
     def scores(self, U: Floats32, out: Floats32) -> None:
         """S = U Vᵀ."""
@@ -62,18 +60,16 @@ class Products:
         parts = self._workers.map(
             lambda items: self.product(gradient[:, items], self.V[items]), self.ranges
         )
-        return add_up(parts)
+        return sum_in_order(parts)
 
     def product(self, a: NDArray[Any], b: NDArray[Any], out: Floats32 | None = None) -> Floats32:
-        """One product on this thread, timed."""
-        start = time.perf_counter()
+        """One product, on this thread."""
         with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
             result: Floats32 = np.matmul(a, b, out=out)
-        self.seconds += time.perf_counter() - start
         return result
 
 
-def add_up(parts: list[Floats32]) -> Floats32:
+def sum_in_order(parts: list[Floats32]) -> Floats32:
     """The sum of arrays, in their order; the first one is changed."""
     for part in parts[1:]:
         parts[0] += part

@@ -12,12 +12,13 @@ from robirank import _core
 from robirank._types import Floats32, Floats64, Ints32, Ints64
 from robirank.engine.interface import Engine, Figures, Sizes, never
 from robirank.engine.parts import Block, Part
-from robirank.engine.strata import share, waves
+from robirank.engine.strata import share, user_batches
 from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.strata import (
     NO_FIGURES,
     adagrad_schedule,
     cell_size,
+    check_limits,
     keep_sums,
     task_rows,
 )
@@ -66,20 +67,17 @@ class SgdSolver:
     request : Request
     problem : Problem
     engine : Engine
-    xi_every : int, optional
-        The number of epochs in which the ξ-step goes round all users; default: `xi_turns`.
     """
 
     default_rate: ClassVar[float] = 0.1
 
-    def __init__(
-        self, request: Request, problem: Problem, engine: Engine, xi_every: int | None = None
-    ) -> None:
-        assert problem.rho is not None
-        self._engine, self._rho, self._negatives = engine, problem.rho, request.samples
+    def __init__(self, request: Request, problem: Problem, engine: Engine) -> None:
+        assert request.rho is not None
+        check_limits("sgd", factors=request.factors, negatives=request.samples)
+        self._engine, self._rho, self._negatives = engine, request.rho, request.samples
         self._rate = request.rate * (request.learning_rate or self.default_rate)
-        self._turns = xi_every or xi_turns(problem.sizes, problem.factors, request.samples)
-        self._cell_items = cell_size(problem.factors)
+        self._turns = xi_turns(problem.sizes, request.factors, request.samples)
+        self._cell_items = cell_size(request.factors)
 
     def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
         """One (U,V)-step over all records, then the ξ-step of the users whose turn it is.
@@ -113,7 +111,7 @@ class SgdSolver:
     def _first_slopes(self) -> None:
         """Where scores are near 0, every other item adds about σ0(0) = 1 to an inner sum."""
         sizes = self._engine.sizes
-        squares = self._engine.sweep(0, squares_task, [None], never)
+        squares = self._engine.measure(squares_task, [None])
         area = sizes.n_users * self._engine.factors * sizes.n_items
         if np.sqrt(squares["U"] * squares["V"] / area) > _FLAT:
             self._xi_step(0, 1)
@@ -131,8 +129,8 @@ class SgdSolver:
         return figures["loss"] / figures["done"]
 
     def _xi_step(self, turn: int, turns: int) -> Figures:
-        n = max(len(waves(share(users, turn, turns))) for users in self._engine.part_users)
-        settings = [XiSettings(turn, turns, wave, self._rho) for wave in range(max(1, n))]
+        n = max(len(user_batches(share(users, turn, turns))) for users in self._engine.part_users)
+        settings = [XiSettings(turn, turns, batch, self._rho) for batch in range(max(1, n))]
         return self._engine.scan(xi_task, settings)
 
 
@@ -168,12 +166,12 @@ def sgd_task(part: Part, block: Block, position: Ints32, steps: SgdSteps, key: i
 
 def squares_task(
     part: Part,
-    block: Block,
+    blocks: Iterable[Block],
     position: Ints32,  # noqa: ARG001
     settings: None,  # noqa: ARG001
-    key: int,  # noqa: ARG001
 ) -> Figures:
-    """The sums of squares of U and V."""
+    """The sums of squares of a part of U and of the block of V with its number."""
+    block = next(iter(blocks))
     return {"U": _squares(part.U), "V": _squares(block.V)}
 
 
@@ -183,11 +181,11 @@ def _squares(rows: Floats32) -> float:
 
 @dataclass(frozen=True)
 class XiSettings:
-    """Which users of a part the ξ-step renews: a wave of those whose turn it is."""
+    """Which users of a part the ξ-step renews: a batch of those whose turn it is."""
 
     turn: int
     turns: int
-    wave: int
+    batch: int
     rho: RhoName
 
 
@@ -202,10 +200,10 @@ def xi_task(part: Part, blocks: Iterable[Block], position: Ints32, settings: XiS
     Returns the number of records renewed ("done"), "loss" = Σ weight · ρ(t), and "drift" =
     Σ log(new slope / old slope).
     """
-    own = waves(share(len(part.users), settings.turn, settings.turns))
-    if settings.wave >= len(own):
+    own = user_batches(share(len(part.users), settings.turn, settings.turns))
+    if settings.batch >= len(own):
         return {"done": 0, "loss": 0.0, "drift": 0.0}
-    users = own[settings.wave]
+    users = own[settings.batch]
     indptr, records = part.records_of(users)
     scores = np.empty(records.stop - records.start, dtype=np.float32)
     own_records = _core.Records(indptr=indptr, items=part.items[records], n_items=len(position))

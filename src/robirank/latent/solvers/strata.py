@@ -20,6 +20,9 @@ KEPT = 0.5  # of Adagrad's sums from one epoch to the next, because the first gr
 CELL_BYTES = 1 << 19  # rows of a cell: half of a usual second-level cache
 MAX_CELL_ITEMS = 4096
 
+#: The most that the native tasks take.
+LIMITS = {"factors": 4096, "negatives": 1024, "max_trials": 1 << 20}
+
 #: The figures of a pass that was stopped before its first task.
 NO_FIGURES: Figures = {"done": 0, "loss": 0.0, "not_finite": 0}
 
@@ -44,6 +47,15 @@ def keep_sums(part: Part, block: Block, share: float) -> None:
     if share != 1.0:
         part.sums *= np.float32(share)
         block.sums *= np.float32(share)
+
+
+def check_limits(solver: str, **values: int) -> None:
+    """Raise an error for a parameter that is larger than the native tasks can take."""
+    for name, value in values.items():
+        if value > LIMITS[name]:
+            raise ValueError(
+                f"{name} must be at most {LIMITS[name]} with the solver {solver!r}; got {value}"
+            )
 
 
 def task_rows(

@@ -17,6 +17,7 @@ from robirank.latent.solvers.strata import (
     NO_FIGURES,
     adagrad_schedule,
     cell_size,
+    check_limits,
     keep_sums,
     task_rows,
 )
@@ -66,11 +67,12 @@ class WarpSolver:
     def __init__(
         self, request: Request, problem: Problem, engine: Engine, freeze_items: bool = False
     ) -> None:
+        check_limits("warp", factors=request.factors, max_trials=request.samples)
         self._engine = engine
         rate = request.rate * (request.learning_rate or self.default_rate)
         self._rate_u, self._rate_v = 2.0 * rate, 0.0 if freeze_items else rate
         self._weight_after = weights_after(request.samples, problem.sizes.n_items)
-        self._cell_items = cell_size(problem.factors)
+        self._cell_items = cell_size(request.factors)
 
     def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
         """One pass over the records; returns the mean weighted hinge loss, and the trials."""

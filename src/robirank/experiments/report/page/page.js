@@ -31,12 +31,12 @@ function drawMethod() {
 function drawFooter() {
   const { command, versions = {}, machine = {}, created, seed } = data.run;
   if (command) {
-    const said = html("span", { class: "small", role: "status" });
+    const status = html("span", { class: "small", role: "status" });
     const copy = html("button", { type: "button", class: "quiet copy", on: {
-      click: () => navigator.clipboard?.writeText(command).then(() => { said.textContent = "copied"; }, () => { said.textContent = "select it and copy it by hand"; }),
+      click: () => navigator.clipboard?.writeText(command).then(() => { status.textContent = "copied"; }, () => { status.textContent = "select it and copy it by hand"; }),
     } }, "Copy");
     document.getElementById("reproduce").append(html("h3", {}, "To reproduce this run"),
-      html("div", { class: "command" }, html("pre", { tabindex: 0 }, html("code", {}, command)), html("div", {}, copy, " ", said)));
+      html("div", { class: "command" }, html("pre", { tabindex: 0 }, html("code", {}, command)), html("div", {}, copy, " ", status)));
   }
   const parts = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
   if (machine.cores) parts.push(`${machine.cores} ${machine.cores === 1 ? "core" : "cores"}`);

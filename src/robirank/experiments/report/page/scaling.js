@@ -187,7 +187,7 @@ sections.simulated = (root) => {
 sections.check = (root) => {
   const found = data.scaling;
   if (!found) return;
-  byRole(root, "lede").textContent = "Seconds of an epoch. The rates come from single tasks, timed between the epochs of the race; nothing of the race itself was used.";
+  byRole(root, "lede").textContent = "Seconds of an epoch. The rates come from single tasks, timed between the epochs of the measured runs; nothing of these runs was used.";
   const error = (predicted, measured) => `${predicted < measured ? MINUS : "+"}${Math.round(100 * Math.abs(predicted / measured - 1))} %`;
   plainTable(byRole(root, "table"), "Measured and simulated",
     ["Workers", "Work of one, measured", "Simulated", "Error", "With own cores, measured", "Simulated", "Error", "Elapsed here", "Simulated"],

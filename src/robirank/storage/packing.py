@@ -7,7 +7,6 @@ import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -153,9 +152,9 @@ def _unpack_ids(file: ModelFile, parts: FittedParts) -> dict[str, Any]:
     for name in parts.ids:
         tensors = {part: file.read(part) for part in file.tensors if part.startswith(f"{name}.")}
         if tensors:
-            ids = import_module("robirank.data.ids").Ids  # by its name: data stands above storage
+            assert parts.ids_from is not None
             try:
-                found[name] = ids.from_tensors(tensors, name)
+                found[name] = parts.ids_from(tensors, name)
             except (ValueError, TypeError) as error:
                 file.refuse(str(error))
     return found

@@ -129,8 +129,8 @@ def load(experiment: ScalingExperiment) -> ScalingData:
 
 
 @dataclass(frozen=True)
-class Contestant:
-    """A run of the race.
+class ScalingRun:
+    """A run that is measured.
 
     Attributes
     ----------
@@ -148,25 +148,25 @@ class Contestant:
     engine: Literal["local", "ray"] = "local"
 
 
-def contestants(experiment: ScalingExperiment) -> list[Contestant]:
+def planned_runs(experiment: ScalingExperiment) -> list[ScalingRun]:
     """Who runs: RoBiRank on each number of workers, WARP on the fewest and the most, and parts.
 
     Examples
     --------
-    >>> [c.name for c in contestants(ScalingExperiment(workers=(1, 2), parts=(2, 32)))]
+    >>> [c.name for c in planned_runs(ScalingExperiment(workers=(1, 2), parts=(2, 32)))]
     ['RoBiRank 1', 'RoBiRank 2', 'WARP 1', 'WARP 2', 'RoBiRank, 32 parts']
     """
     ends = dict.fromkeys((1, max(experiment.workers)))
     return [
-        *(Contestant(f"RoBiRank {p}", "RoBiRank sgd", p, p) for p in experiment.workers),
-        *(Contestant(f"WARP {p}", "WARP", p, p) for p in ends),
+        *(ScalingRun(f"RoBiRank {p}", "RoBiRank sgd", p, p) for p in experiment.workers),
+        *(ScalingRun(f"WARP {p}", "WARP", p, p) for p in ends),
         *(
-            Contestant(f"RoBiRank, {parts} parts", "RoBiRank sgd", 1, parts)
+            ScalingRun(f"RoBiRank, {parts} parts", "RoBiRank sgd", 1, parts)
             for parts in experiment.parts
             if parts not in experiment.workers
         ),
         *(
-            Contestant(f"RoBiRank {p}, Ray", "RoBiRank sgd", p, p, "ray")
+            ScalingRun(f"RoBiRank {p}, Ray", "RoBiRank sgd", p, p, "ray")
             for p in experiment.workers
             if experiment.ray
         ),
@@ -175,27 +175,27 @@ def contestants(experiment: ScalingExperiment) -> list[Contestant]:
 
 @dataclass
 class Result:
-    """What became of a contestant.
+    """What became of a run.
 
     Attributes
     ----------
-    contestant : Contestant
+    run : ScalingRun
     clocks : list of EpochClock
     reached : list of Evaluation
         After each epoch.
     """
 
-    contestant: Contestant
+    run: ScalingRun
     clocks: list[EpochClock] = field(default_factory=list)
     reached: list[Evaluation] = field(default_factory=list)
 
 
-def race(
+def measure_runs(
     experiment: ScalingExperiment,
     data: ScalingData,
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[list[Result], Rates]:
-    """Let all local contestants do their epochs, in turns, with a calibration in every round.
+    """Let all local runs do their epochs, in turns, with a calibration in every round.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def race(
         runners = list(_runners(experiment, records, stack))
         for epoch in range(epochs):
             for runner in runners:
-                tell(f"epoch {epoch + 1} of {epochs}, {runner.result.contestant.name}")
+                tell(f"epoch {epoch + 1} of {epochs}, {runner.result.run.name}")
                 runner.one_epoch(epoch)
                 runner.result.reached.append(measure(runner.engine.memory.factors(), data))
             tell(f"epoch {epoch + 1} of {epochs}, calibrating")
@@ -222,18 +222,16 @@ def measure(factors: tuple[Floats32, Floats32], data: ScalingData) -> Evaluation
     return evaluate(model, train=data.train, test=data.test, k=(1, 10), users=data.users)
 
 
-def settings_of(
-    experiment: ScalingExperiment, contestant: Contestant, n_items: int
-) -> dict[str, float]:
+def settings_of(experiment: ScalingExperiment, run: ScalingRun, n_items: int) -> dict[str, float]:
     """Step size and penalty: the defaults, where the latent experiment begins its search."""
-    method = LATENT_FIELD[contestant.method]
+    method = LATENT_FIELD[run.method]
     params = method.setting(0, 0, factors=experiment.factors, n_items=n_items)
     return params if experiment.data else params | {"regularization": _LIGHT}
 
 
 @dataclass(frozen=True)
 class _Runner:
-    """A contestant under way."""
+    """A run under way."""
 
     result: Result
     clock: TaskClock
@@ -249,19 +247,19 @@ class _Runner:
 def _runners(
     experiment: ScalingExperiment, records: Records, stack: ExitStack
 ) -> Iterator[_Runner]:
-    """The local contestants, all with the same start."""
-    for contestant in contestants(experiment):
-        if contestant.engine != "local":
+    """The local runs, all with the same start."""
+    for run in planned_runs(experiment):
+        if run.engine != "local":
             continue
-        params = settings_of(experiment, contestant, records.n_items)
-        sizes = {"factors": experiment.factors, "parts": contestant.parts}
-        model = LATENT_FIELD[contestant.method].make(params, random_state=experiment.seed, **sizes)
+        params = settings_of(experiment, run, records.n_items)
+        sizes = {"factors": experiment.factors, "parts": run.parts}
+        model = LATENT_FIELD[run.method].make(params, random_state=experiment.seed, **sizes)
         request = model.request()
         problem = Problem.of_records(request, records)
-        workers = stack.enter_context(Workers(contestant.workers))
-        start = random_start(problem, records)
-        n_parts = count_parts(contestant.parts, records.n_users, records.n_items)
-        clock = TaskClock(n_parts, contestant.workers)
+        workers = stack.enter_context(Workers(run.workers))
+        start = random_start(request, records)
+        n_parts = count_parts(run.parts, records.n_users, records.n_items)
+        clock = TaskClock(n_parts, run.workers)
         engine = strata_engine(request, problem, records, start, workers, clock)
         solver = SOLVERS[request.solver].make(request, problem, engine)
-        yield _Runner(Result(contestant), clock, engine, solver, experiment.iterations)
+        yield _Runner(Result(run), clock, engine, solver, experiment.iterations)

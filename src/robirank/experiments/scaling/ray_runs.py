@@ -1,4 +1,4 @@
-"""The race on a Ray cluster: the same models, other clocks.
+"""The runs on a Ray cluster: the same models, other clocks.
 
 With as many parts, a cluster computes the same bits as the threads of one process. So precision is
 known from there, and here only the times are taken.
@@ -25,7 +25,7 @@ from robirank.data.partitions import partition
 from robirank.engine.config import RayConfig
 from robirank.engine.ray.actors import connect, disconnect
 from robirank.experiments.scaling.clocks import EpochClock
-from robirank.experiments.scaling.race import ScalingData, measure
+from robirank.experiments.scaling.runs import ScalingData, measure
 from robirank.latent.model import LatentRoBiRank
 from robirank.latent.retrieve.evaluate import Evaluation
 
