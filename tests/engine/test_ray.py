@@ -99,6 +99,9 @@ def test_the_command_line(ray_cluster, data, tmp_path):
     assert list(there.user_ids_) == list(here.user_ids_)
     cut = tmp_path / "run" / "data"
     same_factors(train(cut, tmp_path / "c", "--ray", tmp_path / "again", *options), here)
+    watch = ["--validation", cut, "--metric", "ndcg@5", *options]
+    watched = train(cut, tmp_path / "d", "--ray", tmp_path / "watched", *watch)
+    assert watched.best_iter_ in (1, 2)
 
 
 def test_warp_has_the_same_bits(ray_cluster, partitions, tmp_path):
@@ -260,12 +263,72 @@ def test_patience_and_callbacks_on_a_cluster(ray_cluster, data, validation, tmp_
     same_factors(again.fit(data, **options, resume=True), here)
 
 
+def test_an_interrupted_run_with_validation_and_callbacks_goes_on(
+    ray_cluster, data, validation, tmp_path, monkeypatch
+):
+    settings = SETTINGS | {"iterations": 8, "parts": PARTS}
+    reports = []
+    options = {"validation": validation, "show_progress": False, "callbacks": [reports.append]}
+    here = rr.LatentRoBiRank(**settings).fit(data, **options)
+
+    def there(**more):
+        config = rr.RayConfig(tmp_path, checkpoint_seconds=1e-6)
+        return rr.LatentRoBiRank(engine=config, **settings).fit(data, **options, **more)
+
+    asked = []
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "robirank.latent.loop._Interrupt.is_set",
+            lambda _: asked.append(1) or len(asked) > 30,
+        )
+        with pytest.warns(UserWarning, match="interrupted in epoch"):
+            early = there()
+    assert 0 < early.n_iter_ < 8
+    del reports[:]
+    model = there(resume=True)
+    same_factors(model, here)
+    assert watched(model, "ndcg@20") == watched(here, "ndcg@20")
+    assert [r.epoch for r in reports] == list(range(early.n_iter_ + 1, 9))
+
+
+def test_validation_parts_that_were_cut_in_another_way(
+    ray_cluster, data, partitions, validation, tmp_path
+):
+    options = {"validation": validation, "show_progress": False}
+    other = rr.partition(validation, tmp_path / "other", parts=2, random_state=9)
+    one = on_ray(tmp_path / "one").fit(partitions, **options)
+    two = on_ray(tmp_path / "two").fit(partitions, **options | {"validation": other})
+    assert watched(one, "ndcg@20") == watched(two, "ndcg@20")
+    assert any(value for _, value in watched(one, "ndcg@20"))
+
+
+def test_the_model_of_an_older_run_stays_until_there_is_a_better_one(
+    ray_cluster, data, partitions, tmp_path
+):
+    on_ray(tmp_path).fit(partitions, show_progress=False)
+    before = rr.load_model(tmp_path / "model")
+    seen = []
+
+    def look(report):
+        seen.append(rr.load_model(tmp_path / "model").n_iter_)
+        return report.epoch == 2
+
+    changed = on_ray(tmp_path).set_params(random_state=4)
+    changed.fit(partitions, show_progress=False, callbacks=[look])
+    assert seen == [before.n_iter_] * 2
+    after = rr.load_model(tmp_path / "model")
+    assert after.n_iter_ == 2
+    assert (after.item_factors != before.item_factors).any()
+    names = [path.name for path in (tmp_path / "model").iterdir()]
+    assert sum(name.startswith("users-") for name in names) == PARTS
+
+
 def test_validation_that_does_not_fit(data, validation, partitions, tmp_path):
-    other = rr.partition(data, tmp_path / "other", parts=PARTS, random_state=4)
+    nameless = rr.Interactions.from_matrix(validation.matrix)
     for wrong, message in (
         (validation.matrix[:, :50], "validation must have the shape"),
-        (other, "validation must be cut as the training set is"),
-        (rr.Interactions.from_matrix(validation.matrix), "validation must have the users of the"),
+        (nameless, "validation must have the users of the"),
+        (rr.partition(nameless, tmp_path / "n", parts=PARTS), "validation must have the users of"),
     ):
         with pytest.raises(ValueError, match=message):
             on_ray(tmp_path / "run").fit(partitions, show_progress=False, validation=wrong)

@@ -1,0 +1,114 @@
+"""Sharded models: what a folder that somebody else wrote may and may not hold."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from msgspec import structs
+from numpy.testing import assert_array_equal
+
+import robirank as rr
+from robirank.data.user_parts import user_parts
+from robirank.engine.strata import DATA_ORDER, Plan
+from robirank.latent.retrieve.sharded import ShardedManifest
+from robirank.storage.folder import FileEntry, Folder
+from robirank.storage.manifest import MANIFEST, write_manifest
+
+PARTS, SEED = 3, 5
+NUMBERS = {"n_iter_": 4, "best_iter_": 4, "solver_": "sgd", "user_scale_": 1.0}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((20, 2)).astype("f4"), rng.standard_normal((9, 2)).astype("f4")
+
+
+def write(path, rows, **changes):
+    """A sharded model without ids; ``changes`` are fields of its manifest."""
+    (U, V), folder = rows, Folder(path)
+    folder.make()
+    users = [
+        folder.write_arrays(
+            f"users-{n:05}-a.safetensors", {"user_factors": U[own], "users": own.astype(np.int32)}
+        )
+        for n, own in enumerate(user_parts(SEED, len(U), PARTS))
+    ]
+    bounds = Plan(0, DATA_ORDER, len(V), PARTS).bounds
+    items = [
+        folder.write_arrays(f"items-{n:05}-a.safetensors", {"item_factors": V[low:high]})
+        for n, (low, high) in enumerate(pairwise(bounds))
+    ]
+    manifest = ShardedManifest(
+        model="LatentRoBiRank",
+        params={"factors": 2, "solver": "sgd"},
+        numbers=NUMBERS,
+        shape=(len(U), len(V)),
+        factors=2,
+        parts=PARTS,
+        part_seed=SEED,
+        users=users,
+        items=items,
+        user_ids=False,
+        item_ids=None,
+    )
+    write_manifest(folder, MANIFEST, structs.replace(manifest, **changes))
+    return path
+
+
+def test_a_folder_is_read_as_one_model(tmp_path, rows):
+    model = rr.load_model(write(tmp_path, rows))
+    assert_array_equal(model.user_factors, rows[0])
+    assert_array_equal(model.item_factors, rows[1])
+    assert model.n_iter_ == 4
+    assert model.user_ids_ is None
+    few = rr.ShardedModel(tmp_path).recommend([3, 17], None, filter_already_liked_items=False)
+    assert_array_equal(few[0], model.recommend([3, 17], None, filter_already_liked_items=False)[0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"params": {"factors": 2, "shell": "sh"}}, "it has a parameter 'shell'"),
+        ({"params": {"factors": 3}}, "factors is 3, and rows have 2 columns"),
+        ({"numbers": {}}, "must be a"),
+        ({"numbers": NUMBERS | {"n_iter_": -1}}, "n_iter_ must be a int; it is -1"),
+        ({"numbers": NUMBERS | {"solver_": 3}}, "solver_ must be a str; it is 3"),
+        ({"numbers": NUMBERS | {"more_": 3}}, "its numbers are"),
+        ({"model": "RoBiRank"}, "RoBiRank"),
+        ({"model": "os.system"}, "os.system"),
+        ({"factors": 1000}, "too small for 20 × 1000 factors"),
+        ({"shape": (1 << 30, 9)}, "too small"),
+        ({"parts": 2}, "must name 2 shards of each"),
+        ({"part_seed": 6}, "has the rows of other users"),
+        ({"items": [FileEntry("gone.safetensors", 90, 1)] * 3}, "gone.safetensors is missing"),
+    ],
+)
+def test_a_manifest_that_claims_what_is_not_there(tmp_path, rows, changes, message):
+    write(tmp_path, rows, **changes)
+    with pytest.raises(rr.ModelFileError, match=message):
+        rr.load_model(tmp_path)
+
+
+def test_numbers_that_are_none(tmp_path, rows):
+    wrong = rows[1].copy()
+    wrong[5, 0] = np.nan
+    write(tmp_path, (rows[0], wrong))
+    with pytest.raises(rr.ModelFileError, match=r"items-00001.*holds NaN"):
+        rr.load_model(tmp_path)
+    with pytest.raises(rr.ModelFileError, match=r"items-00001.*holds NaN"):
+        rr.ShardedModel(tmp_path).recommend([1], None, filter_already_liked_items=False)
+
+
+@pytest.mark.parametrize("change", [lambda b: b[:-1], lambda b: b[:-1] + b"?"])
+def test_files_that_were_damaged(tmp_path, rows, change):
+    write(tmp_path, rows)
+    file = tmp_path / "users-00001-a.safetensors"
+    file.write_bytes(change(file.read_bytes()))
+    with pytest.raises(rr.ModelFileError, match=r"users-00001-a.safetensors is damaged"):
+        rr.load_model(tmp_path)
+
+
+def test_a_folder_without_a_manifest(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no sharded model at"):
+        rr.ShardedModel(tmp_path)
