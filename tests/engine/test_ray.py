@@ -99,9 +99,10 @@ def test_the_command_line(ray_cluster, data, tmp_path):
     assert list(there.user_ids_) == list(here.user_ids_)
     cut = tmp_path / "run" / "data"
     same_factors(train(cut, tmp_path / "c", "--ray", tmp_path / "again", *options), here)
-    watch = ["--validation", cut, "--metric", "ndcg@5", *options]
-    watched = train(cut, tmp_path / "d", "--ray", tmp_path / "watched", *watch)
-    assert watched.best_iter_ in (1, 2)
+    pl.DataFrame({"user": range(40), "item": range(20, -20, -1)}).write_csv(tmp_path / "held.csv")
+    watch = ["--validation", tmp_path / "held.csv", "--metric", "ndcg@5", *common]
+    best = train(cut, tmp_path / "d", "--ray", tmp_path / "watched", *watch).best_iter_
+    assert best in (1, 2)
 
 
 def test_warp_has_the_same_bits(ray_cluster, partitions, tmp_path):
@@ -288,7 +289,8 @@ def test_an_interrupted_run_with_validation_and_callbacks_goes_on(
     model = there(resume=True)
     same_factors(model, here)
     assert watched(model, "ndcg@20") == watched(here, "ndcg@20")
-    assert [r.epoch for r in reports] == list(range(early.n_iter_ + 1, 9))
+    assert early.n_iter_ <= reports[0].epoch <= early.n_iter_ + 1  # as of the last checkpoint
+    assert [r.epoch for r in reports] == list(range(reports[0].epoch, 9))
 
 
 def test_validation_parts_that_were_cut_in_another_way(
@@ -327,8 +329,7 @@ def test_validation_that_does_not_fit(data, validation, partitions, tmp_path):
     nameless = rr.Interactions.from_matrix(validation.matrix)
     for wrong, message in (
         (validation.matrix[:, :50], "validation must have the shape"),
-        (nameless, "validation must have the users of the"),
-        (rr.partition(nameless, tmp_path / "n", parts=PARTS), "validation must have the users of"),
+        (nameless, "validation must have the users of user_items, in their order"),
     ):
         with pytest.raises(ValueError, match=message):
             on_ray(tmp_path / "run").fit(partitions, show_progress=False, validation=wrong)
@@ -406,7 +407,7 @@ def test_bad_settings_are_named(tmp_path):
     with pytest.raises(ValueError, match='resume must be left out with engine="ray"'):
         rr.LatentRoBiRank(engine="ray").fit(clusters.make_data(), resume=True)
     model = rr.LatentRoBiRank(solver="exact", engine=rr.RayConfig(tmp_path))
-    with pytest.raises(ValueError, match='solver must be "sgd" on a cluster'):
+    with pytest.raises(ValueError, match=r"solver must be one of .'sgd'. on a cluster"):
         model.fit(clusters.make_data())
     with pytest.raises(
         ValueError, match='engine must be "local", "ray" or a RayConfig; got \'spark\''

@@ -183,6 +183,8 @@ def _checkpoint(
     if options.checkpoint is None:
         if options.resume:
             raise ValueError("resume needs a checkpoint to go on from; give checkpoint=")
+        if options.checkpoint_minutes is not None:
+            raise ValueError("checkpoint_minutes needs a file to write to; give checkpoint=")
         return None
     if request.params.get("random_state") is None:
         raise ValueError("checkpoint needs a random_state: without one no fit is like another")

@@ -81,8 +81,6 @@ class FitOptions:
                 raise ValueError(f"{name} needs a validation set to watch; give validation=")
         if self.checkpoint_minutes is not None:
             check_positive("checkpoint_minutes", self.checkpoint_minutes)
-            if self.checkpoint is None:
-                raise ValueError("checkpoint_minutes needs a file to write to; give checkpoint=")
         _check_callable("callback", self.callback)
         if callable(self.callbacks):
             raise ValueError(f"callbacks must be a list of functions; got {self.callbacks!r}")
