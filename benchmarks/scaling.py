@@ -35,7 +35,7 @@ from robirank.engine.interface import never
 from robirank.engine.ray.actors import connect, disconnect
 from robirank.engine.ray.driver import ClusterEngine
 from robirank.latent.cluster import make_job
-from robirank.latent.fit import random_start, strata_engine
+from robirank.latent.local import random_start, strata_engine
 from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.sgd import SgdSolver
 

@@ -28,7 +28,7 @@ from robirank import _core
 from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.engine.interface import never
-from robirank.latent.fit import strata_engine
+from robirank.latent.local import strata_engine
 from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.interface import Solver
 from robirank.latent.solvers.sgd import SgdSolver

@@ -27,7 +27,6 @@ BAD = {
     ],
     "WARP": [
         ({"regularization": -1.0}, "positive number"),
-        ({"regularization": None}, "positive number"),
         ({"learning_rate": None}, "positive number"),
         ({"iterations": 0}, "positive integer"),
         ({"max_trials": 0}, "positive integer"),

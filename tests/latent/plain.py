@@ -34,7 +34,7 @@ def objective(U, V, table, rho, reg=0.0):
     parts = [user_loss(u, V, weights, rho) for u, weights in zip(U, table, strict=True)]
     G = np.array([gradient for _, gradient in parts])
     users, items = (table > 0).sum(axis=1), (table > 0).sum(axis=0)
-    penalty = Penalty.of_counts(reg, users, items)
+    penalty = Penalty.of_counts(reg, users, items, table[table > 0].mean())
     a, b = reg * penalty.users.of(users)[:, None], reg * penalty.items.of(items)[:, None]
     value = sum(loss for loss, _ in parts) + 0.5 * float((a * U**2).sum() + (b * V**2).sum())
     return value, G @ V + a * U, G.T @ U + b * V

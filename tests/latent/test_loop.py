@@ -99,7 +99,7 @@ def loop(steps, values=(), idle_loss=0.0, **options):
     n = len(steps._losses)
     request = Request("Test", "exact", factors=1, epochs=n, seed=0, params={})
     one = RowWeights(1.0, 1.0)
-    problem = Problem(Sizes(2, 2, 2, 5), Penalty(0.5, one, one), idle_loss)
+    problem = Problem(Sizes(2, 2, 2, 5), Penalty(0.5, one, one), idle_loss, 1.0)
     given = FitOptions(show_progress=False, validation="some" if values else None, **options)
     return Loop(request, problem, steps, Scripted(steps, values), given, "test")
 
@@ -146,7 +146,15 @@ def test_progress_fits_into_80_columns_and_needs_no_terminal(split, capfd, monke
     fit(train, show_progress=True, validation=valid)
     out, shown = capfd.readouterr()
     assert out == ""
-    for part in ("LatentRoBiRank (exact)", "6/6", "left", "loss", "ndcg@20", "best", "records/s"):
+    for part in (
+        "LatentRoBiRank (exact, λ = 0.",
+        "6/6",
+        "left",
+        "loss",
+        "ndcg@20",
+        "best",
+        "records/s",
+    ):
         assert part in shown
     assert "…" not in shown
     fit(train, show_progress=False)

@@ -1,18 +1,25 @@
 """Weights of the rows in the penalty."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from robirank.latent.penalty import Penalty, RowWeights
+from robirank.latent.penalty import (
+    Penalty,
+    RowLengths,
+    RowWeights,
+    default_regularization,
+    noise_level,
+)
 
 counts = st.lists(st.integers(0, 1000), min_size=1, max_size=50).map(np.array)
 
 
 @given(counts, st.floats(0.0, 1.0))
 def test_weights_add_up_to_the_records(counts, exponent):
-    weights = RowWeights.of_counts(exponent, counts).of(counts)
+    weights = RowWeights.scaled(exponent, RowLengths.of_counts(counts)).of(counts)
     assert_allclose(weights.sum(), counts.sum(), rtol=1e-9)
     assert (weights[counts == 0] == 0).all()
     if counts.any():  # a ∝ n^exponent
@@ -26,14 +33,14 @@ def test_weights_add_up_to_the_records(counts, exponent):
 
 @given(counts, st.floats(0.0, 1.0))
 def test_each_record_pays_its_share_of_the_rows_weight(counts, exponent):
-    weights = RowWeights.of_counts(exponent, counts)
+    weights = RowWeights.scaled(exponent, RowLengths.of_counts(counts))
     expected = 0.3 * weights.of(counts) / np.maximum(counts, 1)
     assert_allclose(weights.per_record(counts, 0.3), expected, rtol=1e-5)
 
 
 def test_exponent_of_one_gives_the_counts_themselves():
     counts = np.array([3, 0, 5])
-    assert_allclose(RowWeights.of_counts(1.0, counts).of(counts), [3, 0, 5])
+    assert_allclose(RowWeights.scaled(1.0, RowLengths.of_counts(counts)).of(counts), [3, 0, 5])
 
 
 def test_penalty_worked_by_hand():
@@ -42,3 +49,35 @@ def test_penalty_worked_by_hand():
     # ½ · 0.1 · (2 · 5 + 1 · 9 + 4 · 2)
     value = Penalty(0.1, one, one).value(U, V, np.array([2]), np.array([1, 4]))
     assert_allclose(value, 0.05 * 27)
+
+
+@pytest.mark.parametrize(("n_users", "n_items", "mean"), [(400, 300, 20), (2000, 200, 8)])
+def test_noise_level_is_that_of_a_table_whose_items_were_shuffled(n_users, n_items, mean):
+    rng = np.random.default_rng(0)
+    counts = np.maximum(1, rng.poisson(mean, n_users))
+    items = rng.choice(n_items, counts.sum(), p=rng.dirichlet(np.full(n_items, 3.0)))
+    table = np.zeros((n_users, n_items))
+    np.add.at(table, (np.repeat(np.arange(n_users), counts), items), 1.0)
+    rows, columns = table.sum(1), table.sum(0)
+    sides = RowLengths.of_counts(rows.astype(int)), RowLengths.of_counts(columns.astype(int))
+    for exponents in ((0.5, 0.85), (1.0, 1.0)):
+        a, b = (
+            RowWeights.scaled(e, side).of(n.astype(int))
+            for e, side, n in zip(exponents, sides, (rows, columns), strict=True)
+        )
+        weighted = table / np.sqrt(a)[:, None] / np.sqrt(np.maximum(b, 1e-9))
+        values = np.linalg.svd(weighted, compute_uv=False) / (2 * np.log(2))
+        assert_allclose(noise_level(*sides, exponents), values[1:4].mean(), rtol=0.08)
+
+
+def test_default_is_the_noise_where_records_say_little():
+    side = RowLengths([4], [50])
+    one = default_regularization(side, side)
+    assert one == pytest.approx(1.3 * noise_level(side, side) * 4**-0.2)
+    assert default_regularization(side, side, factors=256) > one
+    assert default_regularization(side, side, rho="identity") > one
+    assert default_regularization(side, side, rho="type2") < one
+
+
+def test_a_table_without_records_has_no_noise():
+    assert noise_level(RowLengths([0], [3]), RowLengths([], [])) == 0.0

@@ -107,7 +107,7 @@ def latent(
         factors=factors,
         iterations=16 if quick else iterations,
         select=select,
-        regularizations=not quick,
+        rates=not quick,
         seed=seed,
         seeds=seeds,
         threads=threads,

@@ -81,6 +81,12 @@ class Records:
         shape = (self.n_users, self.n_items)
         return sparse.csr_matrix((ones, self.items, self.indptr), shape=shape)
 
+    def take(self, chosen: NDArray[np.bool_]) -> Records:
+        """Some of the records, of the same users and items."""
+        ends = np.concatenate([[0], np.cumsum(chosen)])[self.indptr]
+        weight = None if self.weight is None else self.weight[chosen]
+        return Records(ends.astype(np.int64), self.items[chosen], weight, self.n_items)
+
     def part(self, first_user: int, n_items: int) -> Records:
         """The records of the users from one on, among the first items only."""
         begin = int(self.indptr[first_user])

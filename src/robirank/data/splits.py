@@ -50,9 +50,20 @@ def split_ratio(
     ([7, 1], [3, 0])
     """
     share = _fraction("test", test)
-    rng = new_generator(random_state)
-    wanted = np.minimum(_rounded(data.lengths * share, rng), np.maximum(data.lengths - 1, 0))
-    return _cut(data, _sample(data, wanted, rng))
+    return _cut(data, random_share(data.indptr, share, new_generator(random_state)))
+
+
+def random_share(indptr: NDArray[np.int64], share: float, rng: np.random.Generator) -> Mask:
+    """Choose a share of each user's records, but not a user's last one.
+
+    Examples
+    --------
+    >>> random_share(np.array([0, 4, 5]), 0.5, np.random.default_rng(0)).sum()
+    np.int64(2)
+    """
+    lengths = np.diff(indptr)
+    wanted = np.minimum(_rounded(lengths * share, rng), np.maximum(lengths - 1, 0))
+    return _sample(indptr, wanted, rng)
 
 
 def split_leave_one_out(
@@ -83,7 +94,7 @@ def split_leave_one_out(
     enough = data.lengths > 1
     if not by_time:
         rng = new_generator(random_state)
-        return _cut(data, _sample(data, enough.astype(np.int64), rng))
+        return _cut(data, _sample(data.indptr, enough.astype(np.int64), rng))
     times = _times(data)
     latest = np.zeros(len(data), dtype=times.dtype)
     starts = data.indptr[:-1][data.lengths > 0]
@@ -183,7 +194,7 @@ def split_new_users(
     new = np.zeros(data.n_users, dtype=bool)
     new[rng.permutation(able)[:n_new]] = True
     wanted = np.clip(_rounded(data.lengths * share, rng), 1, np.maximum(data.lengths - 1, 1))
-    unseen = _sample(data, np.where(new, wanted, 0), rng)
+    unseen = _sample(data.indptr, np.where(new, wanted, 0), rng)
     held_out = np.repeat(new, data.lengths)
     return data.take(~held_out), data.take(held_out & ~unseen), data.take(unseen)
 
@@ -192,8 +203,8 @@ def _cut(data: Interactions, test: Mask) -> tuple[Interactions, Interactions]:
     return data.take(~test), data.take(test)
 
 
-def _sample(data: Interactions, wanted: NDArray[np.int64], rng: np.random.Generator) -> Mask:
-    chosen = _core.sample_rows(data.indptr, wanted, seed=native_seed(rng), n_threads=thread_count())
+def _sample(indptr: NDArray[np.int64], wanted: NDArray[np.int64], rng: np.random.Generator) -> Mask:
+    chosen = _core.sample_rows(indptr, wanted, seed=native_seed(rng), n_threads=thread_count())
     return chosen.view(np.bool_)
 
 

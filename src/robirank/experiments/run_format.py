@@ -314,7 +314,7 @@ class LatentSettings(_SnapshotSettings, kw_only=True, tag="latent"):
 
     data: LatentFacts
     select: str
-    regularizations: bool
+    rates: bool
     seeds: Count
     threads: Count | None
 

@@ -17,9 +17,10 @@ from robirank._random import as_random_state
 from robirank._types import Floats32
 from robirank.data.records import Records, Weighting, as_records
 from robirank.engine.config import RayConfig
-from robirank.latent.fit import FitResult, Start, fit_table
+from robirank.latent.fit import FitResult, fit_table
+from robirank.latent.local import Start
 from robirank.latent.options import EpochReport, FitKeywords, FitOptions
-from robirank.latent.problem import Request
+from robirank.latent.problem import Problem, Request
 from robirank.latent.retrieve.recommend import FactorModel
 from robirank.latent.start import random_rows
 
@@ -35,10 +36,18 @@ class LatentModel(FactorModel):
     """
 
     fitted_parts = FactorModel.fitted_parts.plus(
-        numbers={"n_iter_": int, "best_iter_": int, "solver_": str, "user_scale_": float}
+        numbers={
+            "n_iter_": int,
+            "best_iter_": int,
+            "solver_": str,
+            "user_scale_": float,
+            "regularization_": float,
+            "noise_level_": float,
+        }
     )
 
     factors: int
+    regularization: float | None
     weighting: Any
     engine: Any
     random_state: Any
@@ -47,6 +56,8 @@ class LatentModel(FactorModel):
     item_ids_: Any = None
     solver_: str
     user_scale_: float
+    regularization_: float
+    noise_level_: float
 
     def fit(
         self,
@@ -183,7 +194,12 @@ class LatentModel(FactorModel):
             _ids_that_go_on("users", user_items, self.user_ids_, records.n_users),
             _ids_that_go_on("items", user_items, self.item_ids_, records.n_items),
         )
-        request = replace(request, epochs=iterations, rate=_PARTIAL_RATE)
+        request = replace(
+            request,
+            epochs=iterations,
+            rate=_PARTIAL_RATE,
+            regularization=self._penalty_of(request, records),
+        )
         self._take(fit_table(request, user_items, wanted, self._grown(records, request.seed)))
         self.user_ids_, self.item_ids_ = ids
         return self
@@ -267,6 +283,14 @@ class LatentModel(FactorModel):
         V[n_items:] = 0.1 * random_rows(seed, _NEW_ITEMS, records.n_items - n_items, d)
         return U, V
 
+    def _penalty_of(self, request: Request, records: Records) -> float:
+        """λ for a table that has grown: what was found keeps its ratio to the noise."""
+        if request.regularization is not None:
+            return request.regularization
+        return self.regularization_ * (
+            Problem.of_records(request, records).noise_level / self.noise_level_
+        )
+
     def _take(self, result: FitResult) -> None:
         """Become the model that a fit found."""
         progress, setup = result.progress, result.setup
@@ -281,6 +305,8 @@ class LatentModel(FactorModel):
         self.history_, self.stopped_ = progress.history, progress.stopped
         self.solver_ = setup.solver_name
         self.user_scale_ = setup.problem.penalty.users.scale
+        self.regularization_ = setup.problem.penalty.regularization
+        self.noise_level_ = setup.problem.noise_level
         self.user_ids_, self.item_ids_ = setup.user_ids, setup.item_ids
 
 

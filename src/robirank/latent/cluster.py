@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from robirank.engine.config import RayConfig
 from robirank.engine.ray.actors import ClusterError, connect, disconnect
 from robirank.engine.ray.driver import ClusterEngine
 from robirank.engine.ray.worker import Job
-from robirank.latent.fit import Setup, read_validation
+from robirank.latent.fit import Setup, read_validation, title
 from robirank.latent.options import FitOptions
 from robirank.latent.problem import Problem, Request
 from robirank.latent.progress import Progress
@@ -52,6 +53,7 @@ def cluster_setup(request: Request, data: Any, options: FitOptions) -> Iterator[
         validation = _open_validation(options.validation, data, partitions, config)
         problem = Problem.of_partitions(request, partitions)
         name = resolve_solver(request, *partitions.shape)
+        settled = replace(request, epochs=request.epochs or SOLVERS[name].epochs)
         run = _run_name(request, options, partitions, validation)
         if connect(config.address, config.workers):
             stack.callback(disconnect)
@@ -61,13 +63,14 @@ def cluster_setup(request: Request, data: Any, options: FitOptions) -> Iterator[
         solver = SOLVERS[name].make(request, problem, engine)
         store = ClusterStore(engine, request, problem, partitions, name, in_memory=temporary)
         yield Setup(
+            settled,
             problem,
             name,
             solver,
             store,
             partitions.user_ids(),
             partitions.item_ids(),
-            f"{request.model} ({name}, {len(engine.workers.members)} workers)",
+            title(request, name, problem, f", {len(engine.workers.members)} workers"),
         )
 
 
@@ -235,6 +238,8 @@ class ClusterStore:
             "best_iter_": best_iter,
             "solver_": self._solver,
             "user_scale_": self._problem.penalty.users.scale,
+            "regularization_": self._problem.penalty.regularization,
+            "noise_level_": self._problem.noise_level,
         }
         manifest = ShardedManifest(
             model=self._request.model,

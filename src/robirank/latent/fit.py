@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from robirank._types import Floats32
+from robirank._progress import FitProgress
 from robirank._workers import Workers
 from robirank.data.records import Records, as_records
-from robirank.engine.memory import StrataMemory
-from robirank.engine.threads import TaskTime, ThreadEngine
+from robirank.latent.local import Start, make_solver, random_start
 from robirank.latent.loop import Loop, Store
 from robirank.latent.options import FitOptions
 from robirank.latent.problem import Problem, Request
 from robirank.latent.progress import Progress
+from robirank.latent.search import LEAST_HELD_OUT, STEPS, PenaltyPath, follow_path, hold_out
 from robirank.latent.solvers import SOLVERS, resolve_solver
 from robirank.latent.solvers.interface import Solver
-from robirank.latent.start import random_rows
 from robirank.latent.store import MemoryStore, checksum, fingerprint
 from robirank.storage.checkpoint_file import CheckpointFile
+from robirank.storage.tensor_file import ModelFileError
 
-Start = tuple[Floats32, Floats32]
 _SIDES: tuple[Literal["users", "items"], ...] = ("users", "items")
 
 
@@ -37,6 +36,8 @@ class Setup:
 
     Attributes
     ----------
+    request : Request
+        With what was left open settled.
     problem : Problem
     solver_name : str
     solver : Solver
@@ -46,6 +47,7 @@ class Setup:
         Of the progress line.
     """
 
+    request: Request
     problem: Problem
     solver_name: str
     solver: Solver
@@ -82,7 +84,8 @@ def fit_table(
 
         making = cluster_setup(request, data, options)
     with making as setup:
-        loop = Loop(request, setup.problem, setup.solver, setup.store, options, setup.title)
+        parts = setup.request, setup.problem, setup.solver, setup.store
+        loop = Loop(*parts, options, setup.title)
         factors = loop.run()
     return FitResult(factors, loop.progress, setup)
 
@@ -97,16 +100,16 @@ def local_setup(
     if not records.n_records:
         raise ValueError("user_items holds no interaction, so there is nothing to learn")
     checkpoint = _checkpoint(request, options, (records, held_out), start)
-    problem = Problem.of_records(request, records)
     name = resolve_solver(request, records.n_users, records.n_items)
-    rows = start or random_start(request, records)
+    request = replace(request, epochs=request.epochs or SOLVERS[name].epochs)
     with Workers(request.num_threads) as workers:
-        make = SOLVERS[name].make
-        if SOLVERS[name].in_strata:
-            engine = strata_engine(request, problem, records, rows, workers)
-            solver, holder = make(request, problem, engine), engine.memory
-        else:
-            solver = holder = make(request, problem, records, rows, workers)
+        if request.regularization is None and SOLVERS[name].searches:
+            reg = _kept_penalty(checkpoint) if options.resume else None
+            reg = reg or search_penalty(name, request, records, held_out, options, workers)
+            request = replace(request, regularization=reg)
+        problem = Problem.of_records(request, records)
+        rows = start or random_start(request, records)
+        solver, holder = make_solver(name, request, problem, records, rows, workers)
         store = MemoryStore(
             holder,
             train=None if held_out is None else records.matrix(),
@@ -116,34 +119,41 @@ def local_setup(
             num_threads=request.num_threads,
         )
         ids = ids_of(data, "users"), ids_of(data, "items")
-        yield Setup(problem, name, solver, store, *ids, f"{request.model} ({name})")
+        yield Setup(request, problem, name, solver, store, *ids, title(request, name, problem))
 
 
-def strata_engine(
+def search_penalty(
+    name: str,
     request: Request,
-    problem: Problem,
     records: Records,
-    start: Start,
+    validation: Records | None,
+    options: FitOptions,
     workers: Workers,
-    on_task: Callable[[TaskTime], None] | None = None,
-) -> ThreadEngine:
-    """Strata of a table in the memory of this process."""
-    memory = StrataMemory(
-        records,
-        *start,
-        problem.penalty.user_decay(records.user_counts()),
-        problem.penalty.item_decay(records.item_counts()),
-        parts=request.parts,
-        seed=request.seed,
-    )
-    return ThreadEngine(memory, problem.sizes, workers, on_task)
+) -> float | None:
+    """The λ that fits a table best; None, for the default, where too little can be held out.
+
+    A validation set is what the path is watched on; without one, records are held out.
+    """
+    if options.time_limit is not None:
+        return None
+    train, held_out = records, validation
+    if held_out is None:
+        train, held_out = hold_out(records, request.seed)
+    if held_out.n_records < LEAST_HELD_OUT:
+        return None
+    with FitProgress(options.show_progress, total=STEPS, title="looking for λ") as bar:
+
+        def tell(path: PenaltyPath) -> None:
+            last = {"λ": f"{path.best():.3g}", options.watched: f"{path.values[-1]:.4f}"}
+            bar.update(len(path.values), **last)
+
+        path = follow_path(name, request, train, held_out, options.watched, workers, tell)
+    return path.best()
 
 
-def random_start(request: Request, records: Records) -> Start:
-    """Rows of length about one, in random directions; zeros for users without records."""
-    U = random_rows(request.seed, 0, records.n_users, request.factors)
-    U[records.user_counts() == 0] = 0.0
-    return U, random_rows(request.seed, 1, records.n_items, request.factors)
+def title(request: Request, solver: str, problem: Problem, more: str = "") -> str:
+    """Of the progress line."""
+    return f"{request.model} ({solver}{more}, λ = {problem.penalty.regularization:.3g})"
 
 
 def ids_of(data: Any, side: Literal["users", "items"]) -> Any:
@@ -172,6 +182,17 @@ def read_validation(validation: Any, user_items: Any) -> Records | None:
     if not records.n_records:
         raise ValueError("validation must hold at least one interaction; it has none")
     return records
+
+
+def _kept_penalty(checkpoint: CheckpointFile | None) -> float | None:
+    """What the search of a fit had found before its last checkpoint."""
+    kept = None if checkpoint is None else checkpoint.read_progress()
+    if kept is None:
+        return None
+    try:
+        return Progress.read(kept).regularization
+    except ValueError as error:
+        raise ModelFileError(f"the checkpoint cannot be used: {error}") from None
 
 
 def _checkpoint(

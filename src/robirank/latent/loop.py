@@ -90,7 +90,9 @@ class Loop:
     ) -> None:
         self._request, self._problem, self._options = request, problem, options
         self._solver, self._store, self._title = solver, store, title
-        self.progress = Progress(request.epochs)
+        assert request.epochs is not None
+        reg = problem.penalty.regularization
+        self.progress = Progress(request.epochs, regularization=reg)
 
     def run(self) -> Any:
         """Train; returns the store's result."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 from robirank._checks import check_choice, check_count, check_positive
@@ -10,8 +11,8 @@ from robirank.data.records import Records, Weighting, as_records
 from robirank.engine.config import RayConfig
 from robirank.latent.base import LatentModel
 from robirank.latent.objective import objective
-from robirank.latent.penalty import USER_EXPONENT, Penalty, RowWeights, default_regularization
-from robirank.latent.problem import Request
+from robirank.latent.penalty import EXPONENTS, RowWeights
+from robirank.latent.problem import Problem, Request
 from robirank.latent.retrieve.fold_in import fold_in
 from robirank.latent.solvers import resolve_solver, robirank_solvers
 from robirank.losses import RHOS, RhoName
@@ -30,8 +31,8 @@ class LatentRoBiRank(LatentModel):
 
     with :math:`σ_0(t) = \log_2(1 + 2^{-t})`. ρ = log₂(1 + t) makes a record count the less the
     worse it is ranked, so the top of the list decides. The weights of the penalty grow with a
-    row's number of records, :math:`a_x ∝ n_x^{1/2}` and :math:`b_y ∝ n_y^{0.85}`, each scaled to
-    add up to |Ω|.
+    row's number of records, by default :math:`a_x ∝ n_x^{1/2}` and :math:`b_y ∝ n_y^{0.85}`, each
+    scaled to add up to :math:`\sum w_{xy}`.
 
     Parameters
     ----------
@@ -46,12 +47,19 @@ class LatentRoBiRank(LatentModel):
         RoBiRank, the identity loss (the paper's baseline), or the bound that is tight to DCG
         (which hardly learns from a random start, as the paper predicts).
     regularization : float, optional
-        λ. Default: 0.21 (factors / 64)^0.07, and 1.5 √n_items for the identity loss, whose slopes
-        are so much larger. Chosen on Gowalla's validation part.
+        λ. By default the program chooses it, because the best one differs between tables by a
+        factor of four and the wrong one costs dearly. "exact" trains about 16 epochs under a
+        falling λ and takes the one that ranks held-out records best (`robirank.latent.search`);
+        "sgd", a table of fewer than about 10,000 interactions and a fit with a time limit take
+        `robirank.latent.penalty.default_regularization`, which needs the numbers of records of rows
+        and columns alone. ``regularization_`` says what was taken; `LatentRoBiRankCV` looks more
+        closely.
+    user_exponent, item_exponent : float, default=0.5, 0.85
+        How the weights a and b grow with the records of a row.
     iterations : int, optional
-        Epochs. Default: 64.
+        Epochs. Default: 32 for "exact", 64 for "sgd".
     learning_rate : float, optional
-        Of V. Default: 0.02 for "exact" (Adam), 0.1 for "sgd" (row-wise Adagrad, and twice as much
+        Of V. Default: 0.05 for "exact" (Adam), 0.1 for "sgd" (row-wise Adagrad, and twice as much
         for U). It falls to zero over the iterations.
     weighting : {"binary", "log", "count"}, default="binary"
         What w_xy is: one as in the paper, log2(1 + count), or the count.
@@ -74,6 +82,11 @@ class LatentRoBiRank(LatentModel):
     ----------
     user_factors, item_factors : float32 arrays
         U and V.
+    regularization_ : float
+        λ.
+    noise_level_ : float
+        Of the table, on λ's scale; see `robirank.latent.penalty.noise_level`. When `partial_fit`
+        gets a table that has grown, a λ that the program chose grows with it.
     solver_ : str
         The solver that was used.
     n_iter_ : int
@@ -106,6 +119,8 @@ class LatentRoBiRank(LatentModel):
         solver: Literal["auto", "exact", "sgd"] | str = "auto",
         rho: RhoName = "log",
         regularization: float | None = None,
+        user_exponent: float = EXPONENTS[0],
+        item_exponent: float = EXPONENTS[1],
         iterations: int | None = None,
         learning_rate: float | None = None,
         weighting: Weighting = "binary",
@@ -119,6 +134,8 @@ class LatentRoBiRank(LatentModel):
         self.solver = solver
         self.rho = rho
         self.regularization = regularization
+        self.user_exponent = user_exponent
+        self.item_exponent = item_exponent
         self.iterations = iterations
         self.learning_rate = learning_rate
         self.weighting = weighting
@@ -149,9 +166,9 @@ class LatentRoBiRank(LatentModel):
             self.item_factors,
             records,
             rho=self.rho,
-            penalty=Penalty.of_counts(
-                self._regularization(records), records.user_counts(), records.item_counts()
-            ),
+            penalty=Problem.of_records(
+                replace(self._request(seed=0), regularization=self.regularization_), records
+            ).penalty,
             num_threads=int(self.num_threads),
         )
 
@@ -160,20 +177,14 @@ class LatentRoBiRank(LatentModel):
         return resolve_solver(self._request(seed=0), n_users, n_items)
 
     def _fold_in(self, V: Floats32, records: Records) -> Floats32:
-        reg = self._regularization(records)
-        weights = RowWeights(USER_EXPONENT, self.user_scale_)
+        weights = RowWeights(self.user_exponent, self.user_scale_)
         return fold_in(
             V,
             records,
             rho=self.rho,
-            decay=weights.of(records.user_counts(), reg),
+            decay=weights.of(records.user_counts(), self.regularization_),
             num_threads=int(self.num_threads),
         )
-
-    def _regularization(self, records: Records) -> float:
-        if self.regularization is not None:
-            return self.regularization
-        return default_regularization(self.rho, self.factors, records.n_items)
 
     def _request(self, seed: int) -> Request:
         check_choice("solver", self.solver, ("auto", *robirank_solvers()))
@@ -185,17 +196,20 @@ class LatentRoBiRank(LatentModel):
             check_count(name, getattr(self, name))
         if self.iterations is not None:
             check_count("iterations", self.iterations)
+        for name in ("user_exponent", "item_exponent"):
+            check_positive(name, getattr(self, name), at_most=1.0)
         return Request(
             model=type(self).__name__,
             solver=self.solver,
             factors=int(self.factors),
-            epochs=int(self.iterations or 64),
+            epochs=None if self.iterations is None else int(self.iterations),
             seed=seed,
             params=self.get_params(deep=False),
             rho=self.rho,
             regularization=self.regularization,
             learning_rate=self.learning_rate,
             samples=int(self.negatives),
+            exponents=(float(self.user_exponent), float(self.item_exponent)),
             weighting=self.weighting,
             parts=int(self.parts),
             num_threads=int(self.num_threads),

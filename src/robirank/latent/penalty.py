@@ -1,9 +1,9 @@
-r"""The penalty: Frobenius regularisation with a weight for every row.
+r"""The penalty: Frobenius regularisation with a weight for every row, and the scale of its λ.
 
 .. math:: \frac{λ}{2} \Bigl(\sum_x a_x ‖U_x‖² + \sum_y b_y ‖V_y‖²\Bigr)
 
 The weight of a row grows with a power of its number of records, and the weights of each side add up
-to the number of all records.
+to the weights of all records.
 """
 
 from __future__ import annotations
@@ -14,26 +14,134 @@ from dataclasses import dataclass
 import numpy as np
 
 from robirank._types import Floats32, Floats64, Ints64
+from robirank.losses import RhoName
 
-#: How a row's weight grows with its records. With one for both, every record pays for its two rows
-#: alike; less protects the rows that have few records. Chosen on Gowalla's validation part.
-USER_EXPONENT = 0.5
-ITEM_EXPONENT = 0.85
+#: How the weights of rows of U and V grow with their records. With one for both, every record pays
+#: for its two rows alike; less protects the rows that have few records.
+EXPONENTS = (0.5, 0.85)
+_MULTIPLE = 1.3  # of the noise, for users with one record
+_WARP = 11.0  # the slopes of WARP, compared with those of ρ = log
 
 
-def default_regularization(rho: str, factors: int, n_items: int) -> float:
-    """λ where none is given, chosen on Gowalla's validation part.
-
-    The slopes of the identity loss are larger by about √n_items.
+@dataclass(frozen=True)
+class RowLengths:
+    """How many rows have how many records: short, and its sums have the same bits everywhere.
 
     Examples
     --------
-    >>> default_regularization("log", factors=64, n_items=40_000)
-    0.21
+    >>> RowLengths.of_counts(np.array([3, 0, 1, 3]))
+    RowLengths(lengths=[1, 3], times=[1, 2])
+    """
+
+    lengths: Sequence[int]
+    times: Sequence[int]
+
+    @classmethod
+    def of_counts(cls, counts: Ints64) -> RowLengths:
+        """The lengths of rows with these numbers of records; rows without do not count."""
+        lengths, times = np.unique(counts[counts > 0], return_counts=True)
+        return cls(lengths.tolist(), times.tolist())
+
+    def sum(self, power: float) -> float:
+        """The sum of n^power over the rows that have records."""
+        n, rows = np.asarray(self.lengths, np.float64), np.asarray(self.times, np.float64)
+        return float(rows[n > 0] @ n[n > 0] ** power)
+
+    def mean(self) -> float:
+        """The mean number of records of a row that has some."""
+        return self.sum(1) / self.sum(0) if self.sum(0) else 0.0
+
+
+def noise_level(
+    users: RowLengths, items: RowLengths, exponents: tuple[float, float] = EXPONENTS
+) -> float:
+    r"""How large the singular values of a table without taste are, in units of λ.
+
+    Around U = V = 0 the loss is linear in the scores, and a direction of the weighted table
+    :math:`A^{-1/2} R B^{-1/2}` grows where its singular value exceeds λ. If users drew their items
+    independently of each other, an entry would have the variance :math:`s_x t_y` with
+
+    .. math:: s_x = n_x / (a_x \sqrt N), \qquad t_y = n_y / (b_y \sqrt N),
+
+    and the noise would reach up to about
+
+    .. math::
+        \frac{1}{2 \ln 2} \Bigl(\sqrt{\bar s \textstyle\sum t_y}
+        + \sqrt{\bar t \textstyle\sum s_x}\Bigr), \qquad
+        \bar s = \frac{\sum s_x^2}{\sum s_x}, \quad \bar t = \frac{\sum t_y^2}{\sum t_y},
+
+    which for rows of one length and columns of one length is the edge of Marchenko and Pastur. Only
+    the numbers of records of rows and columns are needed.
+
+    References
+    ----------
+    Marchenko, Pastur: Distribution of eigenvalues for some sets of random matrices. 1967.
+
+    Examples
+    --------
+    A hundred users and a hundred items with 25 records each: (√100 + √100) / 2 ln 2 / √2500.
+
+    >>> rows = RowLengths([25], [100])
+    >>> round(noise_level(rows, rows), 4)
+    0.2885
+    """
+    records = users.sum(1)
+    if not records:
+        return 0.0
+    (s, s_bar), (t, t_bar) = (
+        _variances(side, exponent, records)
+        for side, exponent in zip((users, items), exponents, strict=True)
+    )
+    return float((np.sqrt(s_bar * t) + np.sqrt(t_bar * s)) / (2 * np.log(2)))
+
+
+def _variances(rows: RowLengths, exponent: float, records: float) -> tuple[float, float]:
+    """The sum of n / (a √N) over rows, and the mean in which each counts as much as it is."""
+    scale = rows.sum(exponent) / records / np.sqrt(records)
+    total, squares = scale * rows.sum(1 - exponent), scale**2 * rows.sum(2 - 2 * exponent)
+    return total, squares / total
+
+
+def default_regularization(
+    users: RowLengths,
+    items: RowLengths,
+    *,
+    rho: RhoName | None = "log",
+    factors: int = 64,
+    n_items: int | None = None,
+    exponents: tuple[float, float] = EXPONENTS,
+) -> float:
+    r"""λ from the shape of a table alone.
+
+    .. math:: λ = 1.3 \; σ \; \bar n^{-1/5} \, (d / 64)^{0.06}
+
+    with the `noise_level` σ, the mean number \bar n of a user's records and d factors: the more a
+    user's records say, the less it takes. The constants come from fits to 19 tables of different
+    shapes and sources (docs/method/penalty.md); for three of four of them, this λ has more than .95
+    of the recall of the best one. The slopes of other losses than ρ = log have another size.
+
+    Examples
+    --------
+    >>> rows = RowLengths([25], [100])
+    >>> round(default_regularization(rows, rows), 4)
+    0.197
+    """
+    level = noise_level(users, items, exponents)
+    size = _slope_size(rho, n_items or int(items.sum(0)))
+    return _MULTIPLE * size * level * max(users.mean(), 1.0) ** -0.2 * (factors / 64) ** 0.06
+
+
+def _slope_size(rho: RhoName | None, n_items: int) -> float:
+    """How large the slopes of a loss are where factors are good, compared with those of ρ = log.
+
+    None stands for WARP. At the start those of the identity loss are larger by n_items, and they
+    fall while it learns; those of "type2" are smaller by log²n_items, and rise.
     """
     if rho == "identity":
-        return 1.5 * float(np.sqrt(n_items))
-    return 0.21 * (factors / 64) ** 0.07
+        return 1.5 * n_items**0.75
+    if rho == "type2":
+        return 2.0 / float(np.log2(n_items + 1.0)) ** 2
+    return 1.0 if rho == "log" else _WARP
 
 
 @dataclass(frozen=True)
@@ -44,7 +152,7 @@ class RowWeights:
     --------
     Rows with 1, 4 and 4 records: a = 9 / 5 · √n adds up to their 9 records.
 
-    >>> weights = RowWeights.scaled(0.5, lengths=[1, 4], times=[1, 2])
+    >>> weights = RowWeights.scaled(0.5, RowLengths(lengths=[1, 4], times=[1, 2]))
     >>> weights.of(np.array([1, 4, 0]))
     array([1.8, 3.6, 0. ])
     """
@@ -53,22 +161,10 @@ class RowWeights:
     scale: float
 
     @classmethod
-    def scaled(cls, exponent: float, lengths: Sequence[int], times: Sequence[int]) -> RowWeights:
-        """Scale the weights to add up to the records of all rows.
-
-        The rows are given as a histogram, so many of each length: it is short, and a sum over it
-        has the same bits wherever it is computed.
-        """
-        n, rows = np.asarray(lengths, dtype=np.float64), np.asarray(times, dtype=np.float64)
-        n, rows = n[n > 0], rows[n > 0]
-        total = float(rows @ n**exponent)
-        return cls(exponent, float(rows @ n) / total if total > 0 else 0.0)
-
-    @classmethod
-    def of_counts(cls, exponent: float, counts: Ints64) -> RowWeights:
-        """Scale the weights of rows with these numbers of records."""
-        lengths, times = np.unique(counts, return_counts=True)
-        return cls.scaled(exponent, lengths.tolist(), times.tolist())
+    def scaled(cls, exponent: float, rows: RowLengths, mean_weight: float = 1.0) -> RowWeights:
+        """Scale the weights to add up to those of the records of all rows."""
+        total = rows.sum(exponent)
+        return cls(exponent, mean_weight * rows.sum(1.0) / total if total > 0 else 0.0)
 
     def of(self, counts: Ints64, factor: float = 1.0) -> Floats64:
         """The weights of rows with so many records, times a factor; 0 for a row without."""
@@ -99,13 +195,15 @@ class Penalty:
     items: RowWeights
 
     @classmethod
-    def of_counts(cls, regularization: float, users: Ints64, items: Ints64) -> Penalty:
+    def of_counts(
+        cls, regularization: float, users: Ints64, items: Ints64, mean_weight: float = 1.0
+    ) -> Penalty:
         """The penalty for rows with these numbers of records."""
-        return cls(
-            regularization,
-            RowWeights.of_counts(USER_EXPONENT, users),
-            RowWeights.of_counts(ITEM_EXPONENT, items),
+        weights = (
+            RowWeights.scaled(exponent, RowLengths.of_counts(counts), mean_weight)
+            for exponent, counts in zip(EXPONENTS, (users, items), strict=True)
         )
+        return cls(regularization, *weights)
 
     def user_weights(self, counts: Ints64) -> Floats32:
         """λ a_x of users with so many records."""

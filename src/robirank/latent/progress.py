@@ -29,6 +29,8 @@ class Progress(msgspec.Struct):
         0 without validation.
     best_value : float or None
         Of the validation measure.
+    regularization : float or None
+        The λ of the penalty; None in a fit that began before it was known.
     stopped : str
         Why training ended before its last epoch; empty if it did not.
     """
@@ -40,6 +42,7 @@ class Progress(msgspec.Struct):
     first_loss: _Number = 0.0
     best_epoch: _Epoch = 0
     best_value: float | None = None
+    regularization: Annotated[float, msgspec.Meta(gt=0)] | None = None
     stopped: Literal["", "no better", "by callback", "interrupted"] = ""
 
     @classmethod

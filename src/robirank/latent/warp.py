@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from robirank._workers import Workers
 from robirank.data.records import Records, Weighting
 from robirank.engine.config import RayConfig
 from robirank.latent.base import LatentModel
-from robirank.latent.fit import strata_engine
+from robirank.latent.local import strata_engine
 from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.warp import WarpSolver
 from robirank.registry import register
@@ -32,8 +33,9 @@ class WARP(LatentModel):
     Parameters
     ----------
     factors : int, default=64
-    regularization : float, default=2.0
-        λ of the penalty, weighted by rows as in `LatentRoBiRank`.
+    regularization : float, optional
+        λ of the penalty, weighted by rows as in `LatentRoBiRank`. Default:
+        `robirank.latent.penalty.default_regularization`.
     iterations : int, default=64
         Passes over the records.
     learning_rate : float, default=0.1
@@ -55,7 +57,7 @@ class WARP(LatentModel):
     ----------
     user_factors, item_factors : float32 arrays
         U and V.
-    n_iter_, best_iter_, history_
+    regularization_, n_iter_, best_iter_, history_
         As in `LatentRoBiRank`.
 
     References
@@ -75,7 +77,7 @@ class WARP(LatentModel):
         self,
         factors: int = 64,
         *,
-        regularization: float = 2.0,
+        regularization: float | None = None,
         iterations: int = 64,
         learning_rate: float = 0.1,
         max_trials: int = 100,
@@ -100,7 +102,7 @@ class WARP(LatentModel):
         U = np.zeros((records.n_users, V.shape[1]), np.float32)
         if not records.n_records:
             return U
-        request = self._request(seed=0)
+        request = replace(self._request(seed=0), regularization=self.regularization_)
         problem = Problem.of_records(request, records)
         with Workers(self.num_threads) as workers:
             engine = strata_engine(request, problem, records, (U, V), workers)
@@ -110,8 +112,9 @@ class WARP(LatentModel):
             return engine.memory.factors()[0]
 
     def _request(self, seed: int) -> Request:
-        for name in ("regularization", "learning_rate"):
-            check_positive(name, getattr(self, name))
+        if self.regularization is not None:
+            check_positive("regularization", self.regularization)
+        check_positive("learning_rate", self.learning_rate)
         for name in ("iterations", "max_trials", "parts"):
             check_count(name, getattr(self, name))
         return Request(

@@ -58,6 +58,14 @@ class CheckpointFile:
         write_model(self._path, header, arrays)
         self._written = time.monotonic()
 
+    def read_progress(self) -> Any:
+        """The progress alone that the last run of this fit wrote; None without a file."""
+        if not self._path.exists():
+            return None
+        with open_model(self._path) as file:
+            self._check(file)
+            return file.header.get("progress")
+
     def read(
         self, like: Mapping[str, NDArray[Any]], best: Mapping[str, NDArray[Any]]
     ) -> tuple[Any, dict[str, NDArray[Any]]] | None:
@@ -73,13 +81,7 @@ class CheckpointFile:
         if not self._path.exists():
             return None
         with open_model(self._path) as file:
-            if file.header.get("class") != _CLASS:
-                file.refuse("it is a model, not a checkpoint")
-            if file.header.get("fit") != self._fit:
-                raise ModelFileError(
-                    f"checkpoint {self._path} belongs to another fit: settings, data or "
-                    "version differ. Fit with the same ones to go on, or take another path"
-                )
+            self._check(file)
             arrays = dict(like) | (dict(best) if file.tensors.keys() & best.keys() else {})
             found = {name: ArraySpec(*spec) for name, spec in file.tensors.items()}
             try:
@@ -87,3 +89,12 @@ class CheckpointFile:
             except ValueError as error:
                 file.refuse(str(error))
             return file.header.get("progress"), {name: file.read(name) for name in found}
+
+    def _check(self, file: Any) -> None:
+        if file.header.get("class") != _CLASS:
+            file.refuse("it is a model, not a checkpoint")
+        if file.header.get("fit") != self._fit:
+            raise ModelFileError(
+                f"checkpoint {self._path} belongs to another fit: settings, data or "
+                "version differ. Fit with the same ones to go on, or take another path"
+            )

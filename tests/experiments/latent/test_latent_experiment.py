@@ -1,5 +1,6 @@
 """The latent experiment, from files to a report."""
 
+import dataclasses
 import json
 import re
 import time
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 import robirank as rr
 from robirank import DivergenceError, LatentRoBiRank, evaluate
 from robirank.cli.app import app
+from robirank.data.records import as_records
 from robirank.experiments.latent import units as latent_module
 from robirank.experiments.latent.methods import LATENT_FIELD
 from robirank.experiments.latent.results import learning_curves, lift
@@ -38,9 +40,7 @@ WARP_MODEL = rr.WARP()
 
 @pytest.fixture
 def small(latent_folder):
-    return LatentExperiment(
-        latent_folder, factors=4, iterations=8, threads=1, regularizations=False
-    )
+    return LatentExperiment(latent_folder, factors=4, iterations=8, threads=1, rates=False)
 
 
 # The data
@@ -122,30 +122,46 @@ def fake_validation(monkeypatch, value_of):
     return tried
 
 
+def with_rates(experiment):
+    return dataclasses.replace(experiment, rates=True)
+
+
 def test_the_search_goes_on_at_the_edge(small, monkeypatch):
     parts = load_parts(small)
     middle = WARP_MODEL.learning_rate
     tried = fake_validation(monkeypatch, lambda p: p["learning_rate"])
-    search(LATENT_FIELD[WARP], parts, small, 0, lambda _: None)
+    search(LATENT_FIELD[WARP], parts, with_rates(small), 0, lambda _: None)
     expected = [middle * 3.0**step for step in (0, -1, 1, 2, 3)]
-    assert_allclose([p["learning_rate"] for p in tried], expected, rtol=0.01)
+    assert_allclose([p["learning_rate"] for p in tried][:5], expected, rtol=0.01)
     tried = fake_validation(monkeypatch, lambda p: -abs(np.log(p["learning_rate"] / middle)))
-    search(LATENT_FIELD[WARP], parts, small, 0, lambda _: None)
-    assert_allclose([p["learning_rate"] for p in tried], expected[:3], rtol=0.01)
+    search(LATENT_FIELD[WARP], parts, with_rates(small), 0, lambda _: None)
+    at = [p["learning_rate"] for p in tried]
+    assert_allclose(at, [*expected[:3], middle, middle], rtol=0.01)  # then two penalties
+
+
+def test_a_quick_search_leaves_the_step_size_alone(small, monkeypatch):
+    tried = fake_validation(monkeypatch, lambda _: 0.5)
+    search(LATENT_FIELD[WARP], load_parts(small), small, 0, lambda _: None)
+    assert len({p["learning_rate"] for p in tried}) == 1
+    assert len({p["regularization"] for p in tried}) == 3
 
 
 def test_then_other_penalties_at_the_best_step_size(small, monkeypatch):
-    rate, penalty = WARP_MODEL.learning_rate, WARP_MODEL.regularization
+    rate = WARP_MODEL.learning_rate
+    records = as_records(load_parts(small).train)
+    penalty = LATENT_FIELD[WARP].setting(0, 0, factors=4, records=records)["regularization"]
 
-    def value(params):  # best at three times the step size and a quarter of the penalty
-        off = np.log([params["learning_rate"] / rate / 3, params["regularization"] * 4 / penalty])
+    def value(params):  # best at three times the step size and half of the penalty
+        off = np.log(
+            [params["learning_rate"] / rate / 3, params["regularization"] * 1.96 / penalty]
+        )
         return 1 - np.abs(off).sum() / 100
 
     tried = fake_validation(monkeypatch, value)
-    experiment = LatentExperiment(small.data, regularizations=True)
+    experiment = with_rates(small)
     search(LATENT_FIELD[WARP], load_parts(small), experiment, 0, lambda _: None)
     places = [(p["learning_rate"] / rate, p["regularization"] / penalty) for p in tried]
-    expected = [(1, 1), (1 / 3, 1), (3, 1), (9, 1), (3, 0.5), (3, 0.25), (3, 0.125)]
+    expected = [(1, 1), (1 / 3, 1), (3, 1), (9, 1), (3, 1.4**-1), (3, 1.4**-2), (3, 1.4**-3)]
     assert_allclose(places, expected, rtol=0.01)
 
 
@@ -153,7 +169,7 @@ def test_then_other_penalties_at_the_best_step_size(small, monkeypatch):
 def test_the_search_begins_at_the_defaults(small, name):
     """A fit without settings is, but for three digits, one with those in the middle."""
     method, data = LATENT_FIELD[name], load_parts(small).train
-    middle = method.setting(0, 0, factors=4, n_items=data.n_items)
+    middle = method.setting(0, 0, factors=4, records=as_records(data))
     options = {"factors": 4, "iterations": 2, "random_state": 0, "num_threads": 1}
     models = [method.make(p, **options).fit(data, show_progress=False) for p in ({}, middle)]
     assert_allclose(models[0].item_factors, models[1].item_factors, rtol=0.01, atol=2e-3)
@@ -169,7 +185,7 @@ def test_a_setting_that_diverges_is_not_chosen(small, monkeypatch):
         model.stopped_ = ""
 
     monkeypatch.setattr(latent_module, "_fit", fit)
-    found, _ = run_unit(LATENT_FIELD[WARP], parts, small, 0)
+    found, _ = run_unit(LATENT_FIELD[WARP], parts, with_rates(small), 0)
     assert found.params["learning_rate"] < WARP_MODEL.learning_rate / 2
     assert [entry.validation is None for entry in found.grid][:3] == [True, False, False]
     monkeypatch.setattr(latent_module, "_fit", lambda *_: (_ for _ in ()).throw(DivergenceError()))
@@ -231,9 +247,7 @@ def test_a_finished_run_is_not_repeated_and_others_join(latent_run, latent_folde
 
 
 def test_a_method_that_fails_sinks_nothing_else(latent_folder, tmp_path, monkeypatch):
-    experiment = LatentExperiment(
-        latent_folder, factors=4, iterations=4, threads=1, regularizations=False
-    )
+    experiment = LatentExperiment(latent_folder, factors=4, iterations=4, threads=1, rates=False)
     real = latent_module.run_unit
 
     def sometimes(method, *args, **options):

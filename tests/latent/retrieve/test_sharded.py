@@ -15,7 +15,14 @@ from robirank.storage.folder import FileEntry, Folder
 from robirank.storage.manifest import MANIFEST, write_manifest
 
 PARTS, SEED = 3, 5
-NUMBERS = {"n_iter_": 4, "best_iter_": 4, "solver_": "sgd", "user_scale_": 1.0}
+NUMBERS = {
+    "n_iter_": 4,
+    "best_iter_": 4,
+    "solver_": "sgd",
+    "user_scale_": 1.0,
+    "regularization_": 0.2,
+    "noise_level_": 0.3,
+}
 
 
 @pytest.fixture(scope="module")

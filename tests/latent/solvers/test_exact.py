@@ -48,7 +48,8 @@ def solver(U, V, records, **changes):
 
 
 def penalty(records, reg):
-    return Penalty.of_counts(reg, records.user_counts(), records.item_counts())
+    counts = records.user_counts(), records.item_counts()
+    return Penalty.of_counts(reg, *counts, records.mean_weight())
 
 
 def first_gradients(U, V, records, **changes):

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.engine.interface import Sizes
-from robirank.latent.fit import strata_engine
+from robirank.latent.local import strata_engine
 from robirank.latent.objective import inner_sums, objective
 from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.sgd import SgdSolver, xi_turns

@@ -1,8 +1,8 @@
 """The latent methods of the paper's figure, with the settings that are searched.
 
 Every method begins at the same random factors and its defaults, and is searched in the same way:
-step sizes a third and three times as large, then penalties half and twice as large, each on while
-the best one is at the edge.
+step sizes a third and three times as large, then penalties smaller and larger by a factor of 1.4,
+each on while the best one is at the edge.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from robirank.latent.penalty import default_regularization
+from robirank.data.records import Records
+from robirank.latent.problem import Problem
 from robirank.latent.solvers import SOLVERS
 
 RATE_FACTOR = 3.0
-REGULARIZATION_FACTOR = 2.0
+REGULARIZATION_FACTOR = 1.4
 
 
 @dataclass(frozen=True)
@@ -41,16 +42,16 @@ class LatentMethod:
         module, name = self.home.split(":")
         return getattr(import_module(module), name)(**self.fixed, **params, **options)
 
-    def setting(self, rate: int, penalty: int, *, factors: int, n_items: int) -> dict[str, float]:
+    def setting(
+        self, rate: int, penalty: int, *, factors: int, records: Records
+    ) -> dict[str, float]:
         """A place of the grid, counted in steps from the defaults."""
         model = self.make({}, factors=factors)
         request = model.request()
-        reg = request.regularization
-        if reg is None:
-            reg = default_regularization(request.rho, factors, n_items)
+        problem = Problem.of_records(request, records)
         middle = {
             "learning_rate": request.learning_rate or SOLVERS[request.solver].make.default_rate,
-            "regularization": reg,
+            "regularization": problem.penalty.regularization,
         }
         scale = {
             "learning_rate": RATE_FACTOR**rate,

@@ -22,6 +22,7 @@ import polars as pl
 from robirank._checks import check_count
 from robirank.data.interaction_files import load_interactions
 from robirank.data.interactions import Interactions
+from robirank.data.records import as_records
 from robirank.data.splits import split_ratio
 from robirank.experiments.latent.methods import LatentMethod
 from robirank.experiments.run_format import GridPoint, LatentFacts, LatentFit
@@ -55,8 +56,8 @@ class LatentExperiment:
         Epochs of every fit, in the search and at the end.
     select : str
         The measure that chooses settings on the validation part.
-    regularizations : bool
-        Whether penalties are searched too.
+    rates : bool
+        Whether step sizes are searched too, not penalties alone.
     seed : int
         The first seed; it also splits a single file.
     seeds : int
@@ -69,7 +70,7 @@ class LatentExperiment:
     factors: int = 64
     iterations: int = 32
     select: str = "ndcg@10"
-    regularizations: bool = True
+    rates: bool = True
     seed: int = 0
     seeds: int = 1
     threads: int | None = None
@@ -195,14 +196,15 @@ def search(
 ) -> list[GridPoint]:
     """Try settings on the validation part: what was tried, in that order."""
     tried: dict[Place, GridPoint] = {}
+    records = as_records(parts.train)
 
     def attempt(place: Place) -> None:
-        params = method.setting(*place, factors=experiment.factors, n_items=parts.train.n_items)
+        params = method.setting(*place, factors=experiment.factors, records=records)
         on_step(", ".join(f"{name} {value:g}" for name, value in params.items()))
         tried[place] = _attempt(method, params, parts, experiment, seed)
 
     attempt((0, 0))
-    for steps in (_RATES, _PENALTIES) if experiment.regularizations else (_RATES,):
+    for steps in (_RATES, _PENALTIES) if experiment.rates else (_PENALTIES,):
         most = len(tried) + _MOST_STEPS
         while len(tried) < most and (place := _neighbour(tried, steps)) is not None:
             attempt(place)

@@ -36,7 +36,7 @@ def latent_parts(run: RunDirectory[LatentSettings]) -> dict[str, Any]:
         "how": {
             "test_users": settings.data.test_users,
             "left_out": settings.data.left_out,
-            "regularizations": settings.regularizations,
+            "rates": settings.rates,
             "iterations": settings.iterations,
             "select": measure_name(settings.select),
         },

@@ -10,6 +10,7 @@ import polars as pl
 from rich.console import Console
 
 from robirank._threads import thread_count
+from robirank.data.records import as_records
 from robirank.experiments.latent.units import snapshot_frame
 from robirank.experiments.run_dir import RunDirectory, write_json
 from robirank.experiments.run_format import InteractionFacts, ScalingFit, ScalingSettings
@@ -120,7 +121,7 @@ def _measure_on_ray(
             if run.engine != "ray":
                 continue
             on_step(f"{run.name} …")
-            params = settings_of(experiment, run, data.train.n_items) | {
+            params = settings_of(experiment, run, as_records(data.train)) | {
                 "factors": experiment.factors,
                 "iterations": experiment.iterations,
                 "negatives": NEGATIVES,

@@ -35,7 +35,7 @@ from robirank.experiments.latent.units import LatentExperiment, data_name, load_
 from robirank.experiments.scaling.calibration import calibrate
 from robirank.experiments.scaling.clocks import EpochClock, TaskClock
 from robirank.experiments.scaling.simulation import Rates, mean_rates
-from robirank.latent.fit import random_start, strata_engine
+from robirank.latent.local import random_start, strata_engine
 from robirank.latent.problem import Problem
 from robirank.latent.retrieve.evaluate import Evaluation, evaluate
 from robirank.latent.retrieve.recommend import FactorModel
@@ -222,10 +222,12 @@ def measure(factors: tuple[Floats32, Floats32], data: ScalingData) -> Evaluation
     return evaluate(model, train=data.train, test=data.test, k=(1, 10), users=data.users)
 
 
-def settings_of(experiment: ScalingExperiment, run: ScalingRun, n_items: int) -> dict[str, float]:
+def settings_of(
+    experiment: ScalingExperiment, run: ScalingRun, records: Records
+) -> dict[str, float]:
     """Step size and penalty: the defaults, where the latent experiment begins its search."""
     method = LATENT_FIELD[run.method]
-    params = method.setting(0, 0, factors=experiment.factors, n_items=n_items)
+    params = method.setting(0, 0, factors=experiment.factors, records=records)
     return params if experiment.data else params | {"regularization": _LIGHT}
 
 
@@ -251,7 +253,7 @@ def _runners(
     for run in planned_runs(experiment):
         if run.engine != "local":
             continue
-        params = settings_of(experiment, run, records.n_items)
+        params = settings_of(experiment, run, records)
         sizes = {"factors": experiment.factors, "parts": run.parts}
         model = LATENT_FIELD[run.method].make(params, random_state=experiment.seed, **sizes)
         request = model.request()

@@ -30,14 +30,20 @@ class SolverEntry:
         An `InStrataSolver` where ``in_strata`` is true, else an `InMemorySolver`.
     in_strata : bool
         Whether it runs on an engine; only such a solver can train on a cluster.
+    epochs : int
+        How many it takes where none are asked for.
+    searches : bool
+        Whether a fit without a λ looks for one; see `robirank.latent.search`.
     """
 
     make: Any
     in_strata: bool = False
+    epochs: int = 64
+    searches: bool = False
 
 
 SOLVERS: dict[str, SolverEntry] = {
-    "exact": SolverEntry(ExactSolver),
+    "exact": SolverEntry(ExactSolver, epochs=32, searches=True),
     "sgd": SolverEntry(SgdSolver, in_strata=True),
     "warp": SolverEntry(WarpSolver, in_strata=True),
 }

@@ -32,7 +32,7 @@ from robirank.objectives.listwise import slopes_in_place
 _STEPS = 60  # an epoch should have about this many
 _MOST_USERS = 512  # in a step
 _B1, _B2 = 0.9, 0.99
-_USER_RATE = 0.3  # of Adagrad on U
+_USER_RATE = 0.8  # of Adagrad on U
 
 
 def block_users(n_users: int, n_items: int) -> int:
@@ -53,7 +53,7 @@ class ExactSolver:
     workers : Workers
     """
 
-    default_rate: ClassVar[float] = 0.02
+    default_rate: ClassVar[float] = 0.05
 
     def __init__(
         self,

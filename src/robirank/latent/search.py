@@ -1,0 +1,148 @@
+r"""The penalty that fits a table, found by one training run under a falling λ.
+
+Too small a λ lets noise into the factors, too large a one keeps taste out, and the best one lies in
+a narrow range that differs from table to table. So a run starts with a λ that is too large and
+lowers it after every epoch; a measure on held-out records rises, as directions of taste come in,
+and falls again, as noise does. The factors are always a little behind λ: what fits best after an
+epoch under λ fits best, at the end of a whole fit, under λ / `LAG`. That ratio hardly differs
+between tables (docs/method/penalty.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from robirank._types import Floats64
+from robirank._workers import Workers
+from robirank.data.records import Records
+from robirank.data.splits import random_share
+from robirank.latent.local import make_solver, random_start
+from robirank.latent.problem import Problem, Request
+from robirank.latent.retrieve.evaluate import check_metric, evaluate
+from robirank.latent.retrieve.recommend import FactorModel
+
+#: The best λ of an epoch on the path, divided by the best λ of a whole fit.
+LAG = 0.67
+#: Epochs of a path, about.
+STEPS = 16
+#: Held-out records that a search needs; below, the measure is mostly chance.
+LEAST_HELD_OUT = 1000
+
+_SPLIT = 3  # the stream of random numbers that decides which
+_HELD_OUT = 0.1  # of the records of each user
+_MOST_USERS = 5000  # whose held-out records are ranked
+_HIGHEST, _LOWEST = 1.36, 0.42  # where the path begins and should end, in default λs
+_MOST_STEPS = 32
+_PAST = 4  # epochs without a better mean after which the peak is passed
+_WINDOW = 5  # epochs whose mean is compared
+_ENDLESS = 1 << 40  # planned epochs: the rate of a path does not fall
+
+
+@dataclass(frozen=True)
+class PenaltyPath:
+    """The values of a measure on held-out records under a falling λ, one for each epoch.
+
+    Attributes
+    ----------
+    regularizations, values : float64 arrays
+
+    Examples
+    --------
+    >>> falling = 2.0 ** -np.arange(8.0)
+    >>> path = PenaltyPath(falling, np.array([0, 1, 2, 3, 4, 3, 2, 1.0]))
+    >>> round(path.best() * LAG, 3), path.at_border()
+    (0.062, False)
+    """
+
+    regularizations: Floats64
+    values: Floats64
+
+    def means(self) -> Floats64:
+        """The mean of each value and its neighbours."""
+        side = _WINDOW // 2
+        padded = np.pad(self.values, side, mode="edge")
+        return np.convolve(padded, np.ones(_WINDOW) / _WINDOW, mode="valid")
+
+    def peak(self) -> int:
+        """The epoch with the highest mean."""
+        return int(np.argmax(self.means()))
+
+    def is_past(self) -> bool:
+        """Whether the measure has been falling long enough to end the path."""
+        return len(self.values) - 1 - self.peak() >= _PAST
+
+    def at_border(self) -> bool:
+        """Whether the best λ may lie outside of the path."""
+        return self.peak() in (0, len(self.values) - 1)
+
+    def best(self) -> float:
+        """The λ of a whole fit: the top of a parabola around the peak, divided by the lag."""
+        peak = self.peak()
+        near = slice(max(0, peak - 3), peak + 4)
+        at, values = np.log(self.regularizations[near]), self.values[near]
+        top = at[np.argmax(values)]
+        if len(at) >= 3:
+            curve, slope, _ = np.polyfit(at - at[0], values, 2)
+            if curve < 0:
+                top = at[0] + np.clip(-slope / (2 * curve), at[-1] - at[0], 0.0)
+        return float(np.exp(top)) / LAG
+
+
+def hold_out(records: Records, seed: int, share: float = _HELD_OUT) -> tuple[Records, Records]:
+    """Take a share of each user's records out of a table, at random."""
+    taken = random_share(records.indptr, share, np.random.default_rng([seed, _SPLIT]))
+    return records.take(~taken), records.take(taken)
+
+
+def follow_path(
+    name: str,
+    request: Request,
+    train: Records,
+    held_out: Records,
+    metric: str,
+    workers: Workers,
+    tell: Callable[[PenaltyPath], None],
+) -> PenaltyPath:
+    """Train under a falling λ, and rank the held-out records after every epoch.
+
+    The solver's state goes from one epoch to the next by `state` and `restore`, so any solver can
+    follow the path.
+    """
+    measure = _measure(request, train, held_out, metric)
+    centre = Problem.of_records(replace(request, regularization=None), train)
+    start, state = random_start(request, train), None
+    path = PenaltyPath(np.empty(0), np.empty(0))
+    for number, reg in enumerate(_falling(centre.penalty.regularization)):
+        problem = Problem.of_records(replace(request, regularization=reg), train)
+        solver, holder = make_solver(name, request, problem, train, start, workers)
+        if state is not None:
+            holder.restore(state)
+        solver.epoch(number, _ENDLESS, lambda: False)
+        state, start = holder.state(), holder.factors()
+        found = measure(FactorModel.of(start[0], start[1], request.num_threads))
+        path = PenaltyPath(np.append(path.regularizations, reg), np.append(path.values, found))
+        tell(path)
+        if path.is_past() and number + 1 >= STEPS // 2:
+            break
+    return path
+
+
+def _falling(centre: float) -> Iterator[float]:
+    ratio = (_LOWEST / _HIGHEST) ** (1 / (STEPS - 1))
+    for step in range(_MOST_STEPS):
+        yield centre * _HIGHEST * ratio**step
+
+
+def _measure(
+    request: Request, train: Records, held_out: Records, metric: str
+) -> Callable[[FactorModel], float]:
+    users = np.flatnonzero(held_out.user_counts())
+    if len(users) > _MOST_USERS:
+        rng = np.random.default_rng([request.seed, len(users)])
+        users = np.sort(rng.choice(users, _MOST_USERS, replace=False))
+    tables = {"train": train.matrix(), "test": held_out.matrix()}
+    _, k = check_metric(metric)
+    return lambda model: evaluate(model, **tables, k=k, users=users)[metric]
