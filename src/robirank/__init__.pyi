@@ -22,6 +22,7 @@ from .data.splits import split_new_users as split_new_users
 from .data.splits import split_ratio as split_ratio
 from .data.splits import split_time as split_time
 from .engine.config import RayConfig as RayConfig
+from .latent.cv import LatentRoBiRankCV as LatentRoBiRankCV
 from .latent.loop import DivergenceError as DivergenceError
 from .latent.model import LatentRoBiRank as LatentRoBiRank
 from .latent.options import EpochReport as EpochReport

@@ -19,6 +19,7 @@ from robirank._types import Floats64
 from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.data.splits import random_share
+from robirank.engine.interface import never
 from robirank.latent.local import make_solver, random_start
 from robirank.latent.problem import Problem, Request
 from robirank.latent.retrieve.evaluate import check_metric, evaluate
@@ -120,7 +121,7 @@ def follow_path(
         solver, holder = make_solver(name, request, problem, train, start, workers)
         if state is not None:
             holder.restore(state)
-        solver.epoch(number, _ENDLESS, lambda: False)
+        solver.epoch(number, _ENDLESS, never)
         state, start = holder.state(), holder.factors()
         found = measure(FactorModel.of(start[0], start[1], request.num_threads))
         path = PenaltyPath(np.append(path.regularizations, reg), np.append(path.values, found))
@@ -128,6 +129,27 @@ def follow_path(
         if path.is_past() and number + 1 >= STEPS // 2:
             break
     return path
+
+
+def whole_fit(
+    name: str,
+    request: Request,
+    train: Records,
+    held_out: Records,
+    metric: str,
+    workers: Workers,
+) -> float:
+    """The measure on held-out records after all epochs of a fit; −1 where it diverges."""
+    assert request.epochs is not None
+    problem = Problem.of_records(request, train)
+    start = random_start(request, train)
+    solver, holder = make_solver(name, request, problem, train, start, workers)
+    for number in range(request.epochs):
+        figures = solver.epoch(number, request.epochs, never)
+        if not np.isfinite(figures["loss"]) or figures.get("not_finite"):
+            return -1.0
+    U, V = holder.factors()
+    return _measure(request, train, held_out, metric)(FactorModel.of(U, V, request.num_threads))
 
 
 def _falling(centre: float) -> Iterator[float]:

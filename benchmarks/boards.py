@@ -1,0 +1,308 @@
+"""Published splits of implicit feedback: RoBiRank, its peers, and the best published figures.
+
+Every setting is chosen on a part of the train set; the test part is used once for each line. Only
+the twelve fits of "grid" are measured on test one by one: they say, for the record, what the best λ
+would have given, and choose nothing.
+
+    python benchmarks/boards.py [--boards gowalla …] [--methods default64 …] [--folder runs/boards]
+
+Every result is kept in the folder as it comes, and is not computed again: the whole takes about
+half a day on two cores and can be stopped at any time. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
+
+import robirank as rr
+from robirank.data.records import as_records
+from robirank.latent.problem import Problem
+
+Found = dict[str, Any]
+
+#: Best published Recall@20 and NDCG@20, and by what. Most chose their settings on the test users.
+PUBLISHED: dict[str, tuple[float, float, str]] = {
+    "ir-ml100k": (0.3580, 0.3677, "SL@20"),
+    "ir-health": (0.1823, 0.1390, "SL@20"),
+    "ir-yahoo-music": (float("nan"), float("nan"), "none"),
+    "ir-electronic": (0.0903, 0.0591, "SL@20 on LightGCN"),
+    "gowalla": (0.1941, 0.1617, "ChebyCF, NESCL"),
+    "yelp2018": (0.0744, 0.0617, "BSL on LightGCN"),
+    "ir-gowalla": (0.2128, 0.1729, "SL@20 on LightGCN"),
+}
+MOST_EASE_ITEMS = 15_000  # a dense matrix of items × items is inverted
+SEED = 0
+
+
+def load(folder: Path) -> tuple[Any, Any]:
+    """Train (with the published validation part, where there is one) and test."""
+    columns = {"user": 0, "item": 1, "header": False}
+    tables = {p.name.split(".")[0]: rr.load_interactions(p, **columns) for p in folder.glob("*.gz")}
+    train = tables["train"]
+    users, items = train.users, train.items
+    if "valid" in tables:
+        users, items = users.extend(tables["valid"].users), items.extend(tables["valid"].items)
+    items = items.extend(tables["test"].items)
+    parts = {
+        name: rr.load_interactions(p, **columns, users=users, items=items).matrix
+        for p in folder.glob("*.gz")
+        for name in [p.name.split(".")[0]]
+    }
+    train = parts["train"] + parts["valid"] if "valid" in parts else parts["train"]
+    train.data[:] = 1.0
+    return train.tocsr().astype(np.float32), parts["test"]
+
+
+def measured(model: Any, train: Any, test: Any) -> Found:
+    found = rr.evaluate(model, train=train, test=test, k=20)
+    return {"recall": found["recall@20"], "ndcg": found["ndcg@20"]}
+
+
+def timed(fit: Callable[[], Any]) -> tuple[Any, float]:
+    begin = time.perf_counter()
+    return fit(), time.perf_counter() - begin
+
+
+# RoBiRank
+
+
+def default64(train: Any, test: Any, _: Found) -> Found:
+    model, seconds = timed(lambda: rr.LatentRoBiRank(random_state=SEED).fit(train, False))
+    found = measured(model, train, test) | {"regularization": model.regularization_}
+    return found | {"seconds": seconds, "fit_seconds": model.history_[-1]["seconds"]}
+
+
+def grid64(train: Any, test: Any, _: Found) -> Found:
+    (rule, rule_seconds) = timed(lambda: rule_of(train))
+    rows = []
+    for reg in rule * np.geomspace(0.6, 1.8, 12):
+        model = rr.LatentRoBiRank(random_state=SEED, regularization=float(reg))
+        model, seconds = timed(lambda model=model: model.fit(train, False))
+        rows.append(measured(model, train, test) | {"regularization": reg, "seconds": seconds})
+        print(f"    λ {reg:.4f}  recall@20 {rows[-1]['recall']:.4f}  {seconds:.0f} s", flush=True)
+    best = max(rows, key=lambda row: row["recall"])
+    seconds = float(np.median([row["seconds"] for row in rows]))
+    return best | {"grid": rows, "seconds": seconds, "rule_seconds": rule_seconds}
+
+
+def rule_of(train: Any) -> float:
+    request = rr.LatentRoBiRank(random_state=SEED).request()
+    return Problem.of_records(request, as_records(train)).penalty.regularization
+
+
+def tuned(factors: int) -> Callable[[Any, Any, Found], Found]:
+    def run(train: Any, test: Any, _: Found) -> Found:
+        search = rr.LatentRoBiRankCV(rr.LatentRoBiRank(factors, random_state=SEED))
+        search, seconds = timed(lambda: search.fit(train, False))
+        last = search.best_estimator_.history_[-1]["seconds"]
+        chosen = {"params": search.best_params_, "seconds": seconds, "fit_seconds": last}
+        return measured(search, train, test) | chosen
+
+    return run
+
+
+# Peers, with the search time that RoBiRank had
+
+
+def implicit_model(name: str, **params: Any) -> Any:
+    import implicit
+
+    if name == "als":
+        return implicit.als.AlternatingLeastSquares(random_state=SEED, **params)
+    return implicit.bpr.BayesianPersonalizedRanking(random_state=SEED, **params)
+
+
+def peer(name: str, draw: Callable[[np.random.Generator], Found]) -> Callable[..., Found]:
+    """Random search on held-out records, for as long as RoBiRank's search took, then one fit."""
+
+    def run(train: Any, test: Any, done: Found) -> Found:
+        budget = done["cv64"]["seconds"] - done["cv64"]["fit_seconds"]
+        kept, held_out = (
+            part.matrix for part in rr.split_ratio(rr.Interactions.from_matrix(train), 0.1)
+        )
+        rng, begin, tried = np.random.default_rng(SEED), time.perf_counter(), []
+        while len(tried) < 4 or time.perf_counter() - begin < budget:
+            params = draw(rng)
+            value = measured(factors_of(name, kept, params), kept, held_out)["ndcg"]
+            tried.append((value, params))
+        _, params = max(tried, key=lambda entry: entry[0])
+        model, seconds = timed(lambda: factors_of(name, train, params))
+        return measured(model, train, test) | {
+            "params": params,
+            "tried": len(tried),
+            "seconds": seconds,
+        }
+
+    return run
+
+
+def factors_of(name: str, train: Any, params: Found) -> Any:
+    """Fit one of implicit's models; its factors as a model of ours, which ranks the same way."""
+    from robirank.latent.retrieve.recommend import FactorModel
+
+    model = implicit_model(name, **params)
+    with threadpool_limits(1, "blas"):  # as implicit advises: it has threads of its own
+        model.fit(train, show_progress=False)
+    U, V = (np.asarray(rows, np.float32) for rows in (model.user_factors, model.item_factors))
+    return FactorModel.of(np.ascontiguousarray(U), np.ascontiguousarray(V))
+
+
+def als_default(train: Any, test: Any, _: Found) -> Found:
+    model, seconds = timed(lambda: factors_of("als", train, {}))
+    return measured(model, train, test) | {"seconds": seconds}
+
+
+def draw_als(rng: np.random.Generator) -> Found:
+    return {
+        "factors": int(rng.choice([64, 128, 256])),
+        "regularization": float(10 ** rng.uniform(-2, 1.5)),
+        "alpha": float(10 ** rng.uniform(0, 1.7)),
+        "iterations": int(rng.choice([10, 15, 20])),
+    }
+
+
+def draw_bpr(rng: np.random.Generator) -> Found:
+    return {
+        "factors": int(rng.choice([64, 128])),
+        "regularization": float(10 ** rng.uniform(-3, -1)),
+        "learning_rate": float(10 ** rng.uniform(-2, -0.7)),
+        "iterations": int(rng.choice([100, 200, 300])),
+    }
+
+
+def ease(train: Any, test: Any, _: Found) -> Found:
+    """EASE: B = −P / diag(P) with P = (XᵀX + λI)⁻¹ (Steck, WWW 2019)."""
+    if train.shape[1] > MOST_EASE_ITEMS:
+        return {}
+    kept, held_out = (
+        part.matrix for part in rr.split_ratio(rr.Interactions.from_matrix(train), 0.1)
+    )
+    regs = [30.0, 100.0, 300.0, 1000.0, 3000.0]
+    values = [ranked(kept, held_out, ease_weights(kept, reg))["ndcg"] for reg in regs]
+    reg = regs[int(np.argmax(values))]
+    weights, seconds = timed(lambda: ease_weights(train, reg))
+    return ranked(train, test, weights) | {"params": {"regularization": reg}, "seconds": seconds}
+
+
+def ease_weights(train: Any, reg: float) -> Any:
+    gram = (train.T @ train).toarray().astype(np.float64)
+    gram[np.diag_indices_from(gram)] += reg
+    inverse = np.linalg.inv(gram)
+    weights = -inverse / np.diag(inverse)
+    np.fill_diagonal(weights, 0.0)
+    return weights.astype(np.float32)
+
+
+def popular(train: Any, test: Any, _: Found) -> Found:
+    counts = np.asarray(train.sum(axis=0), np.float32)
+    return ranked(sp.csr_matrix(train), test, None, counts)
+
+
+def ranked(train: Any, test: Any, weights: Any, scores: Any = None) -> Found:
+    """Recall and NDCG of full score rows, 1,000 users at a time."""
+    users = np.flatnonzero(np.diff(test.indptr))
+    discounts = 1.0 / np.log2(np.arange(2, 22))
+    recall = ndcg = 0.0
+    for first in range(0, len(users), 1000):
+        block = users[first : first + 1000]
+        rows = train[block] @ weights if scores is None else np.repeat(scores, len(block), axis=0)
+        rows = np.array(rows)
+        rows[train[block].nonzero()] = -np.inf
+        top = np.argpartition(-rows, 20, axis=1)[:, :20]
+        order = np.argsort(-np.take_along_axis(rows, top, 1), axis=1, kind="stable")
+        top = np.take_along_axis(top, order, 1)
+        hits = np.take_along_axis(test[block].toarray() > 0, top, 1)
+        n = np.diff(test.indptr)[block]
+        recall += (hits.sum(1) / n).sum()
+        ndcg += ((hits @ discounts) / np.cumsum(discounts)[np.minimum(n, 20) - 1]).sum()
+    return {"recall": recall / len(users), "ndcg": ndcg / len(users)}
+
+
+METHODS: dict[str, Callable[[Any, Any, Found], Found]] = {
+    "default64": default64,
+    "cv64": tuned(64),
+    "als_default": als_default,
+    "popular": popular,
+    "ease": ease,
+    "als": peer("als", draw_als),
+    "bpr": peer("bpr", draw_bpr),
+    "cv256": tuned(256),
+    "grid64": grid64,
+}
+
+
+def table(done: dict[str, Found]) -> None:
+    print(f"\n{'':15s}" + "".join(f"{name:>17s}" for name in (*METHODS, "published")))
+    for board, found in done.items():
+        cells = [found.get(name) for name in METHODS]
+        texts = [f"{c['recall']:.4f} / {c['ndcg']:.4f}" if c else "–" for c in cells]
+        recall, ndcg, _ = PUBLISHED[board]
+        texts.append("–" if np.isnan(recall) else f"{recall:.4f} / {ndcg:.4f}")
+        print(f"{board:15s}" + "".join(f"{text:>17s}" for text in texts))
+
+
+def summary(done: dict[str, Found]) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    costs, rules = [], []
+    for board, found in done.items():
+        name = board.replace("-", "_")
+        best = max((found[m] for m in ("cv64", "cv256") if m in found), key=_recall, default=None)
+        if best:
+            figures |= {f"{name}_recall20": best["recall"], f"{name}_ndcg20": best["ndcg"]}
+        for method, key in (("default64", "default"), ("cv64", "cv64"), ("grid64", "best")):
+            if method in found:
+                figures[f"{name}_{key}_recall20"] = found[method]["recall"]
+        if "cv64" in found:
+            costs.append(found["cv64"]["seconds"] / found["cv64"]["fit_seconds"])
+        if "grid64" in found:
+            rules.append(found["grid64"]["rule_seconds"] / found["grid64"]["seconds"])
+    if costs:
+        figures["tune_cost"] = max(costs)
+    if rules:
+        figures["rule_seconds"] = max(rules)
+    return {name: round(value, 4) for name, value in figures.items()}
+
+
+def _recall(found: Found) -> float:
+    return float(found["recall"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--boards", nargs="*", default=list(PUBLISHED), choices=list(PUBLISHED))
+    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--folder", type=Path, default=Path("runs/boards"))
+    args = parser.parse_args()
+    root = Path(os.environ.get("ROBIRANK_DATA", "../shared/data")) / "implicit"
+    args.folder.mkdir(parents=True, exist_ok=True)
+    done: dict[str, Found] = {}
+    for board in args.boards:
+        found = done.setdefault(board, {})
+        data = None
+        for name, method in METHODS.items():
+            path = args.folder / f"{board}.{name}.json"
+            if path.exists():
+                found[name] = json.loads(path.read_text())
+            elif name in args.methods:
+                data = data or load(root / board)
+                found[name] = method(*data, found)
+                path.write_text(json.dumps(found[name], default=float))
+                print(
+                    board, name, {k: v for k, v in found[name].items() if k != "grid"}, flush=True
+                )
+    table(done)
+    print(json.dumps(summary(done)))
+
+
+if __name__ == "__main__":
+    main()

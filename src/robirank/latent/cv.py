@@ -1,0 +1,322 @@
+"""LatentRoBiRankCV: the penalty of a latent model, and more, chosen on held-out records."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
+
+from robirank._checks import check_count
+from robirank._types import Floats32
+from robirank._workers import Workers
+from robirank.data.records import Records, as_records
+from robirank.latent.base import LatentModel
+from robirank.latent.model import LatentRoBiRank
+from robirank.latent.options import DEFAULT_METRIC
+from robirank.latent.problem import Problem, Request
+from robirank.latent.retrieve.evaluate import check_metric
+from robirank.latent.retrieve.recommend import FactorModel
+from robirank.latent.search import PenaltyPath, follow_path, hold_out, whole_fit
+from robirank.latent.solvers import SOLVERS, resolve_solver
+from robirank.latent.store import checksum, fingerprint
+from robirank.latent.trials import Trial, TrialLog
+
+_STEP = 1.1  # between the penalties of whole fits
+_SHORTER, _LARGER = 0.75, 1.04  # epochs of those fits; how much larger the best λ is with all
+_SAMPLE = 4  # the stream of random numbers that chooses users
+
+
+class LatentRoBiRankCV(FactorModel):
+    """A latent model whose penalty is chosen on held-out records, and that is then fitted to all.
+
+    A tenth of each user's records is held out. One training run under a falling λ
+    (`robirank.latent.search`) shows where the best one lies; three fits around it, of three
+    quarters of the epochs, and a parabola through their values say it closely. Together with the
+    last fit, to all records, that takes about as long as four fits. Where ``grid`` names several
+    settings, each has a run under a falling λ of its own, and the best of them goes on.
+
+    Parameters
+    ----------
+    estimator : LatentRoBiRank or WARP, optional
+        What is fitted, with its other parameters. Default: ``LatentRoBiRank()``.
+    grid : dict from str to list, optional
+        Other parameters of the estimator to choose, as in scikit-learn's ``GridSearchCV``:
+        ``{"factors": [64, 128], "user_exponent": [0.5, 1.0], "iterations": [16, 32]}``.
+    metric : str, default="ndcg@20"
+        What is measured on the held-out records.
+    cv : int, default=1
+        How many times records are held out, each time others; the values are averaged.
+    sample_users : int, default=50000
+        Of a table with more users, so many are searched on. Their λ is scaled by the noise of the
+        two tables.
+
+    Attributes
+    ----------
+    best_estimator_ : LatentRoBiRank or WARP
+        Fitted to all records; `save` saves it.
+    best_params_ : dict
+        What was chosen, ``regularization`` first.
+    best_score_ : float
+        The measure on the held-out records.
+    cv_results_ : dict of lists
+        Everything that was tried, one place in each list: kind ("path" or "fit"), split,
+        regularization, value, seconds, and the parameters of ``grid``.
+    user_factors, item_factors : float32 arrays
+        Those of ``best_estimator_``.
+
+    Examples
+    --------
+    >>> import robirank as rr
+    >>> data = rr.make_interactions(300, 100, 6000, random_state=0)
+    >>> model = rr.LatentRoBiRank(factors=8, iterations=8, random_state=0)
+    >>> search = rr.LatentRoBiRankCV(model).fit(data, show_progress=False)
+    >>> 0.1 < search.best_params_["regularization"] < 0.5
+    True
+    >>> search.recommend([0, 1], data.matrix[:2], N=3)[0].shape
+    (2, 3)
+    """
+
+    def __init__(
+        self,
+        estimator: LatentModel | None = None,
+        *,
+        grid: Mapping[str, Sequence[Any]] | None = None,
+        metric: str = DEFAULT_METRIC,
+        cv: int = 1,
+        sample_users: int = 50_000,
+    ) -> None:
+        self.estimator = estimator
+        self.grid = grid
+        self.metric = metric
+        self.cv = cv
+        self.sample_users = sample_users
+
+    def fit(
+        self,
+        user_items: Any,
+        show_progress: bool = True,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Search, and fit the best model to all records.
+
+        Parameters
+        ----------
+        user_items : sparse matrix or Interactions
+        show_progress : bool, default=True
+            Print a line for each run and fit, and the progress of the last one.
+        checkpoint : path, optional
+            Keep the last fit here, as the models do, and what was tried in a file of that name
+            with ``.search`` after it.
+        resume : bool, default=False
+            Go on with what these files hold.
+
+        Returns
+        -------
+        self
+        """
+        base = clone(self.estimator or LatentRoBiRank())
+        self._check(base)
+        if checkpoint is not None and base.random_state is None:
+            raise ValueError("checkpoint needs a random_state: without one no fit is like another")
+        log_path = None if checkpoint is None else f"{os.fspath(checkpoint)}.search"
+        records = as_records(user_items, base.weighting)
+        search = _Search(self, base, records, log_path, resume, show_progress)
+        self.best_params_, self.best_score_ = search.run()
+        self.cv_results_ = search.results()
+        self.best_estimator_ = base.set_params(**self.best_params_)
+        self.best_estimator_.fit(
+            user_items, show_progress=show_progress, checkpoint=checkpoint, resume=resume
+        )
+        return self
+
+    @property
+    def user_factors(self) -> Floats32:  # type: ignore[override]
+        """U."""
+        return self._best().user_factors
+
+    @property
+    def item_factors(self) -> Floats32:  # type: ignore[override]
+        """V."""
+        return self._best().item_factors
+
+    @property
+    def user_ids_(self) -> Any:
+        """Outside ids of the users, where there are some."""
+        return self._best().user_ids_
+
+    @property
+    def item_ids_(self) -> Any:
+        """Outside ids of the items, where there are some."""
+        return self._best().item_ids_
+
+    def fold_in(self, user_items: Any) -> Floats32:
+        """Find factors for users that the model has not seen; see `LatentRoBiRank.fold_in`."""
+        return self._best().fold_in(user_items)
+
+    def save(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Save the best model, as its own class does; `robirank.load_model` reads it."""
+        self._best().save(path, **options)
+
+    def _best(self) -> Any:
+        if not hasattr(self, "best_estimator_"):
+            raise AttributeError("this LatentRoBiRankCV has no model yet; call fit first")
+        return self.best_estimator_
+
+    def _check(self, base: Any) -> None:
+        if not isinstance(base, LatentModel):
+            raise TypeError(f"estimator must be a LatentRoBiRank or a WARP; got {base!r}")
+        if base.engine != "local":
+            raise ValueError(f"engine must be 'local' in a search; got {base.engine!r}")
+        for name, values in (self.grid or {}).items():
+            if name == "regularization" or name not in base.get_params():
+                allowed = sorted(set(base.get_params()) - {"regularization"})
+                raise ValueError(f"grid may name {', '.join(allowed)}; got {name!r}")
+            if isinstance(values, str) or not isinstance(values, Sequence) or not len(values):
+                raise ValueError(f"grid must give a list for {name}; got {values!r}")
+        check_metric(self.metric)
+        check_count("cv", self.cv)
+        check_count("sample_users", self.sample_users)
+
+
+class _Search:
+    """One search: runs under a falling λ, then whole fits around the best."""
+
+    def __init__(
+        self,
+        cv: LatentRoBiRankCV,
+        base: LatentModel,
+        records: Records,
+        path: str | None,
+        resume: bool,
+        show: bool,
+    ) -> None:
+        self._cv, self._base, self._show = cv, base, show
+        request = base.request()
+        data = [checksum(records), cv.cv, cv.sample_users, repr(cv.grid)]
+        self._log = TrialLog(path, fingerprint(request, data, cv.metric), resume, self._tell)
+        self._sample = _some_users(records, cv.sample_users, request.seed)
+        self._scale = _noise(request, records) / _noise(request, self._sample)
+        self._splits = [hold_out(self._sample, request.seed + n) for n in range(cv.cv)]
+
+    def run(self) -> tuple[dict[str, Any], float]:
+        """The chosen parameters, and their value on held-out records."""
+        grid = {name: list(values) for name, values in (self._cv.grid or {}).items()}
+        iterations = grid.pop("iterations", [self._base.get_params()["iterations"]])
+        with Workers(self._base.request().num_threads) as self._workers:
+            found = {}
+            for number, params in enumerate(ParameterGrid(grid)):
+                paths = [self._path(params, split) for split in range(self._cv.cv)]
+                value = float(np.mean([path.means().max() for path in paths]))
+                found[number] = value, params, paths
+            _, params, paths = max(found.values(), key=lambda entry: entry[0])
+            if any(path.at_border() for path in paths):
+                _warn_of_border()
+            centre = float(np.exp(np.mean([np.log(path.best()) for path in paths])))
+            best = [self._closely(params, n, centre) for n in iterations]
+        value, reg, n = max(best)
+        chosen = {"regularization": reg * self._scale, **params}
+        return chosen | ({"iterations": n} if len(iterations) > 1 else {}), value
+
+    def results(self) -> dict[str, list[Any]]:
+        """All trials as columns."""
+        rows: list[dict[str, Any]] = [
+            {"kind": trial.kind, "split": trial.split, "regularization": reg, "value": value}
+            | {"seconds": trial.seconds / len(trial.values)}
+            | {name: trial.params.get(name) for name in sorted(self._cv.grid or {})}
+            for trial in self._log.trials
+            for reg, value in zip(trial.regularizations, trial.values, strict=True)
+        ]
+        return {name: [row[name] for row in rows] for name in rows[0]}
+
+    def _path(self, params: dict[str, Any], split: int) -> PenaltyPath:
+        request, name = self._request(params)
+
+        def follow() -> tuple[list[float], list[float]]:
+            metric, workers = self._cv.metric, self._workers
+            path = follow_path(name, request, *self._splits[split], metric, workers, lambda _: None)
+            return path.regularizations.tolist(), path.values.tolist()
+
+        trial = self._log.get("path", params, split, follow)
+        return PenaltyPath(np.array(trial.regularizations), np.array(trial.values))
+
+    def _closely(
+        self, params: dict[str, Any], iterations: int | None, centre: float
+    ) -> tuple[float, float, int | None]:
+        """The best λ near one, by three whole fits: value, λ, number of epochs."""
+        tried = {step: self._fit(params, iterations, centre * _STEP**step) for step in (0, 1)}
+        third = 2 if tried[1] > tried[0] else -1
+        tried[third] = self._fit(params, iterations, centre * _STEP**third)
+        steps = np.array(sorted(tried), float)
+        curve, slope, _ = np.polyfit(steps, [tried[step] for step in sorted(tried)], 2)
+        best = max(tried, key=lambda step: tried[step])
+        top = float(np.clip(-slope / (2 * curve), steps[0], steps[-1])) if curve < 0 else best
+        return tried[best], centre * _STEP**top * _LARGER, iterations
+
+    def _fit(self, params: dict[str, Any], iterations: int | None, reg: float) -> float:
+        request, name = self._request(params)
+        epochs = max(1, round(_SHORTER * (iterations or SOLVERS[name].epochs)))
+        request = replace(request, epochs=epochs, regularization=reg)
+        tried = params | {"iterations": iterations, "regularization": reg}
+        values = []
+        for split, (train, held_out) in enumerate(self._splits):
+
+            def fit(train: Records = train, held_out: Records = held_out) -> Any:
+                metric, workers = self._cv.metric, self._workers
+                return [reg], [whole_fit(name, request, train, held_out, metric, workers)]
+
+            values += self._log.get("fit", tried, split, fit).values
+        return float(np.mean(values))
+
+    def _request(self, params: dict[str, Any]) -> tuple[Request, str]:
+        model = clone(self._base).set_params(**params)
+        request = replace(model.request(), regularization=None)
+        return request, resolve_solver(request, self._sample.n_users, self._sample.n_items)
+
+    def _tell(self, trial: Trial) -> None:
+        if not self._show:
+            return
+        from rich.console import Console
+
+        kept = {k: v for k, v in trial.params.items() if k != "regularization" and v is not None}
+        settings = "  ".join(f"{name} {value}" for name, value in kept.items())
+        if trial.kind == "path":
+            path = PenaltyPath(np.array(trial.regularizations), np.array(trial.values))
+            reg, value = path.best(), float(path.means().max())
+        else:
+            reg, value = trial.regularizations[0], trial.values[0]
+        Console(stderr=True).print(
+            f"{'falling λ' if trial.kind == 'path' else 'fit':9}  λ {reg:<8.4g} "
+            f"{self._cv.metric} {value:.4f}  {trial.seconds:6.1f} s  {settings}",
+            highlight=False,
+        )
+
+
+def _some_users(records: Records, n: int, seed: int) -> Records:
+    users = np.flatnonzero(records.user_counts())
+    if len(users) <= n:
+        return records
+    chosen = np.sort(np.random.default_rng([seed, _SAMPLE]).choice(users, n, replace=False))
+    starts, where = records.places_of(chosen)
+    weight = None if records.weight is None else records.weight[where]
+    return Records(starts, records.items[where], weight, records.n_items)
+
+
+def _noise(request: Request, records: Records) -> float:
+    return Problem.of_records(request, records).noise_level
+
+
+def _warn_of_border() -> None:
+    warnings.warn(
+        "the best λ lies at the border of what was tried; the table is unlike those that the range "
+        "was made for. Look at cv_results_, and give regularization= if you know better",
+        UserWarning,
+        stacklevel=4,
+    )

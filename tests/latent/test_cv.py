@@ -1,0 +1,169 @@
+"""LatentRoBiRankCV: what it tries, what it chooses, and that it can be interrupted."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+
+import robirank as rr
+from robirank.latent.trials import Trial
+
+MODEL = rr.LatentRoBiRank(8, iterations=8, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def split():
+    return rr.split_ratio(rr.make_interactions(600, 200, 12_000, random_state=1), random_state=0)
+
+
+@pytest.fixture(scope="module")
+def searched(split):
+    return rr.LatentRoBiRankCV(MODEL).fit(split[0], show_progress=False)
+
+
+def recall(model, split):
+    return rr.evaluate(model, train=split[0], test=split[1], k=20)["recall@20"]
+
+
+def test_it_is_as_good_as_the_best_of_a_grid(split, searched):
+    regs = searched.best_params_["regularization"] * 1.2 ** np.arange(-3, 4.0)
+    grid = [clone(MODEL).set_params(regularization=reg).fit(split[0], False) for reg in regs]
+    assert recall(searched, split) >= 0.97 * max(recall(model, split) for model in grid)
+
+
+def test_the_best_model_is_fitted_to_everything(split, searched):
+    alone = clone(MODEL).set_params(**searched.best_params_).fit(split[0], show_progress=False)
+    assert_array_equal(searched.item_factors, alone.item_factors)
+    assert searched.best_estimator_.regularization_ == searched.best_params_["regularization"]
+
+
+def test_what_was_tried_is_told(searched):
+    found = searched.cv_results_
+    assert len({len(column) for column in found.values()}) == 1
+    fits = [reg for kind, reg in zip(found["kind"], found["regularization"], strict=True)
+            if kind == "fit"]  # fmt: skip
+    assert len(fits) == 3
+    assert found["kind"].count("path") > 6
+    assert searched.best_score_ == max(
+        value for kind, value in zip(found["kind"], found["value"], strict=True) if kind == "fit"
+    )
+
+
+def test_other_parameters_are_chosen_too(split):
+    grid = {"factors": [1, 8], "iterations": [2, 8]}
+    search = rr.LatentRoBiRankCV(MODEL, grid=grid).fit(split[0], show_progress=False)
+    assert search.best_params_["factors"] == 8
+    assert search.best_params_["iterations"] == 8
+    assert search.item_factors.shape[1] == 8
+    assert set(search.cv_results_["factors"]) == {1, 8}
+
+
+def test_warp_is_searched_in_the_same_way(split):
+    model = rr.WARP(8, iterations=8, parts=2, random_state=0)
+    search = rr.LatentRoBiRankCV(model).fit(split[0], show_progress=False)
+    assert isinstance(search.best_estimator_, rr.WARP)
+    weak = clone(model).set_params(regularization=0.3).fit(split[0], show_progress=False)
+    assert recall(search, split) > recall(weak, split)
+
+
+def test_several_splits_are_averaged(split, searched):
+    search = rr.LatentRoBiRankCV(MODEL, cv=2).fit(split[0], show_progress=False)
+    assert set(search.cv_results_["split"]) == {0, 1}
+    ratio = search.best_params_["regularization"] / searched.best_params_["regularization"]
+    assert 0.8 < ratio < 1.25
+
+
+def test_a_sample_of_the_users_is_enough(split, searched):
+    search = rr.LatentRoBiRankCV(MODEL, sample_users=300).fit(split[0], show_progress=False)
+    ratio = search.best_params_["regularization"] / searched.best_params_["regularization"]
+    assert 0.7 < ratio < 1.4
+    assert len(search.user_factors) == split[0].n_users
+
+
+def test_a_search_goes_on_where_it_was_interrupted(split, searched, tmp_path, monkeypatch):
+    calls = []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return whole(*arguments)
+
+    from robirank.latent.search import whole_fit as whole
+
+    with monkeypatch.context() as patch:
+        patch.setattr("robirank.latent.cv.whole_fit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            rr.LatentRoBiRankCV(MODEL).fit(split[0], False, checkpoint=tmp_path / "fit")
+    del calls[:]
+    with monkeypatch.context() as patch:
+        patch.setattr("robirank.latent.cv.whole_fit", lambda *a: calls.append(1) or whole(*a))
+        patch.setattr("robirank.latent.cv.follow_path", lambda *_: pytest.fail("again"))
+        again = rr.LatentRoBiRankCV(MODEL)
+        again.fit(split[0], False, checkpoint=tmp_path / "fit", resume=True)
+    assert len(calls) == 2
+    assert again.best_params_ == searched.best_params_
+    assert_array_equal(again.item_factors, searched.item_factors)
+    other = rr.LatentRoBiRankCV(MODEL, metric="recall@5")
+    with pytest.raises(rr.ModelFileError, match="belongs to another search"):
+        other.fit(split[0], False, checkpoint=tmp_path / "fit", resume=True)
+    (tmp_path / "fit.search").write_text('{"search": 3}')
+    with pytest.raises(rr.ModelFileError, match=r"fit\.search is damaged: Expected `str`"):
+        again.fit(split[0], False, checkpoint=tmp_path / "fit", resume=True)
+
+
+def test_it_prints_a_line_for_each_trial(split, capfd):
+    rr.LatentRoBiRankCV(MODEL).fit(split[0])
+    shown = capfd.readouterr().err
+    assert shown.count("falling λ") == 1
+    assert shown.count("fit        λ") == 3
+
+
+def test_the_border_is_told(split, monkeypatch):
+    def rising(*_):
+        from robirank.latent.search import PenaltyPath
+
+        return PenaltyPath(0.9 ** np.arange(9.0), np.arange(9.0))
+
+    monkeypatch.setattr("robirank.latent.cv.follow_path", rising)
+    with pytest.warns(UserWarning, match="lies at the border"):
+        rr.LatentRoBiRankCV(MODEL).fit(split[0], show_progress=False)
+
+
+def test_it_recommends_folds_in_and_saves(split, searched, tmp_path):
+    searched.save(tmp_path / "model")
+    loaded = rr.load_model(tmp_path / "model")
+    assert isinstance(loaded, rr.LatentRoBiRank)
+    some = split[0].matrix[:5]
+    for model in (searched, loaded):
+        ids, _ = model.recommend(np.arange(5), some, N=4)
+        assert_array_equal(ids, searched.best_estimator_.recommend(np.arange(5), some, N=4)[0])
+        assert_array_equal(model.fold_in(some), searched.best_estimator_.fold_in(some))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: rr.LatentRoBiRankCV(rr.RoBiRank()), "estimator must be a LatentRoBiRank"),
+        (lambda: rr.LatentRoBiRankCV(grid={"regularization": [1]}), "grid may name"),
+        (lambda: rr.LatentRoBiRankCV(grid={"colour": [1]}), "got 'colour'"),
+        (lambda: rr.LatentRoBiRankCV(grid={"factors": 8}), "must give a list for factors; got 8"),
+        (lambda: rr.LatentRoBiRankCV(cv=0), "cv must be a positive integer"),
+        (lambda: rr.LatentRoBiRankCV(metric="luck"), "luck"),
+        (lambda: rr.LatentRoBiRankCV(rr.WARP(engine="ray")), "engine must be 'local'"),
+    ],
+)
+def test_bad_parameters_are_named(split, make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make().fit(split[0], show_progress=False)
+
+
+def test_unfitted():
+    with pytest.raises(AttributeError, match="has no model yet; call fit first"):
+        _ = rr.LatentRoBiRankCV().item_factors
+
+
+def test_a_trial_is_known_again():
+    trial = Trial("fit", {"factors": 8}, 0, [0.1], [0.5], 1.0)
+    assert trial.is_of("fit", {"factors": 8}, 0)
+    assert not trial.is_of("fit", {"factors": 9}, 0)
