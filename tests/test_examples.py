@@ -11,8 +11,9 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.name)
 def test_example_runs(script, tmp_path):
-    if "lightgbm" in script.read_text():
-        pytest.importorskip("lightgbm", reason="the example needs LightGBM")
+    for package in ("lightgbm", "optuna"):
+        if f"import {package}" in script.read_text():
+            pytest.importorskip(package, reason=f"the example needs {package}")
     done = subprocess.run(
         [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -16,7 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from robirank import Interactions, evaluate, load_interactions, load_model
+from robirank import (
+    Interactions,
+    evaluate,
+    load_interactions,
+    load_model,
+    make_interactions,
+)
 from robirank.cli import lists, recommend
 from robirank.cli.app import app
 from robirank.cli.interactions import Columns
@@ -460,3 +466,19 @@ def test_for_real_in_a_pipe(folder):
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "like\trank\titem\tscore"
+
+
+def test_train_tunes_the_penalty(tmp_path):
+    made = make_interactions(300, 100, 5000, random_state=0)
+    made.save(tmp_path / "plays.parquet")
+    command = ("latent", "train", tmp_path / "plays.parquet", "-m", tmp_path / "m", "--tune")
+    small = ("--factors", "8", "--iterations", "8", "--threads", "1")
+    result = run(*command, *small, "--checkpoint", tmp_path / "fit", "--json")
+    report = json.loads(result.stdout)
+    assert 0.05 < report["regularization"] < 1.0
+    assert load_model(tmp_path / "m").regularization_ == report["regularization"]
+    assert "falling λ" in result.stderr
+    assert "tune: λ = 0." in result.stderr
+    assert (tmp_path / "fit.search").exists()
+    refused = run(*command, "--regularization", "0.1", expect=2)
+    assert "give --tune or --regularization, not both" in refused.stderr

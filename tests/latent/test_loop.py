@@ -137,6 +137,7 @@ def test_true_ends_the_training_and_other_values_do_not(data, where):
         return {"callbacks": [lambda report: answer if report.epoch == at else None]}
 
     assert fit(data, **tell(True, 2)).n_iter_ == 2
+    assert fit(data, **tell(np.True_, 2)).n_iter_ == 2  # as Optuna's pruners say it
     assert fit(data, **tell(1, 2)).n_iter_ == 6
 
 

@@ -73,7 +73,14 @@ def train(
         typer.Option(help="What a count is worth: 1, log2(1 + count), itself."),
     ] = "binary",
     iterations: Annotated[int | None, typer.Option(min=1, help="Passes over the data.")] = None,
-    regularization: Annotated[float | None, typer.Option(help="The penalty λ.")] = None,
+    regularization: Annotated[
+        float | None,
+        typer.Option(help="The penalty λ; by default what fits the table, looked for briefly."),
+    ] = None,
+    tune: Annotated[
+        bool,
+        typer.Option("--tune", help="Look for the penalty closely: as long as four fits."),
+    ] = False,
     learning_rate: Annotated[float | None, typer.Option(help="The step size.")] = None,
     validation: Annotated[
         Path | None,
@@ -133,6 +140,8 @@ def train(
             raise typer.BadParameter(f"--{name} needs --validation or --hold-out to watch")
     if resume and checkpoint is None and ray is None:
         raise typer.BadParameter("--resume needs --checkpoint, the file to go on from, or --ray")
+    if tune:
+        _check_tune(regularization, validation, hold_out, time_limit, ray)
     for name, given in (("address", address), ("workers", workers)):
         if given is not None and ray is None:
             raise typer.BadParameter(f"--{name} needs --ray, a folder that the whole cluster sees")
@@ -153,6 +162,8 @@ def train(
     )
     part, held_out = _parts(data, columns, validation, hold_out, seed, quiet, ray is not None)
     note(_plan(model, part), quiet=quiet)
+    if tune:
+        model.set_params(**_tuned(model, part, checkpoint, resume, quiet))
     with step("train", quiet=quiet) as details:
         model.fit(
             part,
@@ -304,6 +315,38 @@ def _parts(
     return part, held_out
 
 
+def _check_tune(
+    regularization: float | None,
+    validation: Path | None,
+    hold_out: float | None,
+    time_limit: float | None,
+    ray: str | None,
+) -> None:
+    given = {
+        "regularization": regularization,
+        "validation": validation,
+        "hold-out": hold_out,
+        "time-limit": time_limit,
+        "ray": ray,
+    }
+    for name, value in given.items():
+        if value is not None:
+            raise typer.BadParameter(f"give --tune or --{name}, not both")
+
+
+def _tuned(
+    model: Any, data: Interactions | Partitions, checkpoint: Path | None, resume: bool, quiet: bool
+) -> dict[str, Any]:
+    """The parameters that a search finds; its last fit is the caller's."""
+    from robirank.latent.cv import LatentRoBiRankCV
+
+    with step("tune", quiet=quiet) as details:
+        search = LatentRoBiRankCV(model)
+        found = search.search(data, not quiet, checkpoint=checkpoint, resume=resume)
+        details.append(f"λ = {found['regularization']:.4g}")
+    return found
+
+
 def _plan(model: Any, data: Interactions | Partitions) -> str:
     """What is about to be done, and why so."""
     shape = f"{data.n_users:,} × {data.n_items:,}, {model.factors} factors"
@@ -325,6 +368,7 @@ def _training_report(model: Any, data: Interactions | Partitions, metric: str) -
         "interactions": len(data),
         "factors": model.factors,
         "solver": model.solver_,
+        "regularization": model.regularization_,
     }
     if "rho" in model.get_params():
         report["rho"] = model.rho

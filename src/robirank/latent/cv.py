@@ -122,7 +122,23 @@ class LatentRoBiRankCV(FactorModel):
         -------
         self
         """
-        base = clone(self.estimator or LatentRoBiRank())
+        found = self.search(user_items, show_progress, checkpoint=checkpoint, resume=resume)
+        self.best_estimator_ = self._base().set_params(**found)
+        self.best_estimator_.fit(
+            user_items, show_progress=show_progress, checkpoint=checkpoint, resume=resume
+        )
+        return self
+
+    def search(
+        self,
+        user_items: Any,
+        show_progress: bool = True,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> dict[str, Any]:
+        """Search alone, without the last fit: sets ``cv_results_``, returns ``best_params_``."""
+        base = self._base()
         self._check(base)
         if checkpoint is not None and base.random_state is None:
             raise ValueError("checkpoint needs a random_state: without one no fit is like another")
@@ -131,11 +147,10 @@ class LatentRoBiRankCV(FactorModel):
         search = _Search(self, base, records, log_path, resume, show_progress)
         self.best_params_, self.best_score_ = search.run()
         self.cv_results_ = search.results()
-        self.best_estimator_ = base.set_params(**self.best_params_)
-        self.best_estimator_.fit(
-            user_items, show_progress=show_progress, checkpoint=checkpoint, resume=resume
-        )
-        return self
+        return self.best_params_
+
+    def _base(self) -> Any:
+        return clone(self.estimator or LatentRoBiRank())
 
     @property
     def user_factors(self) -> Floats32:  # type: ignore[override]

@@ -225,7 +225,7 @@ class Loop:
                 *self._store.factors(),
             )
             answers += [tell(report) for tell in options.callbacks]
-        if any(answer is True for answer in answers):
+        if any(isinstance(answer, bool | np.bool_) and answer for answer in answers):
             progress.stopped = progress.stopped or "by callback"
 
 
