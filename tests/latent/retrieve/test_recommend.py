@@ -99,7 +99,7 @@ def test_new_users_are_folded_in(model):
         ({"userid": 0.5}, IndexError, "must be a list of integers; got float64"),
         ({"userid": True}, IndexError, "must be a list of integers; got bool"),
         ({"userid": [[0]]}, IndexError, r"its shape is \(\d, 1"),
-        ({"user_items": None}, ValueError, "must be a CSR matrix or Interactions.*got NoneType"),
+        ({"user_items": None}, ValueError, "user_items is missing: give what.*liked_items=False"),
         ({"user_items": LIKED[0].tocoo()}, ValueError, "got coo_matrix"),
         ({"user_items": LIKED[0].toarray()}, ValueError, "got ndarray"),
         ({"user_items": LIKED}, ValueError, r"one row for each of the 1 users.*shape is \(3, 5\)"),
