@@ -148,6 +148,23 @@ def test_similar_users(model):
     assert model.similar_users([2], N=1, users=[1])[0].tolist() == [[1]]
 
 
+def test_what_was_asked_for_comes_first():
+    """Also where equal rows have lower ids, or where rounding puts another before it."""
+    same = tiny(np.ones((20, 3)) * np.pi, np.ones((2, 3)))
+    ids, scores = same.similar_users(np.arange(20), N=4)
+    assert ids[:, 0].tolist() == list(range(20))
+    assert all(len(set(row)) == 4 for row in ids.tolist())
+    assert (np.diff(scores, axis=1) <= 0).all()
+    rng = np.random.default_rng(0)
+    base = rng.standard_normal((1, 33))
+    near = tiny(base * rng.uniform(0.1, 9, (200, 1)), base)
+    ids, scores = near.similar_users(np.arange(200), N=3)
+    assert ids[:, 0].tolist() == list(range(200))
+    assert (np.diff(scores, axis=1) <= 0).all()
+    assert same.similar_users(7, N=2, filter_users=[7])[0].tolist() == [0, 1]
+    assert same.similar_users(7, N=2, users=[3, 7])[0].tolist() == [7, 3]
+
+
 def test_bad_arguments_of_similar(model):
     with pytest.raises(IndexError, match="itemid must be items of the model, 0 to 4; got 9"):
         model.similar_items(9)

@@ -65,6 +65,7 @@ class FactorModel(SaveMixin, BaseEstimator):
             "item_factors": FittedArray(("items", "factors"), "F32"),
         },
         required=("user_factors", "item_factors"),
+        unfitted=True,
         features=False,
         ids={"user_ids_": "users", "item_ids_": "items"},
         ids_from=Ids.from_tensors,
