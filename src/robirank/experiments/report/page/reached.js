@@ -36,7 +36,7 @@ sections.reached = (root) => {
     ? `± is the standard deviation over ${data.cases.length} starting points.`
     : "± is the standard error of the mean over users.";
   byRole(root, "lede").textContent = `The best mean of a column is bold. ${about}`;
-  const titles = ["Method", ...data.measures.map(measureName), "Chosen setting", "Training, s", "Search, s"];
+  const titles = ["Method", ...data.measures.map(measureName), "Chosen setting", "Training,\u00a0s", "Search,\u00a0s"];
   fill(byRole(root, "table"), { tabindex: 0, role: "region", "aria-labelledby": "reached-title" }, [
     html("table", { class: "stick", "aria-labelledby": "reached-title" },
       html("thead", {}, html("tr", {}, titles.map((text, n) => html("th", { scope: "col", class: n === 0 || text === "Chosen setting" ? "left" : null }, text)))),
