@@ -70,7 +70,7 @@ def write_file(path: Path, blocks: Iterable[pl.DataFrame]) -> int:
     n_rows = 0
     with write_whole(path) as file:
         if path.suffix == ".parquet":
-            whole = pl.concat(list(blocks))
+            whole = pl.concat(list(blocks), how="vertical_relaxed")  # one may be empty
             whole.write_parquet(file)
             return len(whole)
         for block in blocks:

@@ -145,6 +145,24 @@ def test_integers_are_positions_and_by_id_takes_integer_ids(numbered):
         model.by_id.recommend(1, data)
 
 
+def test_a_table_whose_ids_are_all_integers_means_the_same_ids(numbered):
+    """Out of a file, ids are integers if all of them are; 7 and "7" are one id."""
+    data, model = numbered
+    text = Interactions.from_matrix(
+        data.matrix, users=list(map(str, data.users)), items=list(map(str, data.items))
+    )
+    named = LatentRoBiRank(factors=4, random_state=0).fit(text, show_progress=False)
+    expected = model.by_id.recommend(3, data, N=3)[0].tolist()
+    assert expected[-1] is not None
+    assert model.by_id.recommend(3, text, N=3)[0].tolist() == expected
+    assert model.recommend("3", data, N=3)[0].tolist() == expected
+    for table in (data, text):
+        found = named.recommend("3", table, N=3)[0].tolist()
+        assert found == list(map(str, expected))
+    with pytest.raises(ValueError, match="no user '03' in the model"):
+        model.recommend("03", data)
+
+
 def test_ids_of_any_kind():
     days = [date(2024, 5, n) for n in (1, 2, 3)]
     data = Interactions.from_arrays([("a", 1), ("a", 1), ("b", 2)], days)

@@ -7,6 +7,7 @@ question is in one of the two languages, and the answer is in the language of th
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from scipy import sparse
 from robirank._types import Floats32, Ints32
 from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions, offsets
+
+_PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 
 #: Items or users by their ids (None where none is left), and their scores.
 IdAnswer = tuple[NDArray[Any], Floats32]
@@ -143,11 +146,11 @@ class ById:
 
     def _rows(self, table: Interactions, users: list[Any]) -> Any:
         """The rows of some users in the items of the model, as a CSR matrix."""
-        place = np.asarray(table.users.index(users))
+        place = _codes(users, table.users)
         found = table.matrix[place[place >= 0]]
         columns, kept = found.indices, np.ones(found.nnz, dtype=bool)
         if table.items != self.items:
-            columns = self.items.index(table.items[:])[columns]
+            columns = _codes(table.items[:].tolist(), self.items)[columns]
             kept = columns >= 0
         lengths = np.zeros(len(users), dtype=np.int64)
         lengths[place >= 0] = np.diff(np.concatenate([[0], np.cumsum(kept)])[found.indptr])
@@ -230,14 +233,33 @@ def _positions(name: str, ids: Any, known: Ids, kind: str, where: str = "the mod
     asked, _ = _several(ids, known)
     if not len(asked):
         return np.empty(0, np.int32)
-    codes = np.array([known.index(asked[0])]) if len(asked) == 1 else known.index(asked)
+    codes = _codes(asked, known)
     missing = np.flatnonzero(codes < 0)
     if len(missing):
-        raise ValueError(unknown(name, asked[int(missing[0])], known, kind, where))
-    return np.asarray(codes, dtype=np.int32)
+        raise ValueError(_unknown(name, asked[int(missing[0])], known, kind, where))
+    return codes
 
 
-def unknown(name: str, value: Any, known: Ids, kind: str, where: str) -> str:
+def _codes(asked: list[Any], known: Ids) -> Ints32:
+    """The codes of ids, −1 for one that is not there.
+
+    A file of which all ids happen to be integers means the same ids as one with others: 7 is "7".
+    """
+    kinds = {type(value) for value in asked}
+    if known.kind == "str" and kinds == {int}:
+        asked = list(map(str, asked))
+    elif known.kind == "int" and kinds == {str}:
+        codes = np.full(len(asked), -1, dtype=np.int32)
+        plain = [n for n, text in enumerate(asked) if _PLAIN_INTEGER.fullmatch(text)]
+        if plain:
+            codes[plain] = _codes([int(asked[n]) for n in plain], known)
+        return codes
+    if len(asked) == 1:  # which a dict finds
+        return np.array([known.index(asked[0])], dtype=np.int32)
+    return np.asarray(known.index(asked), dtype=np.int32)
+
+
+def _unknown(name: str, value: Any, known: Ids, kind: str, where: str) -> str:
     """What to say of an id that is not known."""
     some = ", ".join(repr(known[code]) for code in range(min(3, len(known))))
     return f"{name}: there is no {kind} {value!r:.80} in {where}, which has {kind}s such as {some}"
