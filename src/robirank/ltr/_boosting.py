@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank._checks import check_count, check_positive
-from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
@@ -76,7 +75,7 @@ class BoostedRanker(ForestRanker):
         held_out = self._held_out(validation)
         labels, loss = self._loss(y, queries)
         params |= loss
-        with self._progress(self.n_estimators) as progress:  # sorting into bins takes time too
+        with self._progress(1, "features into bins") as progress:
             rows = settled_order(X, y, queries)
             train = lightgbm.Dataset(X[rows], labels[rows], group=queries.sizes, params=params)
             booster = lightgbm.Booster(params, train)
@@ -84,7 +83,8 @@ class BoostedRanker(ForestRanker):
                 unused = np.zeros(len(held_out.y))
                 vali = lightgbm.Dataset(held_out.X, unused, reference=train, params=params)
                 booster.add_valid(vali, "validation")
-            self._boost(booster, held_out, progress)
+            progress.update(1)
+        self._boost(booster, held_out)
         return self
 
     def _loss(self, y: NDArray[Any], queries: Queries) -> tuple[NDArray[Any], dict[str, Any]]:
@@ -110,22 +110,23 @@ class BoostedRanker(ForestRanker):
             "min_data_in_leaf": int(self.min_samples_leaf) if self.min_samples_leaf > 1 else 0,
         }
 
-    def _boost(self, booster: Any, held_out: HeldOut | None, progress: FitProgress) -> None:
+    def _boost(self, booster: Any, held_out: HeldOut | None) -> None:
         """Grow trees until they are enough, no split is left, or held-out queries gain no more."""
         best = BestSoFar(self.patience)
         self.n_iter_ = 0
-        for _ in range(self.n_estimators):
-            booster.update()
-            if booster.num_trees() == self.n_iter_:
-                break  # no split is left
-            self.n_iter_ += 1
-            if held_out is None:
-                progress.update(self.n_iter_)
-                continue
-            best.add(_held_out_ndcg(booster, held_out))
-            progress.update(self.n_iter_, ndcg=best.scores[-1])
-            if best.given_up:
-                break
+        with self._progress(self.n_estimators) as progress:
+            for _ in range(self.n_estimators):
+                booster.update()
+                if booster.num_trees() == self.n_iter_:
+                    break  # no split is left
+                self.n_iter_ += 1
+                if held_out is None:
+                    progress.update(self.n_iter_)
+                    continue
+                best.add(_held_out_ndcg(booster, held_out))
+                progress.update(self.n_iter_, ndcg=best.scores[-1])
+                if best.given_up:
+                    break
         self.best_iter_ = self.n_iter_ if held_out is None else best.round
         self.validation_scores_ = best.scores
         self._keep(read_forest(booster, self.best_iter_))

@@ -163,8 +163,7 @@ class CoordinateAscent(LinearRanker):
         rng = as_random_state(self.random_state)
         climbs: list[Climb] = []
         for number, start in enumerate(self._starts(columns.n_features, rng), 1):
-            title = f"{type(self).__name__}, start {number} of {self.n_restarts}"
-            with FitProgress(bool(self.verbose), total=self.max_iter, title=title) as progress:
+            with self._progress(self.max_iter, f"start {number} of {self.n_restarts}") as progress:
                 climbs.append(self._climb(start, columns, measure, held_out, rng, progress))
         self._keep(climbs, held_out is not None)
         return self
