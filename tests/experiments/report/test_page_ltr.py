@@ -505,6 +505,8 @@ def test_values_that_look_equal_are_equally_bold(open_page, tmp_path):
     run.finish()
     page = open_page(write_report(run.path))
     assert count(page, "#table tr[data-method] td.best") == 2 * 6
+    write_tables(run)
+    assert (tmp_path / "table.md").read_text("utf-8").count("**0.5000**") == 2 * 6
     assert "RoBiRank and MART share the highest mean NDCG@10" in page.text_content("#findings")
 
 
