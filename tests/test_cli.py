@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import robirank
@@ -508,3 +510,52 @@ def test_help_does_not_import_the_heavy_parts():
         [sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def every_command(command, path=()):
+    yield path
+    for name, below in getattr(command, "commands", {}).items():
+        yield from every_command(below, (*path, name))
+
+
+@pytest.mark.parametrize("path", [*every_command(typer.main.get_command(app))], ids=" ".join)
+def test_help_shows_no_value_for_flags(path):
+    text = run(*path, "--help").stdout
+    assert "--help" in text
+    assert "bool" not in text.lower()
+
+
+def test_completion_can_be_installed(tmp_path):
+    program = Path(sys.executable).with_name("robirank")
+    shell = {"HOME": str(tmp_path), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    done = subprocess.run(
+        [program, "--install-completion", "bash"],
+        env=os.environ | shell,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "installed" in done.stdout
+    assert (tmp_path / ".bash_completions" / "robirank.sh").exists()
+    asked = {"COMP_WORDS": "robirank latent pa", "COMP_CWORD": "2"}
+    done = subprocess.run(
+        [program],
+        env=os.environ | asked | {"_ROBIRANK_COMPLETE": "complete_bash"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["partition"]
+
+
+@pytest.mark.parametrize("command", ["ltr", "init", "identity"])
+def test_a_quick_look_at_an_experiment(command, files, tmp_path):
+    for fold in ("Fold1", "Fold2"):
+        shutil.copytree(files, tmp_path / "Toy" / fold, ignore=shutil.ignore_patterns("model"))
+    methods = {"ltr": "RoBiRank", "init": "zeros", "identity": "Identity"}[command]
+    asked = ("experiment", command, tmp_path / "Toy", "--methods", methods, "-o", tmp_path / "run")
+    fits = json.loads(run(*asked, "--quick", "--json").stdout)["fits"]
+    assert [(fit["fold"], len(fit["grid"])) for fit in fits] == [("Fold1", 3)]
+    both = ("experiment", command, tmp_path / "Toy", "--methods", methods, "-o", tmp_path / "two")
+    fits = json.loads(run(*both, "--quick", "--folds", 2, "--json").stdout)["fits"]
+    assert {fit["fold"] for fit in fits} == {"Fold1", "Fold2"}

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import doctest
 import itertools
 import math
 import time
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -590,13 +588,3 @@ def test_a_million_rows_are_fast(n_queries):
     start = time.perf_counter()
     ndcg(y, scores, qid, k=10)
     assert time.perf_counter() - start < 3  # takes about 0.05 s
-
-
-def test_the_guide_says_what_the_code_does():
-    page = Path(__file__).parents[1] / "docs" / "guide" / "metrics.md"
-    text = "\n".join(
-        "" if x.startswith("```") else x for x in page.read_text(encoding="utf-8").splitlines()
-    )
-    examples = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
-    assert len(examples.examples) > 5
-    assert doctest.DocTestRunner().run(examples).failed == 0

@@ -24,8 +24,10 @@ def on_page_content(html: str, **_: Any) -> str:
     """Replace every marked formula by MathML."""
 
     def mathml(match: re.Match[str]) -> str:
-        display = "block" if match.group(1) == "div" else "inline"
-        return convert(unescape(match.group(2)).strip(), display=display)
+        block = match.group(1) == "div"
+        formula = convert(unescape(match.group(2)).strip(), display="block" if block else "inline")
+        # A formula that is wider than the page scrolls by itself.
+        return f'<div class="formula" tabindex="0">{formula}</div>' if block else formula
 
     return _MARKED.sub(mathml, html)
 

@@ -20,6 +20,6 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     def entries(match: re.Match[str]) -> str:
         left_out = re.split(r",\s*", match[1] or "")
         shown = [cls for name, cls in rankers().items() if name not in left_out]
-        return "\n\n".join(f"::: {cls.__module__}.{cls.__name__}" for cls in shown)
+        return "\n\n".join(f"::: robirank.{cls.__name__}" for cls in shown)
 
     return _MARK.sub(entries, markdown)

@@ -417,7 +417,7 @@ def test_two_items_of_one_name(tmp_path):
     names = Names.read(path)
     assert names.find("HELP!", Ids(["b", "c", "a"])) == [2, 0]
     assert names.find("Help!", Ids(["b", "c"])) == [0]
-    assert names.of(Ids(["c", "x"])).to_list() == ["Long, long", None]
+    assert [names.get("c"), names.get("x")] == ["Long, long", None]
     from robirank.data.names import look_up
 
     with pytest.raises(ValueError, match="2 items are called 'Help!'; give one of the ids a, b"):
@@ -426,7 +426,8 @@ def test_two_items_of_one_name(tmp_path):
 
 def test_names_of_several_columns(tmp_path):
     path = write(tmp_path / "n.tsv", [(1, "Song", "Band", 1999), (2, "Tune", "", 0)])
-    assert Names.read(path, "1,2").of(Ids([2, 1])).to_list() == ["Tune", "Song – Band"]
+    names = Names.read(path, "1,2")
+    assert [names.get(2), names.get(1)] == ["Tune", "Song – Band"]
     with pytest.raises(ValueError, match="has 4 columns, counted from 0"):
         Names.read(path, "4")
     with pytest.raises(ValueError, match="must be positions such as 1,2; got 'name'"):

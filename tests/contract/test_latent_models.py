@@ -110,8 +110,11 @@ def test_same_seed_same_bits_for_any_number_of_threads(model, data):
 @each_model
 def test_forms_of_the_table_change_nothing(model, data, named):
     fitted = fit(model, data, iterations=3)
-    for table in (data.matrix, data.matrix.tocoo(), data.matrix.tocsc(), named):
+    for table in (data.matrix, named):
         assert_same(fit(model, table, iterations=3), fitted)
+    for table in (data.matrix.tocoo(), data.matrix.tocsc()):
+        with pytest.warns(UserWarning, match=r"user_items is a c.._matrix.*give a CSR matrix"):
+            assert_same(fit(model, table, iterations=3), fitted)
 
 
 @each_model
@@ -151,6 +154,16 @@ def test_saved_model_is_the_same(model, named, tmp_path):
     plain = fit(model, named.matrix, iterations=1)
     plain.save(tmp_path / "plain")
     assert load_model(tmp_path / "plain").user_ids_ is None
+
+
+@each_model
+def test_saved_before_it_is_fitted(model, data, tmp_path):
+    new = clone(model).set_params(iterations=1)
+    with (tmp_path / "model").open("wb") as file:
+        new.save(file)
+    loaded = type(model).load(tmp_path / "model")
+    assert loaded.get_params() == new.get_params()
+    assert_same(loaded.fit(data, show_progress=False), fit(model, data, iterations=1))
 
 
 @each_model
@@ -209,10 +222,26 @@ def test_nothing_works_before_fit(model, data):
         lambda: new.recommend(0, data.matrix[0]),
         lambda: new.similar_items(0),
         lambda: new.similar_users(0),
-        lambda: new.save("model"),
+        lambda: new.recommend_for([0]),
+        lambda: new.by_id,
     ):
         with pytest.raises(NotFittedError):
             call()
+
+
+@each_model
+def test_tomorrow(model, named, tmp_path):
+    """Yesterday's model goes on with yesterday's table and today's rows."""
+    yesterday = named.take(named.matrix.data > 0).filter(min_item=30)
+    fitted = fit(model, yesterday, iterations=5)
+    fitted.save(tmp_path / "model")
+    today = {"user": ["user 7", "stranger", "stranger"], "item": ["novelty", "item 1", "novelty"]}
+    grown = yesterday.extend(today)
+    updated = load_model(tmp_path / "model").partial_fit(grown)
+    assert updated.user_ids_ == grown.users
+    ids, _ = updated.recommend(["stranger", "user 7"], grown, N=5)
+    assert "novelty" not in ids
+    assert "novelty" in updated.recommend("stranger", filter_already_liked_items=False, N=50)[0]
 
 
 @each_model
@@ -303,6 +332,28 @@ def test_ctrl_c_leaves_a_usable_model(model, data):
         fitted = clone(model).fit(data, show_progress=False, callbacks=[press])
     assert fitted.n_iter_ == 2
     assert fitted.recommend(0, data.matrix[0], N=3)[0].shape == (3,)
+
+
+@each_model
+def test_a_recalculated_user_gets_what_the_stored_factors_give(model, data):
+    fitted = fit(model, data, iterations=200)
+    everyone = np.arange(400)
+    stored, _ = fitted.recommend(everyone, data.matrix, N=10)
+    again, _ = fitted.recommend(everyone, data.matrix, N=10, recalculate_user=True)
+    shared = [len({*a} & {*b}) / 10 for a, b in zip(stored.tolist(), again.tolist(), strict=True)]
+    # Exact solvers end where fold_in ends; the sampled ones near it.
+    assert np.mean(shared) > {"exact": 0.98, "sgd": 0.95, "warp": 0.9}[fitted.solver_]
+
+
+@each_model
+def test_fold_in_does_not_depend_on_who_else_is_folded_in(model, data):
+    """One with few items alone, and among the most active; WARP's samples differ a little."""
+    fitted = fit(model, data)
+    few = int(np.argmin(data.lengths))
+    crowd = np.argsort(-data.lengths)[:50]
+    alone = fitted.fold_in(data.matrix[few])[0]
+    among = fitted.fold_in(data.matrix[[few, *crowd]])[0]
+    assert np.linalg.norm(alone) == pytest.approx(np.linalg.norm(among), rel=0.1)
 
 
 @each_model

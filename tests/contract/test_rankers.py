@@ -1,5 +1,7 @@
 """What every ranker over features promises, whatever the method."""
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from contract.rankers import RANKERS, expected_failures, grid_of
 from robirank import load_model, make_ranking, save_model
+from robirank._progress import FitProgress
 from robirank.metrics import ndcg
 
 each_ranker = pytest.mark.parametrize("ranker", RANKERS, ids=repr)
@@ -85,6 +88,42 @@ def test_patience_ends_a_fit_that_gains_no_more(ranker, data):
     assert curves[2] == curves[None][: len(curves[2])]
     best = int(np.argmax(curves[2])) + 1
     assert len(curves[2]) in (best + 2, len(curves[None]))
+
+
+@each_ranker
+def test_a_validation_set_ends_a_fit_by_default(ranker):
+    if not has_fit_parameter(ranker, "validation") or "n_estimators" not in ranker.get_params():
+        pytest.skip(f"{type(ranker).__name__} has no rounds to save")
+    default = type(ranker)()
+    assert default.patience < default.n_estimators
+
+
+@each_ranker
+def test_every_iteration_is_shown_on_request(ranker, data, monkeypatch):
+    """A line with the name of the method, and no other."""
+    told, lines = [], []
+
+    class Told(FitProgress):
+        def __init__(self, show, *, total, title, **options):
+            super().__init__(False, total=total, title=title)
+            lines.append((show, title))
+
+        def update(self, iteration, **figures):
+            told.append(iteration)
+
+    for module in [m for name, m in sys.modules.items() if name.startswith("robirank.ltr")]:
+        if hasattr(module, "FitProgress"):
+            monkeypatch.setattr(module, "FitProgress", Told)
+    model = clone(ranker).set_params(verbose=True).fit(data.X, data.y, qid=data.qid)
+    assert lines
+    assert all(show for show, _ in lines)
+    assert type(ranker).__name__.removesuffix("CV") in lines[0][1]
+    assert told
+    assert max(told) >= 1
+    if hasattr(model, "n_iter_"):
+        assert len(set(told)) >= model.n_iter_ - 1
+    clone(ranker).fit(data.X, data.y, qid=data.qid)
+    assert not lines[-1][0]
 
 
 @each_ranker

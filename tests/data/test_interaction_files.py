@@ -1,8 +1,6 @@
 """Interactions from and to files."""
 
-import doctest
 import gzip
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -266,19 +264,3 @@ def test_real_files(real_data):
     songs = load_interactions(folder / "msd-subset" / "interactions.tsv.gz", count=2)
     assert len(songs) == 42_739
     assert songs.items[0] == "SOAKIMP12A8C130995"
-
-
-def test_every_example_of_the_guide_runs(tmp_path, monkeypatch):
-    page = Path(__file__).parents[2] / "docs" / "guide" / "interactions.md"
-    monkeypatch.chdir(tmp_path)
-    Path("plays.tsv").write_text("ann\thelp\t3\nbob\thelp\t1\nann\tgirl\t2\n")
-    Path("later.tsv").write_text("ann\thelp\t3\nzoe\thelp\t1\n")
-    Path("ratings.csv").write_text(
-        "userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n7,31,3.0,851866703\n"
-    )
-    text = "\n".join(
-        "" if x.startswith("```") else x for x in page.read_text(encoding="utf-8").splitlines()
-    )
-    examples = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
-    assert len(examples.examples) > 20
-    assert doctest.DocTestRunner().run(examples).failed == 0

@@ -376,3 +376,56 @@ def test_threads_change_nothing(monkeypatch):
     assert (one.indices == three.indices).all()
     assert (one.counts == three.counts).all()
     assert (one.timestamps == three.timestamps).all()
+
+
+def grown(first, second, **columns):
+    return Interactions.from_arrays(*first, **columns).extend(
+        Interactions.from_arrays(*second, **columns)
+    )
+
+
+def test_extend_keeps_codes_and_adds_up():
+    one = Interactions.from_arrays(["b", "a", "b"], [7, 7, 9], counts=[1, 2, 3])
+    two = one.extend({"user": ["c", "b", "a"], "item": [9, 7, 4], "n": [1, 5, 1]}, count="n")
+    assert list(two.users) == ["b", "a", "c"]
+    assert list(two.items) == [7, 9, 4]
+    assert two.matrix.toarray().tolist() == [[6, 3, 0], [2, 0, 1], [0, 1, 0]]
+    assert one.shape == (2, 2)
+    assert one.counts.tolist() == [1, 3, 2]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 9)), min_size=1),
+    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(0, 9)), min_size=1),
+)
+def test_extend_is_the_table_of_all_rows(first, second):
+    """Made of both at once, the table has the same codes, counts and times."""
+
+    def table(rows):
+        users, items, times = zip(*rows, strict=True)
+        return Interactions.from_arrays(users, items, times=times)
+
+    whole, extended = table(first + second), table(first).extend(table(second))
+    assert whole.users[: table(first).n_users].tolist() == table(first).users[:].tolist()
+    aligned = extended.align(whole)
+    assert extended.users[:].tolist()[: table(first).n_users] == table(first).users[:].tolist()
+    for name in ("indptr", "indices", "timestamps"):
+        np.testing.assert_array_equal(getattr(aligned, name), getattr(whole, name))
+    assert (aligned.matrix != whole.matrix).nnz == 0
+
+
+def test_extend_with_ids_of_another_kind():
+    text = grown((["x7", "8"], ["a", "b"]), ([8, 9], ["a", "c"]))
+    assert list(text.users) == ["x7", "8", "9"]
+    with pytest.raises(ValueError, match=r"users of rows must be integers.*got 'x'"):
+        grown(([7, 8], ["a", "b"]), (["x"], ["a"]))
+
+
+def test_extend_with_times_on_one_side_only():
+    data = Interactions.from_arrays([1], [1], times=[5])
+    with pytest.raises(ValueError, match="rows must have times, as this table has"):
+        data.extend({"user": [1], "item": [2]})
+    with pytest.raises(ValueError, match="rows must have no times"):
+        Interactions.from_arrays([1], [1]).extend(data)
+    later = data.extend({"user": [1, 1], "item": [1, 2], "at": [3, 9]}, time="at")
+    assert later.timestamps.tolist() == [3, 9]

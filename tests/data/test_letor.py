@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import doctest
 import gzip
 import io
 import locale
@@ -809,28 +808,3 @@ def test_real_document_ids(real_data):
     assert load_letor(letor / "MQ2008/Fold1/train.txt.gz").doc_ids[0] == "GX008-86-4444840"
     assert load_letor(letor / "OHSUMED/Fold1/train.txt.gz").doc_ids[0] == "244338"
     assert load_letor(letor / "MSLR-sample/train.txt.gz").doc_ids is None
-
-
-# The guide
-
-
-@pytest.mark.filterwarnings("ignore:.*left out:UserWarning")
-def test_every_example_of_the_guide_runs(tmp_path, monkeypatch):
-    page = Path(__file__).parents[2] / "docs" / "guide" / "data.md"
-    if not page.exists():
-        pytest.skip("the documentation is not beside the tests")
-    text = page.read_text(encoding="utf-8")
-    example = re.search(r"```text\n(.*?)```", text, re.DOTALL)[1]
-    broken = example.splitlines(keepends=True)
-    broken[1] = "0 qid:10 1:high\n"
-    monkeypatch.chdir(tmp_path)
-    Path("example.txt").write_text(example)
-    Path("broken.txt").write_text("".join(broken))
-    for fold in ("Fold1", "Fold2"):
-        Path("MQ2008", fold).mkdir(parents=True)
-        for part in ("train", "vali", "test"):
-            Path("MQ2008", fold, f"{part}.txt").write_text(example)
-    lines = ["" if line.startswith("```") else line for line in text.splitlines()]
-    examples = doctest.DocTestParser().get_doctest("\n".join(lines), {}, page.name, str(page), 0)
-    assert len(examples.examples) > 15
-    assert doctest.DocTestRunner().run(examples).failed == 0

@@ -10,6 +10,7 @@ from latent.tiny import Tiny
 pytest.importorskip("implicit")
 
 PEER = "from implicit.cpu.bpr import BayesianPersonalizedRanking as Model"
+PEER_ALS = "from implicit.cpu.als import AlternatingLeastSquares as Model"  # which warns of COO
 
 #: The line that takes the place of the peer's.
 OURS = {
@@ -24,8 +25,13 @@ import numpy as np
 
 model = Model(factors=8, iterations=3, random_state=0)
 model.fit(user_items, show_progress=False)
-model.save(path)
-model = Model.load(path)
+with open(path, "wb") as file:
+    model.save(file)
+with open(path, "rb") as file:
+    model = Model.load(file)
+new = Model(factors=8, iterations=3, random_state=0)
+new.save(path)
+new = Model.load(path)
 
 some = np.array([3, 1, 4])
 answers = {{
@@ -83,6 +89,16 @@ def test_the_same_script_gives_answers_of_the_same_form(name, theirs, tmp_path):
         assert (ids.shape, scores.shape) == (their_ids.shape, their_scores.shape), question
         assert (ids.dtype, scores.dtype) == (np.int32, np.float32), question
         assert (np.diff(scores, axis=-1) <= 0).all(), question
+
+
+@pytest.mark.parametrize("line", [PEER_ALS, OURS["LatentRoBiRank"], OURS["WARP"]])
+def test_a_matrix_that_is_not_csr_warns(line):
+    names = {"user_items": csr_matrix(np.eye(8, dtype=np.float32)).tocoo()}
+    exec(line, names)
+    with pytest.warns(Warning, match="CSR"):
+        names["Model"](factors=2, iterations=1, random_state=0).fit(
+            names["user_items"], show_progress=False
+        )
 
 
 @pytest.mark.parametrize("name", OURS)

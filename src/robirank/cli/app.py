@@ -14,7 +14,6 @@ from robirank.cli.console import INTERRUPTED, GuardedGroup, print_json
 app = typer.Typer(
     cls=GuardedGroup,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Ranking via robust binary classification.",
 )

@@ -27,6 +27,11 @@ class GuardedGroup(TyperGroup):
     130 after Ctrl-C. With ``ROBIRANK_DEBUG=1`` the traceback is printed too.
     """
 
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Begin to read a command line."""
+        _show_no_type(self)
+        return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         with warnings.catch_warnings():
@@ -46,6 +51,24 @@ class GuardedGroup(TyperGroup):
                 if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
                     raise
                 raise _unexpected(error) from None
+
+
+def _show_no_type(command: Any) -> None:
+    """Let help show no ``<bool>`` beside flags, which take no value: here and in all below."""
+    for param in command.params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    make_help = command.get_help_option
+
+    def get_help_option(ctx: Any) -> Any:
+        option = make_help(ctx)
+        if option is not None:
+            option.metavar = ""
+        return option
+
+    command.get_help_option = get_help_option
+    for below in getattr(command, "commands", {}).values():
+        _show_no_type(below)
 
 
 def _unexpected(error: Exception) -> typer.Exit:

@@ -41,22 +41,38 @@ def _add_ltr_command(name: str, description: str) -> None:
         convention: Convention = "letor",
         select: Select = "ndcg@1-10",
         normalize: Normalize = False,
+        folds: Annotated[
+            int | None, typer.Option(min=1, help="The first so many folds; all by default.")
+        ] = None,
+        quick: Annotated[
+            bool, typer.Option("--quick", help="One fold, and at most 3 settings of each method.")
+        ] = False,
         seed: Seed = 0,
         jobs: Jobs = None,
         as_json: AsJson = False,
     ) -> None:
         from robirank.experiments.ltr.methods import IDENTITY_FIELD, START_FIELD, whole_field
         from robirank.experiments.ltr.runner import run_ltr
-        from robirank.experiments.ltr.units import LtrExperiment
+        from robirank.experiments.ltr.units import LtrExperiment, data_name
 
         fields = {"ltr": whole_field(), "init": START_FIELD, "identity": IDENTITY_FIELD}
         titles = {"ltr": "", "init": ", starts", "identity": ", transformations"}
-        data_name = data.resolve().name
+        called = data_name(data)
+        folder = f"{called.replace('/', '-')}-{name}{'-quick' if quick else ''}"
+        experiment = LtrExperiment(
+            data,
+            convention,
+            select,
+            normalize=normalize,
+            seed=seed,
+            folds=folds or (1 if quick else None),
+            grid_points=3 if quick else None,
+        )
         run = run_ltr(
-            LtrExperiment(data, convention, select, normalize=normalize, seed=seed),
-            output or Path("runs") / f"{data_name}-{name}",
+            experiment,
+            output or Path("runs") / folder,
             fields[name] if methods is None else _names(methods),
-            title=data_name + titles[name],
+            title=called + titles[name],
             n_jobs=jobs,
         )
         _show(run, as_json)

@@ -12,9 +12,10 @@ from robirank.storage.files import write_whole
 
 if TYPE_CHECKING:
     import polars as pl
+    from numpy.typing import NDArray
 
-    from robirank._types import Floats32, Ints32
-    from robirank.data.ids import Ids
+    from robirank._types import Floats32
+    from robirank.data.names import Names
 
 FORMATS = (".tsv", ".csv", ".jsonl", ".parquet")
 
@@ -27,10 +28,9 @@ def check_format(path: Path | None) -> None:
 
 def as_frame(
     asked: tuple[str, pl.Series],
-    found: Ints32,
+    found: NDArray[Any],
     scores: Floats32,
-    ids: Ids,
-    names: pl.Series | None,
+    names: Names | None,
     column: str = "item",
 ) -> pl.DataFrame:
     """One row for each place of each list: who asked, rank, id, perhaps name, score.
@@ -39,13 +39,11 @@ def as_frame(
     ----------
     asked : tuple of str and Series
         The name of the first column, and its value for each list.
-    found : array of shape (n_lists, N)
-        Codes, best first; −1 where nothing is left.
+    found : object array of shape (n_lists, N)
+        Outside ids, best first; None where nothing is left.
     scores : array of the same shape
-    ids : Ids
-        What the codes stand for.
-    names : Series or None
-        The name of each code.
+    names : Names or None
+        Of the ids.
     column : str
         What the ids are called.
     """
@@ -53,15 +51,15 @@ def as_frame(
     import polars as pl
 
     n, width = found.shape
-    there = found.ravel() >= 0
-    codes = found.ravel()[there]
+    there = np.array([value is not None for value in found.flat], dtype=bool)
+    ids = found.ravel()[there].tolist()
     columns: dict[str, Any] = {
         asked[0]: asked[1].gather(np.repeat(np.arange(n), width)[there]),
         "rank": np.tile(np.arange(1, width + 1, dtype=np.int32), n)[there],
-        column: pl.Series(ids[codes]),
+        column: pl.Series(ids),
     }
     if names is not None:
-        columns["name"] = names.gather(codes)
+        columns["name"] = pl.Series([names.get(i) for i in ids], dtype=pl.String)
     return pl.DataFrame(columns | {"score": scores.ravel()[there]})
 
 
@@ -72,7 +70,7 @@ def write_file(path: Path, blocks: Iterable[pl.DataFrame]) -> int:
     n_rows = 0
     with write_whole(path) as file:
         if path.suffix == ".parquet":
-            whole = pl.concat(list(blocks))
+            whole = pl.concat(list(blocks), how="vertical_relaxed")  # one may be empty
             whole.write_parquet(file)
             return len(whole)
         for block in blocks:

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 def load(path: Path, threads: int | None = None) -> tuple[Any, Ids, Ids]:
     """A model, its users and its items; 0, 1, 2, … where it was trained without ids."""
-    from robirank.data.ids import Ids
     from robirank.latent.retrieve.recommend import FactorModel
     from robirank.storage.estimators import load_model
 
@@ -20,11 +19,4 @@ def load(path: Path, threads: int | None = None) -> tuple[Any, Ids, Ids]:
         raise ValueError(f"{path} holds a {type(model).__name__}, which has no users and items")
     if threads is not None:
         model.num_threads = threads
-    ids = [
-        getattr(model, name, None) or Ids.range(len(factors))
-        for name, factors in (
-            ("user_ids_", model.user_factors),
-            ("item_ids_", model.item_factors),
-        )
-    ]
-    return model, ids[0], ids[1]
+    return model, model.by_id.users, model.by_id.items

@@ -18,6 +18,7 @@ from robirank.data.names import Names, look_up
 
 if TYPE_CHECKING:
     import polars as pl
+    from numpy.typing import NDArray
 
     from robirank.data.ids import Ids
     from robirank.data.interactions import Interactions
@@ -49,28 +50,24 @@ class Asked:
     ----------
     ids : Series
         What they are called outside.
-    codes : array of int
-        Their rows in the model; for new users, in what they have.
     has : Interactions or None
-        What they have already.
+        What they have already, a table in which they are looked up.
     new : bool
         Whether their factors are found from what they have.
     """
 
     ids: pl.Series
-    codes: Any
     has: Interactions | None
     new: bool
 
-    def row(self, user: Any) -> Any:
-        """The items of a user and how often, most often first; None where that is not known."""
-        if self.has is None:
-            return None
+    def items_of(self, user: Any) -> list[Any]:
+        """The items of a user, most often first; none where that is not known."""
+        if self.has is None or user not in self.has.users:
+            return []
         import numpy as np
 
-        code = int(self.codes[self.ids.to_list().index(user)])
-        row = self.has.matrix[code]
-        return row.indices[np.argsort(-row.data, kind="stable")]
+        row = self.has.matrix[self.has.users.index(user)]
+        return self.has.items[row.indices[np.argsort(-row.data, kind="stable")]].tolist()
 
 
 def recommend(
@@ -125,9 +122,8 @@ def recommend(
         typed = _lines(users_file) if users_file is not None else users or []
         asked = _known_users(typed, everyone, user_ids, model_path)
         asked = _with_train(asked, train, columns, user_ids, item_ids, quiet)
-    labels = None if names is None else names.of(item_ids)
-    blocks = _recommended(model, asked, number, item_ids, labels)
-    _give(blocks, _title(asked, item_ids, labels), output, as_json, quiet)
+    blocks = _recommended(model, asked, number, names)
+    _give(blocks, _title(asked, names), output, as_json, quiet)
 
 
 def similar(
@@ -152,11 +148,10 @@ def similar(
     what, ids = ("user", user_ids) if users else ("item", item_ids)
     names = None if names_file is None else Names.read(names_file, name_columns)
     codes = list(dict.fromkeys(look_up(what, wanted, ids, names, where=model_path)))
-    labels = None if names is None else names.of(ids)
-    block = _similar(model, codes, number, what, ids, labels)
+    block = _similar(model, ids[codes], number, what, names)
 
     def title(asked: Any) -> str:
-        return f"[bold]Similar to {_called(ids.index(asked), ids, labels)}[/bold]"
+        return f"[bold]Similar to {_called(asked, names)}[/bold]"
 
     _give(iter([block]), title, output, as_json, quiet)
 
@@ -197,7 +192,7 @@ def _known_users(typed: list[str], everyone: bool, ids: Ids, model_path: Path) -
         hint = ". A new user can be given with --likes or --history"
         found = look_up("user", typed, ids, None, where=model_path, hint=hint)
         codes = np.array(list(dict.fromkeys(found)))
-    return Asked(_series(ids[codes]), codes, None, new=False)
+    return Asked(_series(ids[codes]), None, new=False)
 
 
 def _with_train(
@@ -207,7 +202,7 @@ def _with_train(
         note("without --train, items that a user has already may come back", quiet=quiet)
         return asked
     has = read_known(train, columns, users, items, quiet=quiet).data
-    return Asked(asked.ids, asked.codes, has, new=False)
+    return Asked(asked.ids, has, new=False)
 
 
 def _items(likes: list[str], ids: Ids, names: Names | None) -> list[str]:
@@ -228,7 +223,7 @@ def _someone_new(codes: list[int], items: Ids) -> Asked:
 
     liked = np.unique(codes)
     has = Interactions(Ids([_NEW]), items, np.array([0, len(liked)]), liked.astype(np.int32))
-    return Asked(_series([_NEW]), np.zeros(1, dtype=np.int64), has, new=True)
+    return Asked(_series([_NEW]), has, new=True)
 
 
 def _new_users(
@@ -251,7 +246,7 @@ def _new_users(
                 f"user {whole.users[int(without[0])]!r} of {history} has no item that the model "
                 "knows, so nothing can be learned about them"
             )
-    return Asked(_series(whole.users[codes]), codes, found.data, new=True)
+    return Asked(_series(whole.users[codes]), found.data, new=True)
 
 
 def _series(values: Any) -> pl.Series:
@@ -261,59 +256,48 @@ def _series(values: Any) -> pl.Series:
 
 
 def _recommended(
-    model: Any, asked: Asked, number: int, items: Ids, labels: pl.Series | None
+    model: Any, asked: Asked, number: int, names: Names | None
 ) -> Iterator[pl.DataFrame]:
-    matrix = None if asked.has is None else asked.has.matrix
-    for begin in range(0, len(asked.codes), _BLOCK):
-        codes = asked.codes[begin : begin + _BLOCK]
-        found, scores = model.recommend(
-            codes,
-            None if matrix is None else matrix[codes],
+    for begin in range(0, len(asked.ids), _BLOCK):
+        users = asked.ids[begin : begin + _BLOCK]
+        found, scores = model.by_id.recommend(
+            users.to_list(),
+            asked.has,
             N=number,
-            filter_already_liked_items=matrix is not None,
+            filter_already_liked_items=asked.has is not None,
             recalculate_user=asked.new,
         )
-        users = asked.ids[begin : begin + _BLOCK]
-        yield as_frame(("user", users), found, scores, items, labels)
+        yield as_frame(("user", users), found, scores, names)
 
 
 def _similar(
-    model: Any, codes: list[int], number: int, what: str, ids: Ids, labels: pl.Series | None
+    model: Any, wanted: NDArray[Any], number: int, what: str, names: Names | None
 ) -> pl.DataFrame:
-    import numpy as np
-
-    find = model.similar_users if what == "user" else model.similar_items
-    found, scores = find(codes, N=number + 1)
-    # One's own place is not wanted; where rounding put another first it is further down.
-    others = found != np.array(codes)[:, None]
-    others[others.all(axis=1), -1] = False
-    shape = (len(codes), found.shape[1] - 1)
-    asked = ("like", _series(ids[codes]))
-    return as_frame(
-        asked, found[others].reshape(shape), scores[others].reshape(shape), ids, labels, what
-    )
+    find = model.by_id.similar_users if what == "user" else model.by_id.similar_items
+    found, scores = find(wanted, N=number + 1)
+    return as_frame(("like", _series(wanted)), found[:, 1:], scores[:, 1:], names, what)
 
 
-def _title(asked: Asked, items: Ids, labels: pl.Series | None) -> Callable[[Any], str]:
+def _title(asked: Asked, names: Names | None) -> Callable[[Any], str]:
     from rich.markup import escape
 
     def title(user: Any) -> str:
         who = "a new user" if user == _NEW and asked.new else f"user {escape(str(user))}"
-        row = asked.row(user)
-        if row is None or not len(row):
+        items = asked.items_of(user)
+        if not items:
             return f"[bold]For {who}[/bold]"
-        some = ", ".join(_called(int(code), items, labels) for code in row[:_SHOWN])
-        more = " …" if len(row) > _SHOWN else ""
+        some = ", ".join(_called(item, names) for item in items[:_SHOWN])
+        more = " …" if len(items) > _SHOWN else ""
         return f"[bold]For {who}[/bold], [dim]who has {some}{more}[/dim]"
 
     return title
 
 
-def _called(code: int, ids: Ids, labels: pl.Series | None) -> str:
+def _called(value: Any, names: Names | None) -> str:
     from rich.markup import escape
 
-    name = None if labels is None else labels[code]
-    return escape(str(ids[code]) if name is None else name)
+    name = None if names is None else names.get(value)
+    return escape(str(value) if name is None else name)
 
 
 def _give(

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from robirank import _core
 from robirank._threads import thread_count
 from robirank.data._collector import CodedColumns, Collector, as_times
+from robirank.data._columns import as_column
 from robirank.data._frames import blocks, pick_columns
 from robirank.data.ids import Codes, Ids
 
@@ -249,6 +250,57 @@ class Interactions:
             )
         )
 
+    def extend(
+        self,
+        rows: Any,
+        user: str = "user",
+        item: str = "item",
+        count: str | None = None,
+        time: str | None = None,
+    ) -> Interactions:
+        """Make a larger table: these interactions and new ones.
+
+        Users and items of this table come first and keep their codes; new ones follow in the order
+        of their first appearance. So a model that was fitted to this table can go on with the
+        larger one by ``partial_fit``. Repeated interactions are one: counts add up, and the
+        earliest time is kept. This table stays as it is.
+
+        Parameters
+        ----------
+        rows : Interactions, DataFrame or dict of arrays
+            What is new.
+        user, item, count, time : str, optional
+            Columns of a DataFrame, as in `from_frame`.
+
+        Examples
+        --------
+        >>> data = Interactions.from_arrays(["ann", "bob"], ["tea", "rum"])
+        >>> grown = data.extend({"user": ["eve", "ann"], "item": ["tea", "gin"]})
+        >>> list(grown.users), list(grown.items)
+        (['ann', 'bob', 'eve'], ['tea', 'rum', 'gin'])
+        >>> grown.matrix.toarray().tolist()
+        [[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
+        """
+        if not isinstance(rows, Interactions):
+            rows = Interactions.from_frame(rows, user, item, count, time)
+        if (self.timestamps is None) != (rows.timestamps is None):
+            what = "no times" if self.timestamps is None else "times"
+            raise ValueError(f"rows must have {what}, as this table has {what}")
+        new_users, users = self.users.encode(_like("user", rows.users, self.users))
+        new_items, items = self.items.encode(_like("item", rows.items, self.items))
+        return from_records(
+            CodedColumns(
+                users,
+                items,
+                np.concatenate([self.user_codes(), new_users[rows.user_codes()]]),
+                np.concatenate([self.indices, new_items[rows.indices]]),
+                np.concatenate([self.matrix.data, rows.matrix.data]),
+                None
+                if self.timestamps is None or rows.timestamps is None
+                else np.concatenate([self.timestamps, rows.timestamps]),
+            )
+        )
+
     @classmethod
     def from_frame(
         cls,
@@ -417,6 +469,13 @@ def _ids_for(name: str, ids: Any, n: int) -> Ids:
     if len(ids) != n:
         raise ValueError(f"{name} must have {n} distinct ids, as the matrix has; got {len(ids)}")
     return ids
+
+
+def _like(side: str, new: Ids, known: Ids) -> Any:
+    """New ids as a column of the kind of known ones: integers are text where those are text."""
+    if len(known) and (known.kind, new.kind) == ("int", "str"):
+        raise ValueError(f"{side}s of rows must be integers, as in this table; got {new[0]!r}")
+    return as_column((new.as_text() if known.kind == "str" else new)[:], f"{side}s")
 
 
 def _check_minimum(name: str, value: Any) -> None:

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from robirank.data.ids import Ids
 
 SEPARATORS = {".tsv": "\t", ".tab": "\t", ".csv": ","}
@@ -61,12 +59,9 @@ class Names:
         names = [" ".join(" – ".join(p for p in row if p).split()) for row in rows]
         return cls({i: n for i, n in zip(frame[:, 0].to_list(), names, strict=True) if n})
 
-    def of(self, ids: Ids) -> pl.Series:
-        """The name of each id, in the order of the codes; null where there is none."""
-        import polars as pl
-
-        texts = ids.as_text()[:].tolist()
-        return pl.Series("name", [self._pairs.get(t) for t in texts], dtype=pl.String)
+    def get(self, value: object) -> str | None:
+        """The name of an id; None where there is none."""
+        return self._pairs.get(str(value))
 
     def find(self, text: str, ids: Ids) -> list[int]:
         """The codes of the ids that have a name, in whatever case it is typed."""

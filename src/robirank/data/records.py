@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -154,6 +155,13 @@ def _as_csr(user_items: Any, name: str) -> Any:
         raise ValueError(f"{name} has {matrix.shape[1]} items; at most 2^31 - 1 can be held")
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold real numbers; its type is {matrix.dtype}")
+    if matrix.format != "csr":  # as implicit does
+        warnings.warn(
+            f"{name} is a {type(matrix).__name__}, which costs time and memory to convert; "
+            "give a CSR matrix, such as tocsr() makes",
+            UserWarning,
+            stacklevel=2,
+        )
     return matrix if matrix.format == "csr" else _wide(matrix).tocsr()
 
 

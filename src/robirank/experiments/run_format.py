@@ -247,6 +247,8 @@ class LtrSettings(Settings, kw_only=True, tag="ltr"):
     select: str
     k_max: Count
     normalize: bool
+    folds: Count | None = None
+    grid_points: Count | None = None
 
     @property
     def cases(self) -> list[tuple[Any, ...]]:

@@ -23,7 +23,7 @@ def method_table(
     more : dict from heading to dict from method to text
         Further columns.
     """
-    best = {head: max(by_method.values(), default=None) for head, by_method in measures.items()}
+    best = {head: max(by_method.values(), default=0.0) for head, by_method in measures.items()}
     rows, all_fits = [], run.fits()
     for method in run.methods:
         fits = [fit for fit in all_fits if fit.method == method]
@@ -34,6 +34,8 @@ def method_table(
             rows.append([method, f"failed{of if len(fits) > 1 else ''}: {reason}"])
             continue
         values = {head: by_method[method] for head, by_method in measures.items()}
-        cells = [f"**{v:.4f}**" if v == best[head] else f"{v:.4f}" for head, v in values.items()]
-        rows.append([method, *cells, *(texts[method] for texts in more.values())])
+        # Values that are read as equal are equally bold.
+        texts = {head: f"{value:.4f}" for head, value in values.items()}
+        cells = [f"**{t}**" if t == f"{best[head]:.4f}" else t for head, t in texts.items()]
+        rows.append([method, *cells, *(column[method] for column in more.values())])
     return markdown_table(["method", *measures, *more], rows)

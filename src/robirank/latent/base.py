@@ -157,7 +157,7 @@ class LatentModel(FactorModel):
         ----------
         user_items : sparse matrix or Interactions
             At least as many rows and columns as the model has users and items. Interactions must
-            begin with the ids that the model knows.
+            begin with the ids that the model knows, as `Interactions.extend` makes them.
         iterations : int, default=10
         show_progress : bool, default=False
         callback, options
@@ -323,5 +323,8 @@ def _ids_that_go_on(kind: str, user_items: Any, known: Any, count: int) -> Any:
             "Interactions, so that the new ones have ids too"
         )
     if not np.array_equal(ids[: len(known)], known[:]):
-        raise ValueError(f"user_items must begin with the {kind} of the model, in their order")
+        raise ValueError(
+            f"user_items must begin with the {kind} of the model, in their order; "
+            "Interactions.extend makes such a table"
+        )
     return ids

@@ -176,7 +176,7 @@ class LatentRoBiRankCV(FactorModel):
         """Find factors for users that the model has not seen; see `LatentRoBiRank.fold_in`."""
         return self._best().fold_in(user_items)
 
-    def save(self, path: str | os.PathLike[str], **options: Any) -> None:
+    def save(self, path: Any, **options: Any) -> None:
         """Save the best model, as its own class does; `robirank.load_model` reads it."""
         self._best().save(path, **options)
 

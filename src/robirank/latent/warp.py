@@ -104,6 +104,9 @@ class WARP(LatentModel):
             return U
         request = replace(self._request(seed=0), regularization=self.regularization_)
         problem = Problem.of_records(request, records)
+        # Penalised as in the fit: the scale is that of its users, whoever else is folded in here.
+        users = replace(problem.penalty.users, scale=self.user_scale_)
+        problem = replace(problem, penalty=replace(problem.penalty, users=users))
         with Workers(self.num_threads) as workers:
             engine = strata_engine(request, problem, records, (U, V), workers)
             solver = WarpSolver(request, problem, engine, freeze_items=True)

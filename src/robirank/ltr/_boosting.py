@@ -75,13 +75,15 @@ class BoostedRanker(ForestRanker):
         held_out = self._held_out(validation)
         labels, loss = self._loss(y, queries)
         params |= loss
-        rows = settled_order(X, y, queries)
-        train = lightgbm.Dataset(X[rows], labels[rows], group=queries.sizes, params=params)
-        booster = lightgbm.Booster(params, train)
-        if held_out is not None:
-            unused = np.zeros(len(held_out.y))
-            vali = lightgbm.Dataset(held_out.X, unused, reference=train, params=params)
-            booster.add_valid(vali, "validation")
+        with self._progress(1, "features into bins") as progress:
+            rows = settled_order(X, y, queries)
+            train = lightgbm.Dataset(X[rows], labels[rows], group=queries.sizes, params=params)
+            booster = lightgbm.Booster(params, train)
+            if held_out is not None:
+                unused = np.zeros(len(held_out.y))
+                vali = lightgbm.Dataset(held_out.X, unused, reference=train, params=params)
+                booster.add_valid(vali, "validation")
+            progress.update(1)
         self._boost(booster, held_out)
         return self
 

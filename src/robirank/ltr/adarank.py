@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from robirank._checks import check_count
+from robirank._progress import FitProgress
 from robirank._types import Floats64
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr._measure import Columns, ListMeasure, MeasureName
@@ -69,7 +70,7 @@ class AdaRank(LinearRanker):
     signed : bool, default=True
         Whether a feature may also rank from low to high. False is what the authors and RankLib do,
         who have features of which more is better.
-    patience : int or None, default=None
+    patience : int or None, default=100
         With validation data: stop after so many rounds without progress. None: run them all.
     convention : str, default="standard"
         Of the measure, and of NDCG@k on the validation data; see `robirank.metrics`.
@@ -138,7 +139,7 @@ class AdaRank(LinearRanker):
     tol: float = 0.002
     max_consecutive: int = 5
     signed: bool = True
-    patience: int | None = None
+    patience: int | None = 100
     convention: str = "standard"
     num_threads: int = 0
     verbose: bool = False
@@ -176,8 +177,9 @@ class AdaRank(LinearRanker):
             num_threads=self.num_threads,
         )
         columns = Columns(X, measure.rows)
-        choice = WeakRankers(columns, measure, signed=self.signed, most=self.max_consecutive)
-        self._boost(self._rounds(choice, columns, measure), held_out)
+        with self._progress(self.n_estimators) as progress:  # measuring all features takes time too
+            choice = WeakRankers(columns, measure, signed=self.signed, most=self.max_consecutive)
+            self._boost(self._rounds(choice, columns, measure), held_out, progress)
         return self
 
     def _rounds(
@@ -201,24 +203,28 @@ class AdaRank(LinearRanker):
             share = np.exp(-reached)
             share /= share.sum()
 
-    def _boost(self, rounds: Iterator[tuple[int, float, float]], held_out: HeldOut | None) -> None:
+    def _boost(
+        self,
+        rounds: Iterator[tuple[int, float, float]],
+        held_out: HeldOut | None,
+        progress: FitProgress,
+    ) -> None:
         """Run the rounds, and keep those up to the best on held-out queries."""
         features: list[int] = []
         weights: list[float] = []
         coef = np.zeros(self.n_features_in_)
         self.measure_curve_: list[float] = []
         best = BestSoFar(self.patience)
-        with self._progress(self.n_estimators) as progress:
-            for feature, weight, mean in islice(rounds, self.n_estimators):
-                features.append(feature)
-                weights.append(weight)
-                coef[feature] += weight
-                self.measure_curve_.append(mean)
-                if held_out is not None:
-                    best.add(held_out.ndcg(np.asarray(held_out.X @ coef)))
-                progress.update(len(features), measure=mean)
-                if best.given_up:
-                    break
+        for feature, weight, mean in islice(rounds, self.n_estimators):
+            features.append(feature)
+            weights.append(weight)
+            coef[feature] += weight
+            self.measure_curve_.append(mean)
+            if held_out is not None:
+                best.add(held_out.ndcg(np.asarray(held_out.X @ coef)))
+            progress.update(len(features), measure=mean)
+            if best.given_up:
+                break
         self.n_iter_ = len(features)
         self.best_iter_ = self.n_iter_ if held_out is None else best.round
         self.validation_scores_ = best.scores

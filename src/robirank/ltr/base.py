@@ -100,9 +100,10 @@ class Ranker(SaveMixin, BaseEstimator):
             return None
         return HeldOut(validation, self.n_features_in_, k=self.k, convention=self.convention)
 
-    def _progress(self, total: int) -> FitProgress:
+    def _progress(self, total: int, doing: str = "") -> FitProgress:
         """A progress line for so many iterations, shown if the parameter ``verbose`` is set."""
-        return FitProgress(bool(self.verbose), total=total, title=type(self).__name__)
+        title = f"{type(self).__name__}, {doing}" if doing else type(self).__name__
+        return FitProgress(bool(self.verbose), total=total, title=title)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

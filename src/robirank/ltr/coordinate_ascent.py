@@ -161,11 +161,10 @@ class CoordinateAscent(LinearRanker):
         )
         columns = Columns(X, measure.rows)
         rng = as_random_state(self.random_state)
-        with self._progress(self.n_restarts * self.max_iter) as progress:
-            climbs = [
-                self._climb(start, columns, measure, held_out, rng, progress)
-                for start in self._starts(columns.n_features, rng)
-            ]
+        climbs: list[Climb] = []
+        for number, start in enumerate(self._starts(columns.n_features, rng), 1):
+            with self._progress(self.max_iter, f"start {number} of {self.n_restarts}") as progress:
+                climbs.append(self._climb(start, columns, measure, held_out, rng, progress))
         self._keep(climbs, held_out is not None)
         return self
 
@@ -192,8 +191,14 @@ class CoordinateAscent(LinearRanker):
         search = _Search(start, columns, measure, int(self.n_steps), float(self.slack))
         climb = Climb([search.objective])
         for _ in range(self.max_iter):
-            for feature in rng.permutation(columns.n_features):
+            order = rng.permutation(columns.n_features)
+            for tried, feature in enumerate(order):
                 search.move(int(feature))
+                progress.update(
+                    len(climb.weights),
+                    feature=f"{tried + 1} of {len(order)}",
+                    objective=search.objective,
+                )
             climb.weights.append(search.weights.copy())
             climb.objectives.append(search.objective)
             if held_out is not None:

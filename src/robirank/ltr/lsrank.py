@@ -33,8 +33,8 @@ class LSRank(RegularizedRanker):
     weights ω of a linear scoring function f,
 
     .. math::
-        \frac{1}{|\mathcal{X}|} \sum_x \Big\{ \max_\pi \Big[ \Delta(\pi)
-        + \sum_i c_i f_{\pi(i)} \Big] - \sum_i c_i f_{\pi^*(i)} \Big\}
+        \frac{1}{|\mathcal{X}|} \sum_x \left\{ \max_\pi \Big[ \Delta(\pi)
+        + \sum_i c_i f_{\pi(i)} \Big] - \sum_i c_i f_{\pi^*(i)} \right\}
         + \frac{\alpha}{2} \lVert\omega\rVert^2
 
     by a bundle method; the first term is never less than the mean of Δ of the rankings that f

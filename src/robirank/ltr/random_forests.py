@@ -120,10 +120,10 @@ class RandomForests(ForestRanker):
         check_labels(y)
         rng = as_random_state(self.random_state)
         params = self._params(rng)
-        rows = settled_order(X, y, queries)
-        train = lightgbm.Dataset(X[rows], y[rows], params=params).construct()
         trees: list[Forest] = []
         with self._progress(self.n_estimators) as progress:
+            rows = settled_order(X, y, queries)
+            train = lightgbm.Dataset(X[rows], y[rows], params=params).construct()
             for number in range(1, self.n_estimators + 1):
                 train.set_weight(draw_bag(queries, float(self.max_samples), rng))
                 params["feature_fraction_seed"] = rng.randint(2**31 - 1)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
 from robirank._checks import check_choice, check_count
+from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank._threads import thread_count
 from robirank._types import Floats64, Ints32, Ints64
@@ -65,7 +66,7 @@ class RankBoost(Ranker):
         Whether all pairs have the same initial weight, or all queries.
     k : int or None, default=10
         With validation data: the rounds up to the best mean NDCG@k (None: the full list) are kept.
-    patience : int or None, default=None
+    patience : int or None, default=100
         With validation data: stop after so many rounds without progress. None: run them all.
     convention : str, default="standard"
         The convention of that NDCG; see `robirank.metrics`.
@@ -130,7 +131,7 @@ class RankBoost(Ranker):
     n_thresholds: int | None = 10
     balance: Literal["pairs", "queries"] = "pairs"
     k: int | None = 10
-    patience: int | None = None
+    patience: int | None = 100
     convention: str = "standard"
     num_threads: int = 0
     verbose: bool = False
@@ -159,14 +160,15 @@ class RankBoost(Ranker):
         X, y, queries = self._check_fit(X, y, qid, accept_sparse=False)
         check_labels(y)
         held_out = self._held_out(validation)
-        thresholds = [self._thresholds(X[:, f]) for f in range(X.shape[1])]
-        codes = encode(X, queries.rows(), thresholds)
-        # Everything that follows has the rows in the grouped order.
-        grouped = replace(queries, order=None)
-        pairs = ExponentialPairs(
-            np.asarray(queries.sort(y)), grouped, balance=self.balance, num_threads=threads
-        )
-        self._boost(_rounds(pairs, codes, thresholds, threads), held_out)
+        with self._progress(self.n_estimators) as progress:  # encoding takes time too
+            thresholds = [self._thresholds(X[:, f]) for f in range(X.shape[1])]
+            codes = encode(X, queries.rows(), thresholds)
+            # Everything that follows has the rows in the grouped order.
+            grouped = replace(queries, order=None)
+            pairs = ExponentialPairs(
+                np.asarray(queries.sort(y)), grouped, balance=self.balance, num_threads=threads
+            )
+            self._boost(_rounds(pairs, codes, thresholds, threads), held_out, progress)
         return self
 
     def _thresholds(self, column: NDArray[Any]) -> Floats64:
@@ -179,23 +181,27 @@ class RankBoost(Ranker):
         spaced = low * (1.0 - shares) + high * shares
         return np.unique(spaced[spaced < high])
 
-    def _boost(self, rounds: Iterator[tuple[WeakRanker, float]], held_out: HeldOut | None) -> None:
+    def _boost(
+        self,
+        rounds: Iterator[tuple[WeakRanker, float]],
+        held_out: HeldOut | None,
+        progress: FitProgress,
+    ) -> None:
         """Run the rounds, and keep those up to the best on held-out queries."""
         rankers: list[WeakRanker] = []
         best = BestSoFar(self.patience)
         held_out_X = None if held_out is None else _dense(held_out.X)
         scores = np.zeros(0 if held_out_X is None else len(held_out_X))
         self.loss_curve_ = [1.0]
-        with self._progress(self.n_estimators) as progress:
-            for ranker, loss in islice(rounds, self.n_estimators):
-                rankers.append(ranker)
-                self.loss_curve_.append(loss)
-                progress.update(len(rankers), loss=loss)
-                if held_out is not None and held_out_X is not None:
-                    scores += ranker.score(held_out_X)
-                    best.add(held_out.ndcg(scores))
-                    if best.given_up:
-                        break
+        for ranker, loss in islice(rounds, self.n_estimators):
+            rankers.append(ranker)
+            self.loss_curve_.append(loss)
+            progress.update(len(rankers), loss=loss)
+            if held_out is not None and held_out_X is not None:
+                scores += ranker.score(held_out_X)
+                best.add(held_out.ndcg(scores))
+                if best.given_up:
+                    break
         self.n_iter_ = len(rankers)
         self.best_iter_ = self.n_iter_ if held_out is None else best.round
         self.validation_scores_ = best.scores

@@ -9,10 +9,9 @@ and parameters are checked against what that class declares, and anything else i
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Never, Self
+from typing import Any, Never, Self, cast
 
 import msgspec
 
@@ -29,14 +28,19 @@ from robirank.storage.packing import (
     unpack_fitted,
     unpack_params,
 )
-from robirank.storage.tensor_file import ModelFileError, open_model, write_model
-
-PathLike = str | os.PathLike[str]
+from robirank.storage.tensor_file import (
+    ModelFile,
+    ModelFileError,
+    PathOrFile,
+    is_open,
+    open_model,
+    write_model,
+)
 
 
 def save_model(
     model: Any,
-    path: PathLike,
+    path: PathOrFile,
     *,
     feature_names: Sequence[str] | None = None,
     extra: Mapping[str, Any] | None = None,
@@ -49,10 +53,10 @@ def save_model(
     Parameters
     ----------
     model : any estimator of this package
-        Fitted. Parameters that are functions or other objects (a ``gain`` of your own, an
-        estimator as ``init``) cannot be saved; the loaded model has their default, and a warning
-        says so. What was learned is always saved whole.
-    path : str or path-like
+        Fitted; a latent model need not be, as in implicit. Parameters that are functions or other
+        objects (a ``gain`` of your own, an estimator as ``init``) cannot be saved; the loaded
+        model has their default, and a warning says so. What was learned is always saved whole.
+    path : str, path-like or open binary file
         Where to; ``.safetensors`` is the usual ending.
     feature_names : sequence of str, optional
         Names for the features of a model that was fitted without; the loaded model has them as
@@ -75,18 +79,18 @@ def save_model(
 
     _check_registered(model)
     name, parts = type(model).__name__, model.fitted_parts
+    params, unsaved, tensors = pack_params(model)
+    header = {"class": name, "params": params, "unsaved": unsaved, "extra": pack_extra(extra)}
+    if parts.unfitted and not any(hasattr(model, part) for part in parts.required):
+        write_model(path, header | {"fitted": False}, tensors)
+        return
     check_is_fitted(model, list(parts.required))
-    params, unsaved, arrays = pack_params(model)
-    tensors = arrays | pack_fitted(model, parts)
-    header = {
-        "class": name,
-        "params": params,
-        "unsaved": unsaved,
+    tensors |= pack_fitted(model, parts)
+    header |= {
         "numbers": {
             n: kind(getattr(model, n)) for n, kind in parts.numbers.items() if hasattr(model, n)
         },
         "labels": {n: pack_labels(n, getattr(model, n)) for n in parts.labels},
-        "extra": pack_extra(extra),
     }
     if parts.features:
         header |= pack_features(model, feature_names)
@@ -95,12 +99,12 @@ def save_model(
     write_model(path, header, tensors)
 
 
-def load_model(path: PathLike) -> Any:
+def load_model(path: PathOrFile) -> Any:
     """Load an estimator that `save_model` saved.
 
     Parameters
     ----------
-    path : str or path-like
+    path : str, path-like or open binary file
         A file, or the folder of a model that was trained on a cluster.
 
     Returns
@@ -119,7 +123,7 @@ def load_model(path: PathLike) -> Any:
     return _load(path)
 
 
-def load_extra(path: PathLike) -> dict[str, Any]:
+def load_extra(path: PathOrFile) -> dict[str, Any]:
     """Load what was given to `save_model` as ``extra``; an empty dict if nothing was.
 
     Examples
@@ -141,7 +145,7 @@ class SaveMixin:
 
     def save(
         self,
-        path: PathLike,
+        path: PathOrFile,
         *,
         feature_names: Sequence[str] | None = None,
         extra: Mapping[str, Any] | None = None,
@@ -150,14 +154,15 @@ class SaveMixin:
         save_model(self, path, feature_names=feature_names, extra=extra)
 
     @classmethod
-    def load(cls, path: PathLike) -> Self:
+    def load(cls, path: PathOrFile) -> Self:
         """Load an estimator of this class from a file; see `robirank.load_model`."""
         model: Self = _load(path, expected=cls)
         return model
 
 
-def _load(path: PathLike, expected: type | None = None) -> Any:
-    if Path(path, MANIFEST).is_file():
+def _load(path: PathOrFile, expected: type | None = None) -> Any:
+    if not is_open(path) and Path(cast(str, path), MANIFEST).is_file():
+        path = cast(str, path)
         folder = Folder(path, ModelFileError)
         name = decode_manifest(folder, MANIFEST, _Sharded).model
         cls = _class_named(folder.refuse, name, expected)
@@ -167,11 +172,23 @@ def _load(path: PathLike, expected: type | None = None) -> Any:
     with open_model(path) as file:
         cls = _class_named(file.refuse, file.header.get("class"), expected)
         params = unpack_params(file, cls)
-        fitted = unpack_fitted(file, cls.fitted_parts)
+        fitted = unpack_fitted(file, cls.fitted_parts) if _is_fitted(file, cls) else {}
     model = cls(**params)
     for attribute, value in fitted.items():
         setattr(model, attribute, value)
     return model
+
+
+def _is_fitted(file: ModelFile, cls: Any) -> bool:
+    """Whether a file holds what was learned, and not parameters alone."""
+    if file.header.get("fitted", True) is not False or not cls.fitted_parts.unfitted:
+        return True
+    learned = [name for name in file.tensors if not name.startswith("params.")]
+    if learned:
+        file.refuse(
+            f"its header says that it is not fitted, and it has an array {learned[0]!r:.80}"
+        )
+    return False
 
 
 class _Sharded(msgspec.Struct):

@@ -61,6 +61,8 @@ class FittedParts:
         Fitted arrays of labels (numbers or strings), and how many.
     required : tuple of str
         Attributes without which there is no model; the others are saved where they exist.
+    unfitted : bool
+        Whether an estimator without them can be saved too, as implicit's can.
     features : bool
         Whether it scores features: it then has ``n_features_in_``, and perhaps their names.
     ids : mapping from attribute to str
@@ -75,6 +77,7 @@ class FittedParts:
     numbers: Mapping[str, type] = field(default_factory=dict)
     labels: Mapping[str, int] = field(default_factory=dict)
     required: tuple[str, ...] = ("coef_",)
+    unfitted: bool = False
     features: bool = True
     ids: Mapping[str, str] = field(default_factory=dict)
     ids_from: Callable[[Mapping[str, Any], str], Any] | None = None

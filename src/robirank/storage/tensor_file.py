@@ -8,12 +8,15 @@ rest. This module knows files and arrays; `robirank.storage.estimators` knows wh
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
+import shutil
 import struct
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Never, Protocol
+from typing import IO, Any, NamedTuple, Never, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,16 +37,19 @@ TENSOR_TYPES = {
 }
 
 
+PathOrFile = str | os.PathLike[str] | IO[bytes]
+
+
 class ModelFileError(ValueError):
     """A file that does not hold a model which this version can load; the message says why."""
 
 
 def write_model(
-    path: str | os.PathLike[str],
+    path: PathOrFile,
     header: Mapping[str, Any],
     tensors: Mapping[str, NDArray[Any]],
 ) -> None:
-    """Write header and arrays into one file, whole or not at all.
+    """Write header and arrays into one file, whole or not at all, or to an open binary file.
 
     The arrays go to the file one by one as they lie in memory: a model of any size is saved
     without a second copy of it.
@@ -53,7 +59,10 @@ def write_model(
 
     stamp = {"format": FORMAT, "format_version": FORMAT_VERSION, "robirank": __version__}
     text = json.dumps(stamp | dict(header), allow_nan=False)
-    with write_whole(path) as file:
+    if is_open(path):
+        write_arrays(cast(_Writable, path), tensors, text)
+        return
+    with write_whole(cast("str | os.PathLike[str]", path)) as file:
         write_arrays(file, tensors, text)
 
 
@@ -236,11 +245,32 @@ class ModelFile:
             )
 
 
+def is_open(path: PathOrFile) -> bool:
+    """Whether it is an open file rather than a path; it must be a binary one."""
+    if isinstance(path, str | os.PathLike):
+        return False
+    if isinstance(path, io.TextIOBase) or not (hasattr(path, "read") or hasattr(path, "write")):
+        raise TypeError(f"path must be a path or a file that is open in binary mode; got {path!r}")
+    return True
+
+
 @contextlib.contextmanager
-def open_model(path: str | os.PathLike[str]) -> Iterator[ModelFile]:
-    """Open a model file for reading; nothing in it is run, whatever it holds."""
+def open_model(path: PathOrFile) -> Iterator[ModelFile]:
+    """Open a model file for reading; nothing in it is run, whatever it holds.
+
+    What is left in an open file is copied to a temporary one first.
+    """
     from safetensors import SafetensorError, safe_open
 
+    if is_open(path):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder, "model.safetensors")
+            with copy.open("wb") as file:
+                shutil.copyfileobj(cast(IO[bytes], path), file)
+            with open_model(copy) as model:
+                yield model
+        return
+    path = cast("str | os.PathLike[str]", path)
     if not Path(path).exists():
         raise FileNotFoundError(f"there is no model file {path}")
     if not Path(path).is_file():

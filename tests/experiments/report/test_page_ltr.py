@@ -20,6 +20,7 @@ from experiments.synthetic_run import (
     settings,
     write_significance,
 )
+from robirank.experiments.ltr.tables import write_tables
 from robirank.experiments.report.write import write_report
 from robirank.experiments.run_dir import RunDirectory
 
@@ -475,3 +476,79 @@ def test_a_report_has_no_need_for_significance(tmp_path, open_page):
     write_significance(run, measures=("ndcg@10",))
     page = open_page(write_report(run.path))
     assert count(page, "#table th[data-column=difference]") == 1
+
+
+def test_the_table_beside_the_page_has_the_same_times(page, run):
+    write_tables(run)
+    rows = [
+        [cell.strip(" *") for cell in line.strip("|").split("|")]
+        for line in (run.path / "table.md").read_text("utf-8").splitlines()
+        if line.startswith("|")
+    ]
+    heads = texts(page, "#table thead th")
+    assert rows[0][-1] == heads[-1].lower() == "seconds a fold"
+    beside = {row[0]: row[-1] for row in rows[2 : 2 + len(METHODS)]}
+    for name, row in zip(
+        methods_in_table(page), page.locator("#table tr[data-method]").all(), strict=True
+    ):
+        assert row.locator("td").last.text_content() == beside[name]
+
+
+def test_values_that_look_equal_are_equally_bold(open_page, tmp_path):
+    values = {"RoBiRank": 0.50001, "MART": 0.50004, "RankNet": 0.4}
+    run = RunDirectory.create(
+        tmp_path, settings(list(values), data=facts(folds=["Fold1"], queries=2), k_max=10)
+    )
+    for method, value in values.items():
+        rows = {query: [value] * 12 for query in ("1", "2")}
+        run.append_fit(fit(method, "Fold1"), frame(method, "Fold1", rows, 10))
+    run.finish()
+    page = open_page(write_report(run.path))
+    assert count(page, "#table tr[data-method] td.best") == 2 * 6
+    write_tables(run)
+    assert (tmp_path / "table.md").read_text("utf-8").count("**0.5000**") == 2 * 6
+    assert "RoBiRank and MART share the highest mean NDCG@10" in page.text_content("#findings")
+
+
+@pytest.mark.parametrize("column", ["ndcg@10", "mean_ndcg", "map", "method"])
+def test_the_sort_arrow_touches_no_other_heading(page, column):
+    """It has a place within its own heading, and the text of the heading is beside it."""
+    page.click(f"#table th[data-column='{column}'] button")
+    room, arrow = page.evaluate(
+        """column => {
+            const button = document.querySelector(`#table th[data-column="${column}"] button`);
+            const style = getComputedStyle(button), after = getComputedStyle(button, "::after");
+            const side = after.left === "auto" || button.closest(".left") ? "Right" : "Left";
+            const end = parseFloat(after.width) + parseFloat(after[side.toLowerCase()]);
+            return [parseFloat(style[`padding${side}`]), end];
+        }""",
+        column,
+    )
+    assert 0 < arrow <= room
+
+
+def test_the_navigation_follows_on_a_phone(open_page, report_file):
+    page = open_page(report_file, width=360, height=700)
+    bar = "document.getElementById('contents')"
+    assert page.evaluate(f"{bar}.scrollWidth > {bar}.clientWidth")
+    assert page.evaluate(f"{bar}.scrollLeft") == 0
+    page.evaluate("document.getElementById('method').scrollIntoView()")
+    settle(page)
+    assert texts(page, "#contents [aria-current]") == ["Method"]
+    link, room = (
+        page.locator(selector).bounding_box()
+        for selector in ("#contents [aria-current]", "#contents")
+    )
+    assert room["x"] <= link["x"]
+    assert link["x"] + link["width"] <= room["x"] + room["width"] + 1
+
+
+@pytest.mark.parametrize(
+    ("select", "says"),
+    [("ndcg@5", "mean NDCG@5 of"), ("mean_ndcg", "highest MeanNDCG of"), ("map", "highest MAP of")],
+)
+def test_no_mean_of_means(open_page, tmp_path, select, says):
+    run = make_run(tmp_path / "run", n_queries=10, select=select)
+    page = open_page(write_report(run.path))
+    assert says in page.text_content("#findings")
+    assert "mean mean" not in page.text_content("body").lower()

@@ -32,3 +32,24 @@ def test_runs_can_be_read_with_keys(scaling_run, open_page):
     tab_to(page, "#parts figure svg")
     page.keyboard.press("End")
     assert "epoch3" in page.text_content("#tooltip")
+
+
+def test_every_line_is_told_apart_by_its_key(scaling_run, open_page):
+    """Beside each name there is a piece of its line; no two look alike."""
+    page = open_page(write_report(scaling_run.path))
+    page.check("input[name=speed-simulated][value=yes]", force=True)
+    looks = """selector => [...document.querySelectorAll(selector)].map(node => [
+        node.dataset.method, getComputedStyle(node).stroke, node.getAttribute("stroke-dasharray"),
+    ])"""
+    figure = "#speed figure:first-child"
+    keys = {name: look for name, *look in page.evaluate(looks, f"{figure} .key")}
+    assert keys == {name: look for name, *look in page.evaluate(looks, f"{figure} .curve")}
+    assert len({tuple(look) for look in keys.values()}) == len(keys) == 5
+
+
+def test_the_table_beside_the_page_has_the_same_times(scaling_run, open_page):
+    page = open_page(write_report(scaling_run.path))
+    heads = [head.lower() for head in texts(page, "#work thead th")]
+    table = (scaling_run.path / "table.md").read_text("utf-8").splitlines()
+    line = next(line for line in table if line.startswith("| run"))
+    assert [head.strip() for head in line.strip("|").split("|")] == heads

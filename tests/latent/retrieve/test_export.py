@@ -38,12 +38,12 @@ def test_usearch_finds_what_recommend_finds(model, tmp_path):
 
 def test_users_can_be_exported_too(model, tmp_path):
     pytest.importorskip("usearch.index")
-    assert len(rr.export_index(model, tmp_path / "users", what="users")) == 20
+    assert len(rr.export_index(model, tmp_path / "users.usearch", what="users")) == 20
 
 
 def test_faiss_finds_what_recommend_finds(model, tmp_path):
     faiss = pytest.importorskip("faiss")
-    rr.export_index(model, tmp_path / "items.faiss", library="faiss")
+    rr.export_index(model, tmp_path / "items.faiss")
     scores, ids = faiss.read_index(str(tmp_path / "items.faiss")).search(model.user_factors, 10)
     best, top = exact(model, 10)
     shared = [len(set(a) & set(b)) for a, b in zip(ids.tolist(), best.tolist(), strict=True)]
@@ -63,6 +63,38 @@ def test_bad_arguments(model, tmp_path):
         rr.export_index(model, tmp_path / "x", library="annoy")
     with pytest.raises(ValueError, match="what must be 'items' or 'users'; got 'songs'"):
         rr.export_index(model, tmp_path / "x", what="songs")
+    with pytest.raises(ValueError, match=r"must end in one of '\.usearch', '\.faiss'.*got '\.idx'"):
+        rr.export_index(model, tmp_path / "x.idx")
+    with pytest.raises(
+        ValueError, match=r"'usearch' does not go with a path that ends in '\.faiss'"
+    ):
+        rr.export_index(model, tmp_path / "x.faiss", library="usearch")
     with pytest.raises(NotFittedError, match="call fit first"):
-        rr.export_index(Tiny(), tmp_path / "x")
+        rr.export_index(Tiny(), tmp_path / "x", library="faiss")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    data = rr.make_interactions(1000, 8000, 40_000, factors=8, random_state=0)
+    model = rr.LatentRoBiRank(factors=16, solver="sgd", iterations=16, random_state=0)
+    return data.matrix, model.fit(data, show_progress=False)
+
+
+@pytest.mark.parametrize("library", ["usearch", "faiss"])
+def test_the_documented_call_finds_nearly_all(fitted, tmp_path, library):
+    """As in the guide: ten candidates and one more for each item that the user has."""
+    pytest.importorskip(library)
+    matrix, model = fitted
+    index = rr.export_index(model, tmp_path / f"items.{library}")
+    users = np.arange(0, 1000, 5)
+    best, _ = model.recommend(users, matrix[users], N=10)
+    shared = 0
+    for user, expected in zip(users, best, strict=True):
+        liked = matrix[user].indices
+        if library == "usearch":
+            near = index.search(model.user_factors[user], 10 + len(liked)).keys
+        else:
+            near = index.search(model.user_factors[[user]], 10 + len(liked))[1][0]
+        shared += len(set(near[~np.isin(near, liked)][:10]) & set(expected))
+    assert shared / (10 * len(users)) >= 0.95

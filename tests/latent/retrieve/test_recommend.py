@@ -99,7 +99,7 @@ def test_new_users_are_folded_in(model):
         ({"userid": 0.5}, IndexError, "must be a list of integers; got float64"),
         ({"userid": True}, IndexError, "must be a list of integers; got bool"),
         ({"userid": [[0]]}, IndexError, r"its shape is \(\d, 1"),
-        ({"user_items": None}, ValueError, "must be a CSR matrix or Interactions.*got NoneType"),
+        ({"user_items": None}, ValueError, "user_items is missing: give what.*liked_items=False"),
         ({"user_items": LIKED[0].tocoo()}, ValueError, "got coo_matrix"),
         ({"user_items": LIKED[0].toarray()}, ValueError, "got ndarray"),
         ({"user_items": LIKED}, ValueError, r"one row for each of the 1 users.*shape is \(3, 5\)"),
@@ -146,6 +146,23 @@ def test_similar_users(model):
     assert_allclose(scores, [1, np.sqrt(0.5)], rtol=1e-6)
     assert model.similar_users([2], N=2, filter_users=[2])[0].tolist() == [[0, 1]]
     assert model.similar_users([2], N=1, users=[1])[0].tolist() == [[1]]
+
+
+def test_what_was_asked_for_comes_first():
+    """Also where equal rows have lower ids, or where rounding puts another before it."""
+    same = tiny(np.ones((20, 3)) * np.pi, np.ones((2, 3)))
+    ids, scores = same.similar_users(np.arange(20), N=4)
+    assert ids[:, 0].tolist() == list(range(20))
+    assert all(len(set(row)) == 4 for row in ids.tolist())
+    assert (np.diff(scores, axis=1) <= 0).all()
+    rng = np.random.default_rng(0)
+    base = rng.standard_normal((1, 33))
+    near = tiny(base * rng.uniform(0.1, 9, (200, 1)), base)
+    ids, scores = near.similar_users(np.arange(200), N=3)
+    assert ids[:, 0].tolist() == list(range(200))
+    assert (np.diff(scores, axis=1) <= 0).all()
+    assert same.similar_users(7, N=2, filter_users=[7])[0].tolist() == [0, 1]
+    assert same.similar_users(7, N=2, users=[3, 7])[0].tolist() == [7, 3]
 
 
 def test_bad_arguments_of_similar(model):

@@ -8,6 +8,7 @@ from msgspec import structs
 from numpy.testing import assert_array_equal
 
 import robirank as rr
+from robirank.data.ids import Ids
 from robirank.data.user_parts import user_parts
 from robirank.engine.strata import DATA_ORDER, Plan
 from robirank.latent.retrieve.sharded import ShardedManifest
@@ -119,3 +120,19 @@ def test_files_that_were_damaged(tmp_path, rows, change):
 def test_a_folder_without_a_manifest(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no sharded model at"):
         rr.ShardedModel(tmp_path)
+
+
+def test_outside_ids_are_understood(tmp_path, rows):
+    """The items of this folder have names; the users are called by their numbers."""
+    names = Ids([f"item {n}" for n in range(9)])
+    entry = Folder(tmp_path).write_arrays("item-ids-a.safetensors", names.to_tensors("ids"))
+    model = rr.ShardedModel(write(tmp_path, rows, item_ids=entry))
+    whole = rr.load_model(tmp_path)
+    options = {"N": 3, "filter_already_liked_items": False}
+    ids, scores = model.by_id.recommend(4, **options)
+    expected, their_scores = whole.recommend(4, **options)
+    assert ids.tolist() == [f"item {code}" for code in expected]
+    assert_array_equal(scores, their_scores)
+    assert whole.by_id.recommend([4], **options)[0].tolist() == [ids.tolist()]
+    with pytest.raises(ValueError, match="no user 'ann' in the model"):
+        model.recommend("ann", **options)

@@ -127,7 +127,8 @@ def quality_table(
     best = {m: max(row.measures[m] for row in part.methods.values()) for m in titles}
     for name, row in part.methods.items():
         values = {m: row.measures[m] for m in titles}
-        cells = [f"[bold]{v:.4f}[/bold]" if v == best[m] else f"{v:.4f}" for m, v in values.items()]
+        shown = {m: f"{value:.4f}" for m, value in values.items()}
+        cells = [f"[bold]{t}[/bold]" if t == f"{best[m]:.4f}" else t for m, t in shown.items()]
         texts = [by_method[name] for by_method in more.values()]
         table.add_row(name, *cells, *texts, f"{row.seconds:.1f}")
     for name, row in part.bounds.items():

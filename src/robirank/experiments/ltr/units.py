@@ -12,6 +12,7 @@ import re
 import time
 import warnings
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from robirank._checks import check_count
 from robirank.data.folds import Fold, load_dataset
 from robirank.data.ranking import RankingData
 from robirank.experiments.ltr.methods import Method
@@ -48,6 +50,10 @@ class LtrExperiment:
         Whether features are scaled to [0, 1] within each query first.
     seed : int
         Decides everything that is random.
+    folds : int or None
+        How many folds, the first ones; None: all.
+    grid_points : int or None
+        At most so many settings of each method's grid, evenly spread; None: all.
     """
 
     data: Path
@@ -56,6 +62,8 @@ class LtrExperiment:
     k_max: int = 20
     normalize: bool = False
     seed: int = 0
+    folds: int | None = None
+    grid_points: int | None = None
 
     def load(self, name: str) -> Fold:
         """Read one fold; where it has no validation part, hold out a part of the training part."""
@@ -71,6 +79,8 @@ class LtrExperiment:
         if self.convention not in CONVENTIONS:
             known = ", ".join(CONVENTIONS)
             raise ValueError(f"convention must be one of {known}; got {self.convention!r}")
+        for name in ("folds", "grid_points"):
+            check_count(name, getattr(self, name), or_none=True)
         toy = RankingData(np.zeros((2, 1)), np.array([1.0, 0.0]), np.zeros(2))
         self.validate(np.array([1.0, 0.0]), toy)
 
@@ -102,6 +112,19 @@ def hold_out(data: RankingData, share: float, seed: int) -> tuple[RankingData, R
     return data.take(~held_out), data.take(held_out)
 
 
+def some_of(grid: Sequence[dict[str, Any]], most: int | None) -> Sequence[dict[str, Any]]:
+    """At most so many settings of a grid, evenly spread from its first to its last.
+
+    Examples
+    --------
+    >>> [setting["alpha"] for setting in some_of([{"alpha": a} for a in range(7)], 3)]
+    [0, 3, 6]
+    """
+    if most is None or len(grid) <= most:
+        return grid
+    return [grid[int(place)] for place in np.linspace(0, len(grid) - 1, most).round()]
+
+
 def search(
     method: Method, fold: Fold, experiment: LtrExperiment
 ) -> tuple[Any, GridPoint, list[GridPoint]]:
@@ -110,7 +133,7 @@ def search(
     best: tuple[float, Any, GridPoint] | None = None
     train, vali = fold.train, fold.vali
     assert vali is not None
-    for params in method.grid:
+    for params in some_of(method.grid, experiment.grid_points):
         model = method.make(params, experiment.seed)
         begin = time.perf_counter()
         extra = {"validation": vali} if method.stops_early else {}
@@ -175,14 +198,27 @@ def work(run: Path, method: Method, fold: str, experiment: LtrExperiment) -> Non
         folder.append_fit(fit, results)
 
 
+def data_name(data: Path) -> str:
+    """What the data are called: the folder, and the data set before it where it is one fold.
+
+    Examples
+    --------
+    >>> data_name(Path("/letor/MQ2008")), data_name(Path("/letor/MQ2008/Fold1"))
+    ('MQ2008', 'MQ2008/Fold1')
+    """
+    path = data.resolve()
+    is_fold = re.fullmatch(r"fold[-_ ]?\d+", path.name, re.IGNORECASE)
+    return f"{path.parent.name}/{path.name}" if is_fold else path.name
+
+
 def describe_data(experiment: LtrExperiment) -> LtrFacts:
     """The facts of a data set: counts of the queries and documents of all test parts."""
-    folds = load_dataset(experiment.data)
+    folds = load_dataset(experiment.data)[: experiment.folds]
     counted = [(t.n_queries, t.n_rows, t.n_features, t.y) for t in (fold.test for fold in folds)]
     queries, documents, features, y = zip(*counted, strict=True)
     labels, counts = np.unique(np.concatenate(y), return_counts=True)
     return LtrFacts(
-        name=experiment.data.resolve().name,
+        name=data_name(experiment.data),
         folds=list(folds.names),
         queries=sum(queries),
         documents=sum(documents),

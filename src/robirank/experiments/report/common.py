@@ -69,18 +69,32 @@ def who_leads(values: Mapping[str, float], measure: str, emphasis: str) -> str:
     --------
     >>> who_leads({"RoBiRank": 0.4, "MART": 0.5}, "MAP", "RoBiRank")
     'MART has the highest MAP of 2 methods, .5000; RoBiRank is second with .4000.'
+    >>> who_leads({"RoBiRank": 0.5, "MART": 0.5}, "MAP", "RoBiRank")
+    'RoBiRank and MART share the highest MAP of 2 methods, .5000.'
     """
-    ranking = sorted(values, key=lambda name: -values[name])
-    leader, shown = ranking[0], {name: fraction(value) for name, value in values.items()}
-    if len(ranking) == 1:
-        return f"{leader} has a {measure} of {shown[leader]}; it has no rival in this run."
-    text = f"{leader} has the highest {measure} of {len(ranking)} methods, {shown[leader]}"
-    if leader == emphasis:
-        return f"{text}; {ranking[1]} follows with {shown[ranking[1]]}."
-    if emphasis not in ranking:
+    shown = {name: fraction(value) for name, value in values.items()}
+    if len(shown) == 1:
+        ((only, value),) = shown.items()
+        return f"{only} has a {measure} of {value}; it has no rival in this run."
+    # What looks equal is called equal.
+    places = sorted(set(shown.values()), key=float, reverse=True)
+    tied = [[name for name, value in shown.items() if value == place] for place in places]
+    verb = "has" if len(tied[0]) == 1 else "share"
+    text = f"{_and(tied[0])} {verb} the highest {measure} of {len(shown)} methods, {places[0]}"
+    if tied[0] == [emphasis]:
+        follow = "follows" if len(tied[1]) == 1 else "follow"
+        return f"{text}; {_and(tied[1])} {follow} with {places[1]}."
+    if emphasis in tied[0] or emphasis not in shown:
         return f"{text}."
-    place = _ordinal(ranking.index(emphasis) + 1)
-    return f"{text}; {emphasis} is {place} with {shown[emphasis]}."
+    better = sum(float(value) > float(shown[emphasis]) for value in shown.values())
+    return f"{text}; {emphasis} is {_ordinal(better + 1)} with {shown[emphasis]}."
+
+
+def _and(names: Sequence[str]) -> str:
+    """Names in a sentence; of many only the number."""
+    if len(names) > 4:
+        return f"{len(names)} methods"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def fraction(value: float, digits: int = 4) -> str:

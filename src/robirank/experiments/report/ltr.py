@@ -164,7 +164,9 @@ def _findings(
     """Say in a few sentences what came out."""
     if not leading:
         return []
-    found = [who_leads(leading, f"mean {measure_name(lead)}", emphasis)]
+    # MeanNDCG and MAP say themselves that they are means.
+    mean = measure_name(lead) if lead in ("mean_ndcg", "map") else f"mean {measure_name(lead)}"
+    found = [who_leads(leading, mean, emphasis)]
     against = [c for c in comparisons if c.measure == lead and c.baseline == emphasis]
     if against:
         certain = [c for c in against if c.p_adjusted < _SIGNIFICANT]

@@ -38,7 +38,7 @@ def table(settings: ScalingSettings, found: ScalingRun) -> str:
             work.fit.workers,
             work.fit.parts,
             f"{work.precision[-1]:.4f}",
-            *map(_short, (work.elapsed[-1], *work.shares.values())),
+            *_times(work),
         )
         for work in found.works
     ]
@@ -52,7 +52,7 @@ def table(settings: ScalingSettings, found: ScalingRun) -> str:
         _CLOCKS,
         "",
         *markdown_table(
-            ("run", "workers", "parts", "precision@1", "elapsed", "compute", "others", "core"),
+            ("run", "workers", "parts", "precision@1", *_TIMES),
             works,
         ),
         "",
@@ -63,7 +63,7 @@ def table(settings: ScalingSettings, found: ScalingRun) -> str:
         "## The simulation beside what was measured (seconds an epoch)",
         "",
         *markdown_table(
-            ("workers", "compute", "simulated", "error", "own cores", "simulated", "error"),
+            ("workers", "work", "simulated", "error", "own cores", "simulated", "error"),
             [_checked(check) for check in found.forecast.checks],
         ),
     ]
@@ -72,11 +72,20 @@ def table(settings: ScalingSettings, found: ScalingRun) -> str:
     return "\n".join(lines) + "\n"
 
 
+_TIMES = ("elapsed", "work", "waits for others", "waits for a core")
 _CLOCKS = (
-    "Seconds of a worker for the whole run. *Compute* is processor time. *Others* is waiting for "
-    "slower parts, with a core for each worker. *Core* is the rest of what elapsed: waiting for a "
-    "core, and for whatever else the machine does."
+    "Seconds of a worker for the whole run. *Work* is processor time. *Waits for others* is "
+    "waiting for slower parts, with a core for each worker. *Waits for a core* is the rest of "
+    "what elapsed: waiting for a core, and for whatever else the machine does."
 )
+
+
+def _times(work: Work) -> list[str]:
+    """The times of a run under the names and with the gaps that the page has."""
+    shares = work.shares
+    others = _short(max(0.0, shares["waiting"])) if work.fit.workers == work.fit.parts else "–"
+    found = (work.elapsed[-1], shares["compute"])
+    return [*map(_short, found), others, _short(max(0.0, shares["core"]))]
 
 
 def _facts(settings: ScalingSettings) -> str:

@@ -7,17 +7,20 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from robirank._checks import check_count
 from robirank._types import Floats32, Ints32
 from robirank.data.ids import Ids
+from robirank.latent.retrieve.ids import ById, in_ids, lists_of
 from robirank.latent.retrieve.topk import Liked, inverse_norms, rows_of, top_rows
 from robirank.storage.estimators import SaveMixin
 from robirank.storage.fitted_parts import FittedArray, FittedParts
 
-Answer = tuple[Ints32, Floats32]
+#: Positions, best first, and scores; outside ids where the question was in them.
+Answer = tuple[NDArray[Any], Floats32]
 
 
 class FactorModel(SaveMixin, BaseEstimator):
@@ -28,6 +31,10 @@ class FactorModel(SaveMixin, BaseEstimator):
     differences on purpose: places that no item is left for hold id −1 (there, the id of an item
     that was to be left out), ids are always int32, and negative ids are errors. Of equal scores
     the lower id comes first.
+
+    Integers are positions, the rows of U and V. Text is an outside id, where the model was fitted
+    to `Interactions`: such a question gets an answer in outside ids, as an object array with None
+    where no item is left. `by_id` takes outside ids of any kind, integers too.
 
     Attributes
     ----------
@@ -58,6 +65,7 @@ class FactorModel(SaveMixin, BaseEstimator):
             "item_factors": FittedArray(("items", "factors"), "F32"),
         },
         required=("user_factors", "item_factors"),
+        unfitted=True,
         features=False,
         ids={"user_ids_": "users", "item_ids_": "items"},
         ids_from=Ids.from_tensors,
@@ -75,10 +83,21 @@ class FactorModel(SaveMixin, BaseEstimator):
         model.num_threads = num_threads
         return model
 
+    @property
+    def by_id(self) -> ById:
+        """The same model, asked in outside ids of any kind and answering in them."""
+        self._check_fitted()
+        users, items = getattr(self, "user_ids_", None), getattr(self, "item_ids_", None)
+        return ById(
+            self,
+            Ids.range(len(self.user_factors)) if users is None else users,
+            Ids.range(len(self.item_factors)) if items is None else items,
+        )
+
     def recommend(
         self,
         userid: ArrayLike,
-        user_items: Any,
+        user_items: Any = None,
         N: int = 10,
         filter_already_liked_items: bool = True,
         filter_items: ArrayLike | None = None,
@@ -92,29 +111,52 @@ class FactorModel(SaveMixin, BaseEstimator):
 
         Parameters
         ----------
-        userid : int or array of int
+        userid : int or array of int, str or list of str
+            Positions or outside ids.
         user_items : CSR matrix or Interactions, one row for each user asked for
-            What these users have already: row q belongs to ``userid[q]``. It may be None where it
-            is not needed, that is if neither of the two flags is set.
+            What these users have already: row q belongs to ``userid[q]``. Users who are asked for
+            by outside ids are looked up in Interactions, which may then be the whole table. It can
+            be left out where it is not needed, that is if neither of the two flags is set.
         N : int, default=10
         filter_already_liked_items : bool, default=True
             Leave out what ``user_items`` stores, whatever its value.
-        filter_items : array of int, optional
+        filter_items : array of int or of str, optional
             Leave these items out for everyone.
         recalculate_user : bool, default=False
             Score with `fold_in` of ``user_items``, as for users that the model has not seen;
             ``userid`` then only says whether it is one or several.
-        items : array of int, optional
+        items : array of int or of str, optional
             Choose among these items only; at most that many come back. Not together with
             ``filter_items``.
 
         Returns
         -------
         ids : int32 array of shape (N,) for one user, (n, N) for several
-            Best first; −1 where no item is left.
+            Best first; −1 where no item is left. Asked in outside ids, an object array of them,
+            with None there.
         scores : float32 array of the same shape
             The lowest float32 number where no item is left.
+
+        Examples
+        --------
+        >>> from robirank import Interactions, LatentRoBiRank
+        >>> plays = Interactions.from_arrays(["ann", "ann", "bob"], ["tea", "rum", "tea"])
+        >>> model = LatentRoBiRank(factors=2, random_state=0).fit(plays, show_progress=False)
+        >>> model.recommend("bob", plays, N=1)[0].tolist()
+        ['rum']
+        >>> model.recommend(1, plays.matrix[1], N=1)[0].tolist()
+        [1]
         """
+        if in_ids(userid=userid, items=items, filter_items=filter_items):
+            return self.by_id.recommend(
+                userid,
+                user_items,
+                N,
+                filter_already_liked_items,
+                filter_items,
+                recalculate_user,
+                items,
+            )
         self._check_fitted()
         n_users, n_items = len(self.user_factors), len(self.item_factors)
         query = Query.of(
@@ -143,12 +185,61 @@ class FactorModel(SaveMixin, BaseEstimator):
             )
         )
 
+    def recommend_for(
+        self,
+        liked: Any,
+        N: int = 10,
+        filter_already_liked_items: bool = True,
+        filter_items: ArrayLike | None = None,
+        items: ArrayLike | None = None,
+    ) -> Answer:
+        """Find the best items for someone the model has not seen, from a list of what they like.
+
+        Their factors are found by `fold_in`; nothing is kept.
+
+        Parameters
+        ----------
+        liked : list of int or of str, or a list of such lists
+            Items, by positions or outside ids: one list for one person, several for several.
+        N, filter_already_liked_items, filter_items, items
+            As in `recommend`.
+
+        Returns
+        -------
+        ids, scores
+            As in `recommend`.
+
+        Examples
+        --------
+        >>> from robirank import Interactions, LatentRoBiRank
+        >>> plays = Interactions.from_arrays(["ann", "ann", "bob"], ["tea", "rum", "tea"])
+        >>> model = LatentRoBiRank(factors=2, random_state=0).fit(plays, show_progress=False)
+        >>> model.recommend_for(["tea"], N=1)[0].tolist()
+        ['rum']
+        """
+        lists, one = lists_of(liked)
+        every = [item for each in lists for item in each]
+        if in_ids(liked=every, items=items, filter_items=filter_items):
+            return self.by_id.recommend_for(
+                liked, N, filter_already_liked_items, filter_items, items
+            )
+        self._check_fitted()
+        return self.recommend(
+            0 if one else np.arange(len(lists)),
+            _table(lists, len(self.item_factors)),
+            N,
+            filter_already_liked_items,
+            filter_items,
+            True,
+            items,
+        )
+
     def similar_items(
         self,
         itemid: ArrayLike,
         N: int = 10,
         recalculate_item: bool = False,
-        item_users: Any = None,  # noqa: ARG002 (implicit has it)
+        item_users: Any = None,
         filter_items: ArrayLike | None = None,
         items: ArrayLike | None = None,
     ) -> Answer:
@@ -156,26 +247,32 @@ class FactorModel(SaveMixin, BaseEstimator):
 
         Parameters
         ----------
-        itemid : int or array of int
+        itemid : int or array of int, str or list of str
+            Positions or outside ids.
         N : int, default=10
         recalculate_item : bool, default=False
             Not offered; only ``implicit``'s least squares can do it.
         item_users : ignored
-        filter_items : array of int, optional
+        filter_items : array of int or of str, optional
             Leave these items out.
-        items : array of int, optional
+        items : array of int or of str, optional
             Choose among these items only. Not together with ``filter_items``.
 
         Returns
         -------
         ids : int32 array of shape (N,) for one item, (n, N) for several
-            Most similar first, which is the item itself unless it was left out.
+            Most similar first, which is the item itself unless it was left out. Asked in outside
+            ids, an object array of them.
         scores : float32 array of the same shape
             Cosines, from −1 to 1.
         """
         if recalculate_item:
             raise NotImplementedError(
                 f"{type(self).__name__} cannot recalculate items; leave recalculate_item=False"
+            )
+        if in_ids(itemid=itemid, items=items, filter_items=filter_items):
+            return self.by_id.similar_items(
+                itemid, N, recalculate_item, item_users, filter_items, items
             )
         self._check_fitted()
         rows = _candidates("items", items, "filter_items", filter_items, len(self.item_factors))
@@ -192,20 +289,24 @@ class FactorModel(SaveMixin, BaseEstimator):
 
         Parameters
         ----------
-        userid : int or array of int
+        userid : int or array of int, str or list of str
+            Positions or outside ids.
         N : int, default=10
-        filter_users : array of int, optional
+        filter_users : array of int or of str, optional
             Leave these users out.
-        users : array of int, optional
+        users : array of int or of str, optional
             Choose among these users only. Not together with ``filter_users``.
 
         Returns
         -------
         ids : int32 array of shape (N,) for one user, (n, N) for several
-            Most similar first, which is the user itself unless it was left out.
+            Most similar first, which is the user itself unless it was left out. Asked in outside
+            ids, an object array of them.
         scores : float32 array of the same shape
             Cosines, from −1 to 1.
         """
+        if in_ids(userid=userid, users=users, filter_users=filter_users):
+            return self.by_id.similar_users(userid, N, filter_users, users)
         self._check_fitted()
         rows = _candidates("users", users, "filter_users", filter_users, len(self.user_factors))
         return self._similar("userid", userid, self.user_factors, N, rows)
@@ -248,6 +349,7 @@ class FactorModel(SaveMixin, BaseEstimator):
         )
         np.multiply(scores, scale[asked, None], out=scores, where=found >= 0)
         np.clip(scores, -1, 1, out=scores, where=found >= 0)  # rounding may go past
+        _own_first(found, scores, asked, rows)
         return (found[0], scores[0]) if one else (found, scores)
 
     def _check_fitted(self) -> None:
@@ -317,6 +419,28 @@ def _asked(ids: ArrayLike, name: str) -> tuple[NDArray[Any], bool]:
     if array.ndim > 1:
         raise IndexError(f"{name} must be an integer or a list of them; its shape is {array.shape}")
     return np.atleast_1d(array), array.ndim == 0
+
+
+def _table(lists: list[Any], n_items: int) -> sparse.csr_matrix:
+    """Lists of items as a CSR matrix of ones, a row a list."""
+    rows = [np.unique(rows_of("liked", each, n_items, "items")) for each in lists]
+    starts = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+    items = np.concatenate(rows)
+    ones = np.ones(len(items), np.float32)
+    return sparse.csr_matrix((ones, items, starts), shape=(len(rows), n_items))
+
+
+def _own_first(found: Ints32, scores: Floats32, asked: Ints32, rows: Ints32 | None) -> None:
+    """Put the row that was asked for first, where rounding or an equal row came before it."""
+    behind = np.flatnonzero(found[:, 0] != asked)
+    if rows is not None:
+        behind = behind[np.isin(asked[behind], rows)]
+    for place in behind:
+        own = asked[place]
+        others = found[place] != own
+        others[others.argmin() if not others.all() else -1] = False
+        found[place] = [own, *found[place][others]]
+        scores[place] = [max(scores[place][0], scores[place][~others][0]), *scores[place][others]]
 
 
 def _candidates(

@@ -20,6 +20,7 @@ from robirank._types import Floats32, Ints32
 from robirank.data.ids import Ids
 from robirank.data.user_parts import user_parts
 from robirank.engine.strata import DATA_ORDER, Plan
+from robirank.latent.retrieve.ids import ById, in_ids
 from robirank.latent.retrieve.recommend import Answer, Query
 from robirank.latent.retrieve.topk import merge_best, no_rows, top_rows
 from robirank.storage.folder import FileEntry, Folder
@@ -102,10 +103,21 @@ class ShardedModel:
             f"{n_items:,} items, {self.manifest.parts} shards)"
         )
 
+    @cached_property
+    def by_id(self) -> ById:
+        """The same model, asked in outside ids and answering in them; all ids are read for it."""
+        n_users, n_items = self.shape
+        users, items = self.user_ids(), self.item_ids()
+        return ById(
+            self,
+            Ids.range(n_users) if users is None else users,
+            Ids.range(n_items) if items is None else items,
+        )
+
     def recommend(
         self,
         userid: ArrayLike,
-        user_items: Any,
+        user_items: Any = None,
         N: int = 10,
         filter_already_liked_items: bool = True,
         filter_items: ArrayLike | None = None,
@@ -113,6 +125,16 @@ class ShardedModel:
         items: ArrayLike | None = None,
     ) -> Answer:
         """Find the best items for one user or several; see `FactorModel.recommend`."""
+        if in_ids(userid=userid, items=items, filter_items=filter_items):
+            return self.by_id.recommend(
+                userid,
+                user_items,
+                N,
+                filter_already_liked_items,
+                filter_items,
+                recalculate_user,
+                items,
+            )
         if recalculate_user:
             raise NotImplementedError(
                 "a ShardedModel cannot fold in users; read it as one model with load_model"

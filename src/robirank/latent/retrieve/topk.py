@@ -24,6 +24,11 @@ class Liked(NamedTuple):
     @classmethod
     def of(cls, user_items: Any, n_users: int, n_items: int) -> Liked:
         """Read them from a CSR matrix or `Interactions`; every stored entry counts, zeros too."""
+        if user_items is None:
+            raise ValueError(
+                "user_items is missing: give what the users have already, a CSR matrix or "
+                "Interactions, or leave nothing out with filter_already_liked_items=False"
+            )
         matrix: Any = getattr(user_items, "matrix", user_items)
         if getattr(matrix, "format", "") != "csr":
             raise ValueError(

@@ -36,6 +36,16 @@ function duration(seconds) {
   return `${Number((seconds / 3600).toPrecision(2))} h`;
 }
 
+/** Seconds as table.md has them. */
+function inSeconds(seconds) {
+  return seconds === null || seconds === undefined ? NONE : seconds.toFixed(1);
+}
+
+/** Whether two values are read as the same number; both are then the best, or none is. */
+function looksLike(value, other) {
+  return value !== undefined && value !== null && decimal(value) === decimal(other);
+}
+
 /** Any number, short: 0.001, 1e-5, 300. */
 function short(value) {
   if (typeof value !== "number") return typeof value === "string" ? value : JSON.stringify(value);
@@ -62,6 +72,11 @@ function measureName(measure) {
   const [first, last] = (k ?? "").split("-");
   if (last) return `mean of ${MEASURE_NAMES[name] ?? name}@${first} to @${last}`;
   return (MEASURE_NAMES[name] ?? name) + (k ? `@${k}` : "");
+}
+
+/** The mean of a measure over queries; MeanNDCG and MAP say themselves that they are means. */
+function meanName(measure) {
+  return measure === "mean_ndcg" || measure === "map" ? measureName(measure) : `Mean ${measureName(measure)}`;
 }
 
 /** What the units of a method are called. */

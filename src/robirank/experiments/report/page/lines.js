@@ -28,7 +28,7 @@ function lineChart(figure, width, options) {
   const values = valueText && !narrow ? textWidth(" −.0000") + 4 : 0;
   const top = title ? 30 : 12;
   const box = {
-    left: 42, right: width - nameWidth - values - 30, top,
+    left: 42, right: width - nameWidth - values - 46, top,
     bottom: Math.max(narrow ? 290 : 380, top + lines.length * size + 8),
   };
   const node = chart(width, box.bottom + 42, options.label, {
@@ -90,13 +90,18 @@ function lineChart(figure, width, options) {
         class: "leader", stroke: line.colour, "stroke-dasharray": byColumn ? "none" : "1 3",
         d: path([[ex + 4, ey], [Math.max(ex + 4, box.right + 4), ey], [box.right + 16, places[n]]]),
       });
+      // Where lines end at one height, the way to the name does not tell whose it is; its colour does.
+      const key = svg("line", {
+        class: "key", x1: box.right + 18, x2: box.right + 32, y1: places[n], y2: places[n], stroke: line.colour,
+        "stroke-dasharray": line.dash ?? "none", "data-method": line.name,
+      });
       const value = svg("tspan", { class: "value" });
       const name = svg("text", {
-        class: `name${line.emphasis ? " emphasis" : ""}`, x: box.right + 20, y: places[n], dy: "0.35em",
+        class: `name${line.emphasis ? " emphasis" : ""}`, x: box.right + 37, y: places[n], dy: "0.35em",
         on: { pointerenter: () => choose(line.id, at) },
       }, fitText(line.name, nameWidth), value);
-      node.append(leader, name);
-      parts.push(leader, name);
+      node.append(leader, key, name);
+      parts.push(leader, key, name);
       drawn.get(line.id).value = value;
     });
   }

@@ -65,6 +65,27 @@ function drawTheme() {
   apply();
 }
 
+/** Links to the sections; the one that is read is marked, and brought into sight on a phone. */
+function drawContents() {
+  const bar = document.getElementById("contents");
+  const links = new Map([...data.sections.map((name) => [name, TITLES[name]]), ["method", "Method"]]
+    .map(([id, text]) => [id, html("a", { href: `#${id}` }, text)]));
+  bar.append(...links.values());
+  const follow = () => {
+    const line = bar.getBoundingClientRect().bottom + window.innerHeight / 4;
+    const begun = [...links.keys()].filter((id) => document.getElementById(id).getBoundingClientRect().top < line);
+    const atEnd = window.innerHeight + window.scrollY >= document.documentElement.scrollHeight - 2;
+    const now = atEnd && window.scrollY > 0 ? [...links.keys()].at(-1) : begun.at(-1);
+    for (const [id, link] of links) {
+      if ((id === now) === link.hasAttribute("aria-current")) continue;
+      link.toggleAttribute("aria-current", id === now);
+      if (id === now) bar.scrollTo({ left: link.offsetLeft - bar.clientWidth / 3 });
+    }
+  };
+  document.addEventListener("scroll", follow, { passive: true });
+  follow();
+}
+
 drawTheme();
 drawHeading();
 drawMethod();
@@ -76,8 +97,6 @@ for (const name of data.sections) {
   root.hidden = false;
   sections[name](root);
 }
-document.getElementById("contents").append(
-  ...[...data.sections.map((name) => [name, TITLES[name]]), ["method", "Method"]]
-    .map(([id, text]) => html("a", { href: `#${id}` }, text)));
+drawContents();
 drawFooter();
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") tooltip.hide(); });

@@ -58,7 +58,7 @@ sections.queries = (root) => {
   function meanSentence() {
     if (!pairs.length) return "No query has a value from both methods.";
     const mean = sum(pairs.map((p) => p.d)) / pairs.length;
-    const start = `Mean ${measureName(view.measure)} over ${pairs.length.toLocaleString("en")} queries: `
+    const start = `${meanName(view.measure)} over ${pairs.length.toLocaleString("en")} queries: `
       + `${decimal(sum(pairs.map((p) => p.a)) / pairs.length)} and ${decimal(sum(pairs.map((p) => p.b)) / pairs.length)}, `
       + `difference ${signed(mean, 4)}`;
     const known = stated();

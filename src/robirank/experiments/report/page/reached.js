@@ -11,7 +11,7 @@ sections.reached = (root) => {
     if (value === undefined) return html("td", { class: "none" }, NONE);
     const { error, spread: deviation } = data.learning[i];
     const about = several ? deviation[m] : error[m];
-    return html("td", { class: value === best[m] ? "best" : null }, decimal(value),
+    return html("td", { class: looksLike(value, best[m]) ? "best" : null }, decimal(value),
       html("span", { class: "none" }, about === null ? "" : ` ± ${decimal(about)}`));
   }
 
@@ -28,15 +28,15 @@ sections.reached = (root) => {
     return html("tr", { class: i === data.emphasis ? "emphasis" : null, "data-method": name }, head,
       data.measures.map((m) => cell(i, m)),
       html("td", { class: "left wrap" }, fits.length ? setting(fits[0].params) : NONE),
-      html("td", {}, duration(data.learning[i]?.seconds.at(-1))),
-      html("td", {}, fits.length ? duration(sum(fits.map((fit) => fit.search_seconds))) : NONE));
+      html("td", {}, inSeconds(data.learning[i]?.seconds.at(-1))),
+      html("td", {}, fits.length ? inSeconds(sum(fits.map((fit) => fit.search_seconds))) : NONE));
   }
 
   const about = several
     ? `± is the standard deviation over ${data.cases.length} starting points.`
     : "± is the standard error of the mean over users.";
   byRole(root, "lede").textContent = `The best mean of a column is bold. ${about}`;
-  const titles = ["Method", ...data.measures.map(measureName), "Chosen setting", "Training", "Search"];
+  const titles = ["Method", ...data.measures.map(measureName), "Chosen setting", "Training,\u00a0s", "Search,\u00a0s"];
   fill(byRole(root, "table"), { tabindex: 0, role: "region", "aria-labelledby": "reached-title" }, [
     html("table", { class: "stick", "aria-labelledby": "reached-title" },
       html("thead", {}, html("tr", {}, titles.map((text, n) => html("th", { scope: "col", class: n === 0 || text === "Chosen setting" ? "left" : null }, text)))),

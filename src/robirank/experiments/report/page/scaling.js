@@ -6,11 +6,16 @@ const PART_NAMES = {
   latency: "latency", driver: "waiting for the driver",
 };
 
-/** How a run looks in all figures of this report. */
+/** Colours of runs on several workers or parts, smallest first; WARP has the one that is left out. */
+const RUN_COLOURS = [1, 2, 3, 0, 6, 4].map((n) => `var(--m${n})`);
+
+/** How a run looks in all figures of this report: a colour for each number of parts. */
 function runLook({ name, workers, parts }) {
   if (name.startsWith("WARP")) return { colour: "var(--m5)", dash: workers === 1 ? "none" : "2 4" };
-  const place = Math.round(Math.log2(Math.max(workers, parts))) % COLOURS;
-  return { colour: workers === 1 && parts === 1 ? "var(--accent)" : `var(--m${place === 5 ? 6 : place})`, dash: "none" };
+  const sizes = [...data.scaling.works, ...data.scaling.simulated].map((run) => Math.max(run.workers, run.parts));
+  const several = [...new Set(sizes)].filter((size) => size > 1).sort((a, b) => a - b);
+  const place = several.indexOf(Math.max(workers, parts));
+  return { colour: place < 0 ? "var(--accent)" : RUN_COLOURS[place % RUN_COLOURS.length], dash: "none" };
 }
 
 function count(n, one, many = `${one}s`) {

@@ -18,19 +18,19 @@ sections.table = (root) => {
     ...shown.map((m) => ({ id: m, title: measureName(m), value: (i) => data.means[i][m], high: true })),
     ...(measures.length ? [
       { id: "difference", title: `${measureName(view.measure)} less ${reference}`, value: (i) => (i === data.emphasis ? 0 : comparison(i)?.difference), high: true, span: 2 },
-      { id: "p", title: "adjusted p", value: (i) => comparison(i)?.p_adjusted },
+      { id: "p", title: "adjusted\u00a0p", value: (i) => comparison(i)?.p_adjusted },
     ] : []),
-    ...(data.fits.length ? [{ id: "seconds", title: "Fit time", value: (i) => seconds(i) }] : []),
+    ...(data.fits.length ? [{ id: "seconds", title: "Seconds a fold", value: (i) => seconds(i) }] : []),
   ];
 
   function comparison(i) {
     return against.find((c) => c.measure === view.measure && c.method === data.methods[i].name);
   }
 
-  /** All folds together, search and final fit. */
+  /** The search on a fold, of which the final fit is a part: the mean over folds, as in table.md. */
   function seconds(i) {
     if (data.methods[i].state !== "ok" || !fitsOf[i].length) return null;
-    return sum(fitsOf[i].map((fit) => fit.search_seconds + fit.final_seconds));
+    return sum(fitsOf[i].map((fit) => fit.search_seconds)) / fitsOf[i].length;
   }
 
   function makeRow(method, i) {
@@ -77,11 +77,11 @@ sections.table = (root) => {
     const cells = [html("th", { scope: "row" }, rows[i].open, badge)];
     for (const m of shown) {
       const value = data.means[i][m];
-      const isBest = value === best[m];
+      const isBest = looksLike(value, best[m]);
       cells.push(html("td", { class: isBest ? "best" : null }, decimal(value)));
     }
     if (measures.length) cells.push(...differenceCells(i));
-    if (data.fits.length) cells.push(html("td", {}, duration(seconds(i))));
+    if (data.fits.length) cells.push(html("td", {}, inSeconds(seconds(i))));
     rows[i].row.replaceChildren(...cells);
     if (method.state !== "ok") rows[i].row.title = method.note;
   }
@@ -167,7 +167,7 @@ sections.table = (root) => {
   }
   const certainty = measures.length
     ? ` Differences stand with their 95 % intervals; an adjusted p below .05 is bold.` : "";
-  const time = data.fits.length ? " Fit time is that of all searches and final fits together. Open a row to see what was chosen on each fold." : "";
+  const time = data.fits.length ? " Seconds a fold are those of the search, of which the final fit is a part. Open a row to see what was chosen on each fold." : "";
   byRole(root, "lede").textContent = `The best mean of a column is bold.${certainty}${time}`;
   view.sort = shown.includes(data.lead) ? data.lead : shown[0];
   const holder = byRole(root, "table");

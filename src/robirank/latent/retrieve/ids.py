@@ -1,0 +1,272 @@
+"""Outside ids in questions to a model and in its answers.
+
+Text is always an outside id, and an integer is always a position, as in the implicit package. A
+question is in one of the two languages, and the answer is in the language of the question.
+`ById` takes outside ids of every kind, integers too.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from robirank._types import Floats32, Ints32
+from robirank.data.ids import Ids
+from robirank.data.interactions import Interactions, offsets
+
+_PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
+
+#: Items or users by their ids (None where none is left), and their scores.
+IdAnswer = tuple[NDArray[Any], Floats32]
+
+
+class ById:
+    """A model that is asked in outside ids and answers in them.
+
+    `FactorModel.by_id` gives it. Its methods are those of the model, with the same arguments. Ids
+    are what they are in the `Interactions` that the model was fitted to: text, integers, anything
+    that can be a key of a dict. Where the model was fitted to a matrix, they are positions.
+
+    Answers are object arrays of ids, with None where no item is left, and scores.
+
+    Parameters
+    ----------
+    model : object with ``recommend``, ``similar_items`` and ``similar_users``
+        Of positions.
+    users, items : Ids
+
+    Examples
+    --------
+    >>> from robirank import Interactions, LatentRoBiRank
+    >>> data = Interactions.from_arrays([7, 7, 9, 9, 9], [31, 17, 31, 17, 24])
+    >>> model = LatentRoBiRank(factors=2, random_state=0).fit(data, show_progress=False)
+    >>> ids, scores = model.by_id.recommend(7, data, N=2)
+    >>> ids.tolist()
+    [24, None]
+    """
+
+    def __init__(self, model: Any, users: Ids, items: Ids) -> None:
+        self._model, self.users, self.items = model, users, items
+
+    def recommend(
+        self,
+        userid: Any,
+        user_items: Any = None,
+        N: int = 10,
+        filter_already_liked_items: bool = True,
+        filter_items: Any = None,
+        recalculate_user: bool = False,
+        items: Any = None,
+    ) -> IdAnswer:
+        """Find the best items for one user or several; see `FactorModel.recommend`.
+
+        Where ``user_items`` is an `Interactions`, the rows of the users are looked up in it by
+        their ids, so that it may be the whole table; a user who is not in it has nothing. With
+        ``recalculate_user=True`` users need not be in the model, but must be in ``user_items``.
+        """
+        asked, one = _several(userid, self.users)
+        if recalculate_user:
+            codes = np.arange(len(asked), dtype=np.int32)
+        else:
+            codes = _positions("userid", asked, self.users, "user")
+        if isinstance(user_items, Interactions):
+            if recalculate_user:
+                _positions("userid", asked, user_items.users, "user", "user_items")
+            user_items = self._rows(user_items, asked)
+        found, scores = self._model.recommend(
+            codes,
+            user_items,
+            N,
+            filter_already_liked_items,
+            self._some_items("filter_items", filter_items),
+            recalculate_user,
+            self._some_items("items", items),
+        )
+        return _answer(found, scores, self.items, one)
+
+    def recommend_for(
+        self,
+        liked: Any,
+        N: int = 10,
+        filter_already_liked_items: bool = True,
+        filter_items: Any = None,
+        items: Any = None,
+    ) -> IdAnswer:
+        """Find the best items for someone new; see `FactorModel.recommend_for`."""
+        lists, one = lists_of(liked)
+        found, scores = self._model.recommend_for(
+            [_positions("liked", ids, self.items, "item") for ids in lists],
+            N,
+            filter_already_liked_items,
+            self._some_items("filter_items", filter_items),
+            self._some_items("items", items),
+        )
+        return _answer(found, scores, self.items, one)
+
+    def similar_items(
+        self,
+        itemid: Any,
+        N: int = 10,
+        recalculate_item: bool = False,
+        item_users: Any = None,
+        filter_items: Any = None,
+        items: Any = None,
+    ) -> IdAnswer:
+        """Find the items whose factors point the same way; see `FactorModel.similar_items`."""
+        asked, one = _several(itemid, self.items)
+        found, scores = self._model.similar_items(
+            _positions("itemid", asked, self.items, "item"),
+            N,
+            recalculate_item,
+            item_users,
+            self._some_items("filter_items", filter_items),
+            self._some_items("items", items),
+        )
+        return _answer(found, scores, self.items, one)
+
+    def similar_users(
+        self, userid: Any, N: int = 10, filter_users: Any = None, users: Any = None
+    ) -> IdAnswer:
+        """Find the users whose factors point the same way; see `FactorModel.similar_users`."""
+        asked, one = _several(userid, self.users)
+        found, scores = self._model.similar_users(
+            _positions("userid", asked, self.users, "user"),
+            N,
+            _some("filter_users", filter_users, self.users, "user"),
+            _some("users", users, self.users, "user"),
+        )
+        return _answer(found, scores, self.users, one)
+
+    def _some_items(self, name: str, ids: Any) -> Ints32 | None:
+        return _some(name, ids, self.items, "item")
+
+    def _rows(self, table: Interactions, users: list[Any]) -> Any:
+        """The rows of some users in the items of the model, as a CSR matrix."""
+        place = _codes(users, table.users)
+        found = table.matrix[place[place >= 0]]
+        columns, kept = found.indices, np.ones(found.nnz, dtype=bool)
+        if table.items != self.items:
+            columns = _codes(table.items[:].tolist(), self.items)[columns]
+            kept = columns >= 0
+        lengths = np.zeros(len(users), dtype=np.int64)
+        lengths[place >= 0] = np.diff(np.concatenate([[0], np.cumsum(kept)])[found.indptr])
+        entries = (found.data[kept], columns[kept], offsets(lengths))
+        return sparse.csr_matrix(entries, shape=(len(users), len(self.items)))
+
+
+def in_ids(**arguments: Any) -> bool:
+    """Whether a question is in outside ids, that is whether its users and items are text.
+
+    Examples
+    --------
+    >>> in_ids(userid="ann", items=None), in_ids(userid=[3, 1], items=[7])
+    (True, False)
+    """
+    spoken = {name: _is_text(given) for name, given in arguments.items() if given is not None}
+    said = {name: text for name, text in spoken.items() if text is not None}
+    if len(set(said.values())) < 2:
+        return any(said.values())
+    text = ", ".join(name for name, is_text in said.items() if is_text)
+    other = ", ".join(name for name, is_text in said.items() if not is_text)
+    raise TypeError(
+        f"a question must be in outside ids or in positions; {text} is text, which is an outside "
+        f"id, and {other} is a position. model.by_id takes outside ids of any kind"
+    )
+
+
+def lists_of(liked: Any) -> tuple[list[Any], bool]:
+    """The items of someone, or lists of items of several; and whether it is one."""
+    if not _is_list(liked):
+        raise TypeError(f"liked must be a list of items, or a list of such lists; got {liked!r}")
+    several = len(liked) > 0 and all(
+        _is_list(entry) and not isinstance(entry, tuple) for entry in liked
+    )
+    lists = list(liked) if several else [liked]
+    for number, entry in enumerate(lists):
+        if not len(entry):
+            who = f"list {number} of liked" if several else "liked"
+            raise ValueError(f"{who} must name at least one item, or nothing is known of them")
+    return lists, not several
+
+
+def _is_list(value: Any) -> bool:
+    """Whether it holds ids, rather than being one."""
+    text = isinstance(value, str | bytes)
+    return hasattr(value, "__len__") and not text and getattr(value, "ndim", 1) > 0
+
+
+def _is_text(given: Any) -> bool | None:
+    """Whether ids are text; None where there are none to tell by."""
+    if not _is_list(given):
+        return isinstance(given, str) or getattr(given, "dtype", np.dtype(int)).kind == "U"
+    if not len(given):
+        return None
+    kind = getattr(getattr(given, "dtype", None), "kind", "O")
+    if kind != "O":
+        return bool(kind == "U")
+    text = {issubclass(kind, str) for kind in set(map(type, given))}
+    if len(text) > 1:
+        raise TypeError(
+            f"ids must be all text, which are outside ids, or all integers, which are positions; "
+            f"got {given!r:.80}. model.by_id takes outside ids of any kind"
+        )
+    return text.pop()
+
+
+def _several(ids: Any, known: Ids) -> tuple[list[Any], bool]:
+    """One id or several, as a list, and whether it is one; a tuple can be an id."""
+    if _is_list(ids) and not (isinstance(ids, tuple) and known.kind == "object"):
+        return ids.tolist() if hasattr(ids, "tolist") else list(ids), False
+    return [ids.item() if hasattr(ids, "item") else ids], True
+
+
+def _some(name: str, ids: Any, known: Ids, kind: str) -> Ints32 | None:
+    return None if ids is None else _positions(name, ids, known, kind)
+
+
+def _positions(name: str, ids: Any, known: Ids, kind: str, where: str = "the model") -> Ints32:
+    """The positions of ids; one that is not known is an error that names it."""
+    asked, _ = _several(ids, known)
+    if not len(asked):
+        return np.empty(0, np.int32)
+    codes = _codes(asked, known)
+    missing = np.flatnonzero(codes < 0)
+    if len(missing):
+        raise ValueError(_unknown(name, asked[int(missing[0])], known, kind, where))
+    return codes
+
+
+def _codes(asked: list[Any], known: Ids) -> Ints32:
+    """The codes of ids, −1 for one that is not there.
+
+    A file of which all ids happen to be integers means the same ids as one with others: 7 is "7".
+    """
+    kinds = {type(value) for value in asked}
+    if known.kind == "str" and kinds == {int}:
+        asked = list(map(str, asked))
+    elif known.kind == "int" and kinds == {str}:
+        codes = np.full(len(asked), -1, dtype=np.int32)
+        plain = [n for n, text in enumerate(asked) if _PLAIN_INTEGER.fullmatch(text)]
+        if plain:
+            codes[plain] = _codes([int(asked[n]) for n in plain], known)
+        return codes
+    if len(asked) == 1:  # which a dict finds
+        return np.array([known.index(asked[0])], dtype=np.int32)
+    return np.asarray(known.index(asked), dtype=np.int32)
+
+
+def _unknown(name: str, value: Any, known: Ids, kind: str, where: str) -> str:
+    """What to say of an id that is not known."""
+    some = ", ".join(repr(known[code]) for code in range(min(3, len(known))))
+    return f"{name}: there is no {kind} {value!r:.80} in {where}, which has {kind}s such as {some}"
+
+
+def _answer(found: Ints32, scores: Floats32, ids: Ids, one: bool) -> IdAnswer:
+    names = np.full(found.shape, None, dtype=object)
+    there = found >= 0
+    names[there] = ids[found[there]]
+    return (names[0], scores[0]) if one else (names, scores)
