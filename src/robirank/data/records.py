@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank._sparse import sound_csr
+
 Weighting = Literal["binary", "log", "count"]
 
 
@@ -148,7 +150,7 @@ def _as_csr(user_items: Any, name: str) -> Any:
         raise ValueError(f"{name} has {matrix.shape[1]} items; at most 2^31 - 1 can be held")
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold real numbers; its type is {matrix.dtype}")
-    return matrix if matrix.format == "csr" else _wide(matrix).tocsr()
+    return sound_csr(name, matrix if matrix.format == "csr" else _wide(matrix))
 
 
 def _wide(matrix: Any) -> Any:
