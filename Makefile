@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 # Targets share one environment, so they are made one after the other.
 .NOTPARALLEL:
-.PHONY: demo test lint types docs check format bench clean help
+.PHONY: demo test lint types docs check format bench sanitize fuzz clean help
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -39,6 +39,12 @@ format: $(VENV)/.dev  ## Rewrite the sources in the house style
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(filter %.cpp %.h,$(NATIVE))
 
+sanitize: build/sanitize/.built  ## Run the native tests with AddressSanitizer and UBSan (long)
+	$(SANITIZED) $(BIN)/python tests/sanitized.py build/sanitize/site/robirank $(NATIVE_TESTS)
+
+fuzz: $(VENV)/.test  ## Fuzz every door for SECONDS (60) with a SEED (1)
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
+
 bench: $(VENV)/.bench  ## Run every benchmark (long)
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
@@ -52,6 +58,23 @@ $(BIN)/python:
 	@echo "== creating $(VENV)"
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 	  echo "could not make a virtual environment; on Debian: apt-get install python3-venv python3-dev" >&2; exit 1; }
+
+# The module once more, with sanitizers, in a folder of its own. Python itself is built without, so
+# their libraries must be loaded before it; leaks are its own business.
+GCC_FILE      = $(shell $${CXX:-c++} -print-file-name=$(1))
+SANITIZED     = LD_PRELOAD="$(call GCC_FILE,libasan.so) $(call GCC_FILE,libubsan.so) $(call GCC_FILE,libstdc++.so)" \
+  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
+NATIVE_TESTS := tests/test_core.py tests/test_sparse.py tests/data/test_letor.py tests/data/test_splits.py \
+  tests/objectives tests/latent/solvers tests/latent/retrieve/test_topk.py tests/latent/test_points.py \
+  tests/latent/test_inner_sums.py tests/ltr/test_measure.py tests/ltr/test_ranksvm.py tests/ltr/test_rankboost.py \
+  tests/fuzz
+
+build/sanitize/.built: $(NATIVE) | $(VENV)/.test
+	@echo "== building robirank with AddressSanitizer and UBSan (a few minutes)"
+	rm -rf build/sanitize/site
+	$(PIP) install --no-deps --target build/sanitize/site . -C build-dir=build/sanitize/cmake \
+	  -C cmake.define.ROBIRANK_SANITIZE=address,undefined -C install.strip=false
+	@touch $@
 
 # One stamp for each set of extras; a larger set makes the smaller ones up to date too.
 $(VENV)/.demo: $(NATIVE) | $(BIN)/python

@@ -48,7 +48,7 @@ struct WarpSteps {
         rate_v(rate_v),
         cell_items(cell_items) {
     check_between("factors", factors, 1, kMaxWidth);
-    check_between("the length of weight_after", weight_after.shape(0), 2, kMaxNegatives + 1);
+    check_between("the length of weight_after", weight_after.shape(0), 2, kMaxTrials + 1);
     check_between("cell_items", cell_items, 2, kMaxCell);
   }
   int factors;

@@ -2,6 +2,7 @@
 
 import datetime
 import itertools
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,12 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn import config_context
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from robirank import MissingQidWarning, RoBiRank, make_ranking
 from robirank._queries import as_ids, group_queries
 
 
@@ -171,3 +177,89 @@ def test_sorting_is_undone(qid):
     assert queries.unsort(queries.sort(values)).tolist() == values.tolist()
     code_of = {i: code for code, i in enumerate(grouped_by_dictionary(qid))}
     assert queries.unsort(queries.codes()).tolist() == [code_of[i] for i in qid]
+
+
+# Rows without queries
+
+
+MANY = make_ranking(n_queries=30, n_docs=20, n_features=4, random_state=0)
+GRID = {"alpha": [1e-3, 10.0]}
+
+
+def missing(told):
+    return [w for w in told if issubclass(w.category, MissingQidWarning)]
+
+
+def test_many_rows_without_queries_are_told_of_where_they_came_from():
+    with pytest.warns(MissingQidWarning, match=r"enable_metadata_routing=True") as told:
+        model = RoBiRank().fit(MANY.X, MANY.y)
+    assert told[0].filename == __file__
+    with pytest.warns(MissingQidWarning):
+        model.score(MANY.X, MANY.y)
+
+
+def test_few_rows_and_rows_with_queries_are_not():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = RoBiRank().fit(MANY.X[:200], MANY.y[:200])
+        model.score(MANY.X[:200], MANY.y[:200])
+        RoBiRank().fit(MANY.X, MANY.y, qid=MANY.qid).score(MANY.X, MANY.y, qid=MANY.qid)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda: GridSearchCV(RoBiRank(), GRID, cv=3).fit(MANY.X, MANY.y),
+        lambda: cross_val_score(RoBiRank(), MANY.X, MANY.y, cv=3),
+        lambda: (
+            make_pipeline(StandardScaler(), RoBiRank())
+            .fit(MANY.X, MANY.y, robirank__qid=MANY.qid)
+            .score(MANY.X, MANY.y, robirank__qid=MANY.qid)
+        ),
+    ],
+    ids=["search", "cross-validation", "pipeline"],
+)
+def test_a_search_without_routing_tells_once(work):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        work()
+    assert [w.filename for w in missing(told)] == [__file__]
+
+
+def test_an_error_if_that_is_wanted():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):  # each time, not once
+            with pytest.raises(MissingQidWarning):
+                RoBiRank().fit(MANY.X, MANY.y)
+
+
+@pytest.fixture
+def routing():
+    with config_context(enable_metadata_routing=True), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def test_routed_queries_reach_a_search(routing):
+    search = GridSearchCV(RoBiRank(), GRID, cv=GroupKFold(3))
+    search.fit(MANY.X, MANY.y, qid=MANY.qid, groups=MANY.qid)
+    by_hand = []
+    for train, test in GroupKFold(3).split(MANY.X, MANY.y, MANY.qid):
+        model = RoBiRank(alpha=1e-3).fit(MANY.X[train], MANY.y[train], qid=MANY.qid[train])
+        by_hand.append(model.score(MANY.X[test], MANY.y[test], qid=MANY.qid[test]))
+    assert search.cv_results_["mean_test_score"][0] == pytest.approx(np.mean(by_hand))
+    params = {"qid": MANY.qid, "groups": MANY.qid}
+    scores = cross_val_score(RoBiRank(), MANY.X, MANY.y, cv=GroupKFold(3), params=params)
+    np.testing.assert_allclose(scores, by_hand)
+    whole = search.best_estimator_.score(MANY.X, MANY.y, qid=MANY.qid)
+    assert search.score(MANY.X, MANY.y, qid=MANY.qid) == whole
+
+
+def test_routed_queries_reach_the_end_of_a_pipeline(routing):
+    pipeline = make_pipeline(StandardScaler(), RoBiRank()).fit(MANY.X, MANY.y, qid=MANY.qid)
+    X = pipeline[0].transform(MANY.X)
+    alone = RoBiRank().fit(X, MANY.y, qid=MANY.qid)
+    np.testing.assert_array_equal(pipeline[-1].coef_, alone.coef_)
+    score = pipeline.score(MANY.X, MANY.y, qid=MANY.qid)
+    assert score == alone.score(X, MANY.y, qid=MANY.qid)

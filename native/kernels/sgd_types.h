@@ -8,6 +8,7 @@ namespace robirank {
 constexpr int kRowUnit = 16;
 constexpr int kMaxWidth = 4096;
 constexpr int kMaxNegatives = 1024;
+constexpr int kMaxTrials = 1 << 20;
 constexpr int kMaxCell = 65536;  // items of a cell: their places are 16 bits wide
 
 // A cell: the records of some users with a few items, whose rows stay in the cache.

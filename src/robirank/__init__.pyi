@@ -3,6 +3,7 @@
 
 from . import losses as losses
 from . import metrics as metrics
+from ._queries import MissingQidWarning as MissingQidWarning
 from .classifier import RobustClassifier as RobustClassifier
 from .data.folds import load_dataset as load_dataset
 from .data.generators import make_ranking as make_ranking

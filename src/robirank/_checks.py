@@ -22,13 +22,17 @@ def check_not_negative(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a finite number >= 0; got {value!r}")
 
 
-def check_count(name: str, value: Any, *, or_none: bool = False) -> None:
-    """Raise an error unless the parameter is an integer of at least 1, or perhaps None."""
+def check_count(
+    name: str, value: Any, *, or_none: bool = False, at_most: int | None = None
+) -> None:
+    """Raise an error unless the parameter is an integer from 1 to ``at_most``, or perhaps None."""
     if or_none and value is None:
         return
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         also = " or None" if or_none else ""
         raise ValueError(f"{name} must be a positive integer{also}; got {value!r}")
+    if at_most is not None and int(value) > at_most:
+        raise ValueError(f"{name} must be at most {at_most}; got {value!r}")
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[Any], also: str = "") -> None:

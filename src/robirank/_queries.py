@@ -8,12 +8,18 @@ there is not even an order.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank._types import Ints64
+
+_MANY_ROWS = 200  # judged lists of one query are mostly shorter; tables of many queries are longer
+_INSIDE = ("robirank.", "sklearn.", "joblib.")
+_warned_at: set[tuple[str, int]] = set()
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,44 @@ class Queries:
     def codes(self) -> Ints64:
         """The number of the query (0, 1, …) that each *place* belongs to."""
         return np.repeat(np.arange(len(self), dtype=np.int64), self.sizes)
+
+
+class MissingQidWarning(UserWarning):
+    """Many rows came without ``qid``, so that they were fitted or scored as one query."""
+
+
+def warn_missing_qid(qid: ArrayLike | None, n_rows: int) -> None:
+    """Warn where more rows than one query usually has come without ``qid``.
+
+    The warning belongs to the line of the user's program that called, outside of this package and
+    of scikit-learn, and is given once for that line, however many fits a search makes there.
+    """
+    if qid is not None or n_rows <= _MANY_ROWS:
+        return
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):
+        frame, level = frame.f_back, level + 1
+    place = (frame.f_code.co_filename, frame.f_lineno)
+    # Python forgets what it has shown whenever a filter changes, as scikit-learn does in each fit.
+    if place in _warned_at and _action() not in ("error", "always"):
+        return
+    _warned_at.add(place)
+    warnings.warn(
+        f"more than {_MANY_ROWS} rows came without qid, so all of them count as one query. "
+        "Pass qid=, one query id a row (np.zeros(n) if it is one query). GridSearchCV, "
+        "cross_val_score and Pipeline pass it on to fit and score after "
+        "sklearn.set_config(enable_metadata_routing=True)",
+        MissingQidWarning,
+        stacklevel=level,
+    )
+
+
+def _action() -> str:
+    """What the first filter for the warning says."""
+    for action, message, category, module, _ in warnings.filters:
+        if message is None and module is None and issubclass(MissingQidWarning, category):
+            return action
+    return "default"
 
 
 def group_queries(qid: ArrayLike | None, n_rows: int) -> Queries:

@@ -25,7 +25,7 @@ def as_random_state(random_state: RandomStateLike) -> np.random.RandomState:
     """
     from sklearn.utils import check_random_state  # imported here: reading data does without it
 
-    _check(random_state)
+    check_random_state_like(random_state, below=2**32)
     if isinstance(random_state, np.random.Generator):
         return np.random.RandomState(random_state.bit_generator)
     state: np.random.RandomState = check_random_state(random_state)
@@ -34,7 +34,7 @@ def as_random_state(random_state: RandomStateLike) -> np.random.RandomState:
 
 def as_generator(random_state: RandomStateLike) -> np.random.Generator:
     """A Generator, as `numpy.random.default_rng` gives it; also from a RandomState."""
-    _check(random_state)
+    check_random_state_like(random_state)
     if isinstance(random_state, np.random.RandomState):  # NumPy before 2.2 does not take it
         return np.random.default_rng(random_state.randint(2**32, size=4, dtype=np.uint64))
     return np.random.default_rng(random_state)
@@ -50,11 +50,15 @@ def native_seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**63))
 
 
-def _check(random_state: Any) -> None:
+def check_random_state_like(random_state: Any, below: int | None = None) -> None:
+    """Raise an error unless it is one of the four kinds; ``below`` limits an integer."""
     known = isinstance(random_state, np.random.Generator | np.random.RandomState)
     seed = isinstance(random_state, Integral) and int(random_state) >= 0
+    if seed and below is not None:
+        seed = int(random_state) < below
     if not (known or seed or random_state is None):
+        limit = "" if below is None else f" below {below}"
         raise ValueError(
-            "random_state must be an integer ≥ 0, a numpy.random.Generator, a "
+            f"random_state must be an integer ≥ 0{limit}, a numpy.random.Generator, a "
             f"numpy.random.RandomState or None; got {random_state!r}"
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from numbers import Integral
 
+_MOST = 1024  # more are no use, and starting them can take minutes
+
 
 def thread_count(num_threads: int = 0) -> int:
     """The number of threads to run: as asked, or for 0 every core that this process may use.
@@ -15,12 +17,14 @@ def thread_count(num_threads: int = 0) -> int:
     whole = isinstance(num_threads, Integral) and not isinstance(num_threads, bool)
     if not whole or num_threads < 0:
         raise ValueError(f"num_threads must be 0 (all cores) or more; got {num_threads!r}")
+    if num_threads > _MOST:
+        raise ValueError(f"num_threads must be at most {_MOST}; got {num_threads!r}")
     if num_threads:
         return int(num_threads)
     if _forked:
         return 1
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return int(limit) if limit.isdigit() and int(limit) > 0 else _cores()
+    return min(int(limit), _MOST) if limit.isdigit() and int(limit) > 0 else _cores()
 
 
 _forked = False

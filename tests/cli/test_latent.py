@@ -166,7 +166,7 @@ def test_hold_out_takes_a_share_or_the_latest(tmp_path):
         (["--hold-out", "0.1", "--validation", "x"], "--validation or --hold-out, not both"),
         (["--method", "warp", "--rho", "identity"], "--rho identity is for --method robirank"),
         (["--metric", "auc@3", "--hold-out", "0.3"], "metric must be one of precision@k"),
-        (["--user", "who"], "user='who' is not a column of"),
+        (["--user", "who"], "--user who is not a column of"),
         (["--factors", "0"], "--factors"),
     ],
 )
@@ -483,3 +483,26 @@ def test_train_tunes_the_penalty(tmp_path):
     assert (tmp_path / "fit.search").exists()
     refused = run(*command, "--regularization", "0.1", expect=2)
     assert "give --tune or --regularization, not both" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([("user_id", "band"), (1, "a")], ["--item", "the band"], "--item 'the band' is not a col"),
+        ([("user_id", "band"), (1, "a")], [], "such as --user user_id, or say --no-header"),
+        ([("ann", "tea")], ["--item", "meal", "--no-header"], "by name only with --header"),
+        ([("ann", "tea"), ("", "rum")], [], "(the first is line 2); take such rows out of the"),
+        ([("ann", "tea"), ("bob", "rum")], ["--threads", "5000"], "--threads must be at most 1024"),
+    ],
+)
+def test_errors_speak_of_options(tmp_path, rows, options, message):
+    path = write(tmp_path / "x.tsv", rows)
+    command = ["latent", "train", path, "-o", tmp_path / "model", *options]
+    assert message in error_of(*command)
+
+
+def test_an_unknown_item_gets_the_nearest_known_one(folder):
+    command = ["latent", "similar", folder / "model"]
+    assert error_of(*command, "HONNEY").endswith("did you mean 'honey'?")
+    users = ["latent", "recommend", folder / "model"]
+    assert "did you mean 'ann'? A new user can be given with --likes" in error_of(*users, "Ann")

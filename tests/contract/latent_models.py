@@ -40,7 +40,11 @@ BAD_FOR_ALL = [
     ({"factors": 0}, "positive integer"),
     ({"factors": 2.5}, "positive integer"),
     ({"factors": True}, "positive integer"),
+    ({"num_threads": 10**6}, "at most 1024"),
     ({"num_threads": -1}, "0 (all cores) or more"),
     ({"num_threads": 1.5}, "0 (all cores) or more"),
     ({"num_threads": None}, "0 (all cores) or more"),
+    ({"engine": "nonsense"}, '"local", "ray" or a RayConfig'),
+    ({"random_state": 2**32}, "below 4294967296"),
+    ({"random_state": 1.5}, "an integer ≥ 0"),
 ]

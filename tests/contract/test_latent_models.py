@@ -370,3 +370,10 @@ def test_folded_in_users_are_recommended_alike(model, data):
     assert_array_equal(fitted.fold_in(rows[:2] * 0), 0)
     with pytest.raises(ValueError, match="each of the 150 items; it has 149"):
         fitted.fold_in(rows[:, :149])
+
+
+@each_model
+def test_partial_fit_does_not_ignore_a_cluster(model, data):
+    fitted = clone(model).set_params(iterations=1, random_state=0).fit(data, show_progress=False)
+    with pytest.raises(ValueError, match="engine must be 'local' in partial_fit; got 'ray'"):
+        fitted.set_params(engine="ray").partial_fit(data)

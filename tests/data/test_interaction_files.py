@@ -264,3 +264,79 @@ def test_real_files(real_data):
     songs = load_interactions(folder / "msd-subset" / "interactions.tsv.gz", count=2)
     assert len(songs) == 42_739
     assert songs.items[0] == "SOAKIMP12A8C130995"
+
+
+# Damage
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "line"),
+    [
+        ("ann\ttea\rbob\trum\r", "x.tsv", 1),
+        ("ann,tea\rbob,rum\r", "x.csv", 1),
+        ("ann,tea\r\nbob,rum\nkim,ale\rlea,gin\n", "x.csv", 3),
+        ("ann\ttea\nbob\tru\rm\n", "x.tsv.gz", 2),
+    ],
+)
+def test_carriage_returns_alone_are_no_line_ends(write, text, name, line):
+    path = write(text, name)
+    with pytest.raises(ValueError, match=rf"x\..*: line {line} has a carriage return without"):
+        load_interactions(path)
+
+
+def test_carriage_returns_far_down_are_found_too(write, monkeypatch):
+    monkeypatch.setattr(module, "_BLOCK_BYTES", 64)
+    path = write("ann\ttea\n" * 20_000 + "bob\trum\rkim\tale\n")
+    with pytest.raises(ValueError, match=r"plays.tsv: line 20001 has a carriage return"):
+        load_interactions(path)
+
+
+def test_a_field_that_is_too_long_for_a_column_is_named(write):
+    with pytest.raises(ValueError, match=r"x.csv: .*cannot be read as columns: field larger"):
+        load_interactions(write("a" * 200_000 + ",tea\n", "x.csv"))
+
+
+@pytest.fixture(scope="module")
+def parquet(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "x.parquet"
+    Interactions.from_arrays([f"u{n}" for n in range(99)], [n % 7 for n in range(99)]).save(path)
+    return path.read_bytes()
+
+
+def test_damaged_parquet_names_the_file(parquet, tmp_path):
+    """Whatever polars makes of the damage: errors of several kinds, and panics."""
+    rng, path, found = np.random.default_rng(0), tmp_path / "x.parquet", 0
+    for _ in range(150):
+        content = np.frombuffer(parquet, np.uint8).copy()
+        content[rng.integers(len(content), size=3)] = rng.integers(256, size=3)
+        path.write_bytes(content.tobytes()[: None if rng.random() < 0.9 else -40])
+        for read in (load_interactions, Interactions.load):
+            try:
+                read(path)
+            except ValueError as error:
+                assert str(path) in str(error)  # noqa: PT017
+                found += 1
+    assert found > 150
+
+
+@pytest.mark.parametrize("error", [pl.exceptions.PanicException, pl.exceptions.ComputeError])
+@pytest.mark.parametrize("read", [load_interactions, Interactions.load])
+def test_what_polars_raises_on_the_way_names_the_file(write, parquet, monkeypatch, read, error):
+    def fail(*_, **__):
+        raise error("index out of bounds")
+
+    path = write(parquet, "x.parquet")
+    monkeypatch.setattr(pl.LazyFrame, "collect", fail)
+    with pytest.raises(ValueError, match=r"x.parquet is damaged: index out of bounds"):
+        read(path)
+
+
+def test_codes_that_number_nobody(tmp_path):
+    columns = {"user": ["a", None], "item": [1, 1], "user_code": [0, 10**12], "item_code": [0, 0]}
+    pl.DataFrame(columns).write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=r"x.parquet is damaged: user_code must be below 1"):
+        Interactions.load(tmp_path / "x.parquet")
+    frame = pl.DataFrame(columns).with_columns(pl.col("user_code").cast(pl.String))
+    frame.write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=r"x.parquet is damaged: user_code must hold integers"):
+        Interactions.load(tmp_path / "x.parquet")

@@ -450,11 +450,17 @@ def test_the_error_can_cross_processes():
     assert (error.path, error.line, error.reason, str(error)) == ("p", 3, "why", "p:3: why")
 
 
-def test_a_huge_index_does_not_fit_into_a_dense_array():
-    text = b"1 qid:1 1:1\n" * 50_000 + b"1 qid:1 2000000000:1\n"
-    with pytest.raises(MemoryError, match="pass sparse=True, or n_features"):
+@pytest.mark.parametrize("rows", [0, 50_000])
+def test_one_stray_index_does_not_become_a_huge_dense_array(rows):
+    text = b"1 qid:1 1:1\n" * rows + b"1 qid:1 2147483646:1\n"
+    with pytest.raises(ValueError, match=r"2,147,483,646 features, .* of text; pass sparse=True"):
         load(text)
-    assert load(text, sparse=True).X.shape == (50_001, 2_000_000_000)
+    assert load(text, sparse=True).X.shape == (rows + 1, 2_147_483_646)
+
+
+def test_a_dense_array_that_was_asked_for_must_fit_into_memory():
+    with pytest.raises(MemoryError, match="pass sparse=True, or n_features"):
+        load(b"1 qid:1 1:1\n" * 50_000, n_features=2_000_000_000)
 
 
 # Gzip
@@ -576,7 +582,9 @@ def test_what_is_no_binary_file():
     [
         ({"dtype": np.int32}, "dtype must be float32 or float64"),
         ({"on_error": "ignore"}, "on_error must be 'raise' or 'skip'; got 'ignore'"),
-        ({"n_features": 0}, "n_features must be a positive number or None; got 0"),
+        ({"n_features": 0}, "n_features must be a positive integer or None; got 0"),
+        ({"n_features": 1.5}, "n_features must be a positive integer or None; got 1.5"),
+        ({"num_threads": 10**6}, "num_threads must be at most 1024; got 1000000"),
         ({"num_threads": -1}, r"num_threads must be 0 \(all cores\) or more; got -1"),
         ({"normalize": True, "sparse": True}, "normalize=True gives a dense array"),
     ],

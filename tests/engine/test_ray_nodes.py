@@ -8,6 +8,7 @@ import warnings
 import pytest
 
 from engine.clusters import Disturbance, on_ray, same_factors
+from robirank.engine.ray.actors import ClusterError
 
 pytestmark = pytest.mark.ray
 
@@ -68,3 +69,28 @@ def test_a_node_is_lost(nodes, partitions, undisturbed, tmp_path, monkeypatch, r
     assert not disturbance.left
     same_factors(model, undisturbed)
     assert members(tmp_path) == [2, 2 if replaced else 1]
+
+
+def test_the_last_node_is_lost(nodes, partitions, undisturbed, tmp_path, monkeypatch):
+    cluster, two = nodes
+
+    def lose(engine):
+        pids = [member["pid"] for member in engine.workers.members]
+        for node in two:
+            cluster.remove_node(node, allow_graceful=False)
+        for pid in pids:
+            wait_until_gone(pid)
+
+    Disturbance(monkeypatch, "sweep", [6], lose)
+    model = on_ray(tmp_path, worker_timeout=8.0)
+    kept = rf"The run is kept in {tmp_path}.*, up to step \d+: .* resume=True to go on"
+    with (
+        pytest.warns(RuntimeWarning, match="workers were lost"),
+        pytest.raises(ClusterError, match=rf"no node is left in the cluster .*\. {kept}"),
+    ):
+        model.fit(partitions, show_progress=False)
+    monkeypatch.undo()
+    for _ in two:
+        cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+    cluster.wait_for_nodes()
+    same_factors(model.fit(partitions, show_progress=False, resume=True), undisturbed)

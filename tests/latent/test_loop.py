@@ -1,5 +1,6 @@
 """The training loop: what is told, when it ends, what is kept, what survives a kill."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -734,3 +735,73 @@ def test_killed_process_and_resume(data, tmp_path):
         data, changes={"iterations": 3000}, callback=lambda epoch, *_: epoch > seen[0] + 3
     )
     same(resumed, through)
+
+
+# A full disk
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_is_told_once_and_training_goes_on(data, tmp_path, monkeypatch):
+    path, seen = tmp_path / "fit", []
+    options = {"checkpoint": path, "checkpoint_minutes": ALWAYS}
+
+    def fill_up(epoch, *_):
+        if epoch == 2:
+            seen.append(path.read_bytes())
+            monkeypatch.setattr(os, "fsync", full)
+
+    with pytest.warns(RuntimeWarning, match=r"checkpoint .*fit could not be .*No space") as told:
+        filled = fit(data, callback=fill_up, **options)
+    assert len(told) == 1
+    assert "the one before is kept" in str(told[0].message)
+    same(filled, fit(data))
+    assert path.read_bytes() == seen[0]
+    assert [p.name for p in tmp_path.iterdir()] == ["fit"]
+    monkeypatch.undo()
+    same(fit(data, resume=True, **options), filled)
+
+
+def test_a_disk_that_is_full_from_the_start(data):
+    with pytest.warns(RuntimeWarning, match=r"could not be written \(No space left on device\)"):
+        filled = fit(data, checkpoint="/dev/full", checkpoint_minutes=ALWAYS)
+    same(filled, fit(data))
+
+
+def test_a_disk_that_has_room_again_is_written_to(data, tmp_path, monkeypatch):
+    def fill_up(epoch, *_):
+        monkeypatch.setattr(os, "fsync", full) if epoch == 1 else monkeypatch.undo()
+
+    with pytest.warns(RuntimeWarning, match="could not be written"):
+        fit(
+            data,
+            callback=lambda epoch, *_: fill_up(epoch + 1),
+            checkpoint=tmp_path / "fit",
+            checkpoint_minutes=ALWAYS,
+        )
+    with open_model(tmp_path / "fit") as file:
+        assert file.header["progress"]["epoch"] == 6
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="mounts a small disk")
+def test_a_disk_that_is_really_full(data, tmp_path):
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "none", tmp_path], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"cannot mount: {mounted.stderr.decode()}")
+    try:
+        (tmp_path / "other").write_bytes(bytes(40_000))
+        options = {"checkpoint": tmp_path / "fit", "checkpoint_minutes": ALWAYS}
+        with pytest.warns(RuntimeWarning, match=r"could not be written \(No space left"):
+            same(fit(data, **options), fit(data))
+        assert {p.name for p in tmp_path.iterdir()} == {"fit", "other"}
+        with pytest.raises(OSError, match="No space left on device") as error:
+            fit(data, changes={"factors": 64}).save(tmp_path / "model")
+        assert error.value.filename == str(tmp_path / "model")
+        (tmp_path / "other").unlink()
+        same(fit(data, resume=True, **options), fit(data))
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)

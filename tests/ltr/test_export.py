@@ -19,7 +19,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from robirank import RoBiRank, RoBiRankCV, export_linear, load_model, make_ranking, save_model
+from robirank import MART, RoBiRank, RoBiRankCV, export_linear, load_model, make_ranking, save_model
 from robirank.ltr.export import fold_scaling
 from robirank.ltr.ranksvm import RankSVM
 
@@ -292,3 +292,10 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         export_linear(fit_pipeline(RoBiRank())[-1], path=path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_ranker_that_is_not_linear_has_no_weights():
+    model = MART(3).fit(DATA.X, DATA.y, qid=DATA.qid)
+    for either in (model, make_pipeline(StandardScaler(), model)):
+        with pytest.raises(ValueError, match="a MART has no weights to export: its scores are not"):
+            export_linear(either)

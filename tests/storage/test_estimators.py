@@ -1,5 +1,6 @@
 """A saved model comes back as it was; a bad file is refused, and never run."""
 
+import errno
 import json
 import os
 import pickle
@@ -612,3 +613,18 @@ def test_load_of_another_class_is_refused(path):
 def test_save_and_load_as_methods(model, path):
     model.save(path, feature_names=list("abcd"))
     assert np.array_equal(RoBiRank.load(path).coef_, model.coef_)
+
+
+def test_a_full_disk_is_an_error_that_names_the_file(model, path, monkeypatch):
+    with pytest.raises(OSError, match="No space left on device") as error:
+        save_model(model, "/dev/full")
+    assert error.value.filename == "/dev/full"
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left on device") as error:
+        save_model(model, path)
+    assert error.value.filename == str(path)
+    assert not path.exists()

@@ -19,7 +19,7 @@ def test_a_folder_gives_back_what_was_written(tmp_path):
     for found in (folder.read_arrays(entry, expected), load_file(tmp_path / "a.safetensors")):
         assert_array_equal(found["V"], arrays["V"])
         assert_array_equal(found["users"], arrays["users"])
-    assert_array_equal(folder.map_array(entry, "V", V), arrays["V"])
+    assert_array_equal(folder.map_arrays(entry, {"V": V})["V"], arrays["V"])
     assert folder.names() == ["a.safetensors"]
     folder.remove("a.safetensors")
     folder.remove("a.safetensors")
@@ -34,7 +34,7 @@ def test_a_folder_in_a_store(s3):
     assert (folder.names(), folder.size("one"), folder.size("two")) == (["one"], 4, None)
     assert folder.read_bytes(entry) == b"text"
     arrays = folder.write_arrays("V", {"V": np.ones((3, 2), np.float32)})
-    assert_array_equal(folder.map_array(arrays, "V", V), np.ones((3, 2)))
+    assert_array_equal(folder.map_arrays(arrays, {"V": V})["V"], np.ones((3, 2)))
     for name in ("one", "V"):
         folder.remove(name)
     assert folder.names() == []

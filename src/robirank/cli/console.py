@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import math
 import os
+import re
+import shlex
 import sys
 import time
 import traceback
@@ -45,7 +48,7 @@ class GuardedGroup(TyperGroup):
             except ModuleNotFoundError as error:  # a missing extra is a plain ImportError
                 raise _unexpected(error) from None
             except (ValueError, OSError, ImportError) as error:
-                raise _stop(_describe(error), BAD_INPUT) from None
+                raise _stop(in_flags(_describe(error), _flags(self)), BAD_INPUT) from None
             except Exception as error:
                 # The exceptions of typer say themselves what their exit code is.
                 if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
@@ -91,6 +94,47 @@ def _describe(error: Exception) -> str:
         place = f": {error.filename}" if error.filename else ""
         return f"{error.strerror}{place}"
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def in_flags(message: str, flags: set[str]) -> str:
+    """Say with the options of the command line what an error says with arguments of Python.
+
+    Examples
+    --------
+    >>> in_flags("item='the artist' is not a column; say header=False", {"--item", "--header"})
+    "--item 'the artist' is not a column; say --no-header"
+    """
+
+    def as_flag(found: re.Match[str]) -> str:
+        name, value = found["name"], found["value"] or ""
+        flag = "--" + _CALLED.get(name, name).replace("_", "-")
+        if flag not in flags:
+            return found[0]
+        if value in ("", "True"):
+            return flag
+        if value == "False":
+            return flag.replace("--", "--no-", 1)
+        text = ast.literal_eval(value) if value[0] in "'\"" else value
+        return f"{flag} {shlex.quote(text)}"
+
+    for pattern in (_ARGUMENT, _SUBJECT):
+        message = pattern.sub(as_flag, message)
+    return _NO_FLAG.sub("; take such rows out of the file", message)
+
+
+_ARGUMENT = re.compile(
+    r"""\b(?P<name>[A-Za-z_]+)=(?P<value>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\w+)?(?!=)"""
+)
+_SUBJECT = re.compile(r"^(?P<name>[A-Za-z_]+)(?P<value>)(?= (?:must|needs) )")
+_NO_FLAG = re.compile("; (?:on_missing|unseen)='drop' leaves such rows out")
+_CALLED = {"num_threads": "threads", "random_state": "seed", "N": "number"}
+
+
+def _flags(group: Any) -> set[str]:
+    """All options of a group's commands."""
+    commands = [*getattr(group, "commands", {}).values()]
+    own = {flag for param in group.params for flag in param.opts if flag.startswith("--")}
+    return own.union(*map(_flags, commands))
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

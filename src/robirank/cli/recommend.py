@@ -189,7 +189,7 @@ def _known_users(typed: list[str], everyone: bool, ids: Ids, model_path: Path) -
     if everyone:
         codes = np.arange(len(ids))
     else:
-        hint = ". A new user can be given with --likes or --history"
+        hint = "A new user can be given with --likes or --history"
         found = look_up("user", typed, ids, None, where=model_path, hint=hint)
         codes = np.array(list(dict.fromkeys(found)))
     return Asked(_series(ids[codes]), None, new=False)

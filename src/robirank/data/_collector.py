@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from robirank._types import Floats32, Floats64
 from robirank.data._columns import as_column, is_missing
 from robirank.data.ids import Codes, Ids
+from robirank.data.nearest import did_you_mean
 
 _PLAIN_INTEGER = r"^(0|-?[1-9][0-9]*)$"
 
@@ -207,9 +208,10 @@ class _Side:
 
     def refuse_unseen(self, n_rows: int) -> None:
         if self._n_unseen:
+            meant = did_you_mean(self.ids.close_to(str(self._first_unseen)))
             raise ValueError(
                 f"{self._n_unseen} of {n_rows} rows have {_an(self.name)} that is not in "
-                f"{self.name}s (the first is {self._first_unseen!r}); "
+                f"{self.name}s (the first is {self._first_unseen!r}{meant}); "
                 "unseen='drop' leaves such rows out"
             )
 

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from robirank.data._columns import as_column, is_missing
+from robirank.data.nearest import nearest
 
 Codes = NDArray[np.int32]
 
@@ -156,6 +157,16 @@ class Ids:
         if isinstance(values, str | bytes | tuple) or not hasattr(values, "__len__"):
             return self._code(values)
         return self._codes(as_column(values, "values"))
+
+    def close_to(self, text: str) -> list[str]:
+        """A few of these ids that someone may have meant; none where they are not text.
+
+        Examples
+        --------
+        >>> Ids(["Slayer", "Metallica", "Metal Church"]).close_to("metalica")
+        ['Metallica']
+        """
+        return nearest(text, self._values) if _is_text(self._values) else []
 
     def extend(self, values: Any) -> Ids:
         """Make new ids: these, with their codes, then those of the values that are new."""

@@ -23,6 +23,9 @@ from robirank.storage.files import write_whole
 PathLike = str | os.PathLike[str]
 Column = str | int
 
+#: What polars raises where a file is damaged; a panic is no Exception.
+POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+
 _BLOCK_BYTES = 1 << 25
 _BLOCK_ROWS = 1 << 20
 _SEPARATORS = ("\t", ",", ";", "|", " ")
@@ -118,15 +121,15 @@ def collect(
     for name, column in wanted.items():
         if isinstance(column, bool) or not isinstance(column, str | int | None):
             raise TypeError(f"{name} must be the name or the position of a column; got {column!r}")
-    if Path(path).suffix in (".parquet", ".pq"):
-        text, first_row, row = False, 0, "row"
-        blocks = _parquet_blocks(path, wanted)
-    else:
-        layout = _layout(path, wanted, sep, header)
-        text, first_row, row = True, 1 + layout.header, "line"
-        blocks = _text_blocks(path, layout)
-    collector = Collector(text=text, first_row=first_row, row=row, **choices)
     with _naming(path):
+        if Path(path).suffix in (".parquet", ".pq"):
+            text, first_row, row = False, 0, "row"
+            blocks = _parquet_blocks(path, wanted)
+        else:
+            layout = _layout(path, wanted, sep, header)
+            text, first_row, row = True, 1 + layout.header, "line"
+            blocks = _text_blocks(path, layout)
+        collector = Collector(text=text, first_row=first_row, row=row, **choices)
         for block in blocks:
             collector.add(**{name: block[name] for name in block.columns})
             after_block(collector)
@@ -135,11 +138,16 @@ def collect(
 
 @contextlib.contextmanager
 def _naming(path: PathLike) -> Iterator[None]:
-    """Name the file in errors about its content."""
+    """Name the file in errors about its content, those of polars too."""
+    name = os.fspath(path)
     try:
         yield
+    except POLARS_ERRORS as error:
+        raise ValueError(f"{name} is damaged: {error}") from None
     except ValueError as error:
-        raise ValueError(f"{os.fspath(path)}: {error}") from None
+        if name in str(error):
+            raise
+        raise ValueError(f"{name}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -194,15 +202,28 @@ def _first_lines(path: PathLike) -> tuple[str, str]:
         try:
             block = next(iter(line_blocks(file, 1 << 16)), None)
         except DamagedGzipError as error:
-            raise ValueError(f"{os.fspath(path)}: {error}") from None
+            raise ValueError(str(error)) from None
     if block is None:
         raise ValueError(f"{os.fspath(path)} is empty; expected one interaction a line")
+    check_line_ends(bytes(block))
     lines = bytes(block).split(b"\n", 2)
     try:
         first = lines[0].decode().rstrip("\r")
     except UnicodeDecodeError as error:
         raise ValueError(f"{os.fspath(path)} is not a text file in UTF-8: {error}") from None
     return first, lines[1].decode(errors="replace").rstrip("\r")
+
+
+def check_line_ends(lines: bytes, n_before: int = 0) -> None:
+    """Refuse carriage returns that end no line: as line ends, or within an id, they mislead."""
+    if lines.count(b"\r") == lines.count(b"\r\n"):
+        return
+    alone = re.search(rb"\r(?!\n)", lines)
+    number = n_before + 1 + lines.count(b"\n", 0, alone.start() if alone else 0)
+    raise ValueError(
+        f"line {number} has a carriage return without a line feed; lines must end with "
+        r""""\n" or "\r\n" (tr '\r' '\n' makes them so)"""
+    )
 
 
 def _separator(path: PathLike, line: str) -> str:
@@ -222,7 +243,10 @@ def _separator(path: PathLike, line: str) -> str:
 def _fields(line: str, sep: str) -> list[str]:
     if sep == "\t":
         return line.split(sep)
-    return next(csv.reader([line], delimiter=sep), [])
+    try:
+        return next(csv.reader([line], delimiter=sep), [])
+    except csv.Error as error:
+        raise ValueError(f"{line!r:.80} cannot be read as columns: {error}") from None
 
 
 def _suspect_header(path: PathLike, first: list[str], second: list[str]) -> None:
@@ -279,11 +303,12 @@ def _text_blocks(path: PathLike, layout: _Layout) -> Iterator[pl.DataFrame]:
 
 
 def _parsed(lines: bytes, layout: _Layout, n_before: int) -> pl.DataFrame:
+    check_line_ends(lines, n_before)
     if layout.quote and lines.count(b'"') % 2:
         raise ValueError("a line break within quotes; ids must not contain line breaks")
     try:
         frame = layout.parse(lines)
-    except pl.exceptions.PolarsError as error:
+    except POLARS_ERRORS as error:
         raise ValueError(_first_wrong_line(lines, layout, n_before) or str(error)) from None
     blank = frame.select(pl.all_horizontal(pl.all().is_null()).alias("blank")).to_series()
     if blank.any() and _has_blank_lines(lines):  # they say nothing, so nothing is missing there
@@ -322,7 +347,7 @@ def _scan(path: PathLike) -> pl.LazyFrame:
     try:
         lazy = pl.scan_parquet(os.fspath(path))
         lazy.collect_schema()
-    except pl.exceptions.PolarsError as error:
+    except POLARS_ERRORS as error:
         raise ValueError(f"{os.fspath(path)} is not a Parquet file: {error}") from None
     return lazy
 
@@ -365,6 +390,11 @@ def _spread(ids: Ids, codes: Any) -> pl.Series:
 
 def load_saved(path: PathLike) -> Interactions:
     """Read a file that `save_interactions` wrote."""
+    with _naming(path):
+        return _load_saved(path)
+
+
+def _load_saved(path: PathLike) -> Interactions:
     lazy = _scan(path)
     names = lazy.collect_schema().names()
     missing = {"user", "item", "user_code", "item_code"} - set(names)
@@ -373,11 +403,17 @@ def load_saved(path: PathLike) -> Interactions:
             f"{os.fspath(path)} has no column {sorted(missing)[0]!r}, so Interactions.save did not "
             "write it; use load_interactions for other files"
         )
+    for code in ("user_code", "item_code"):
+        if not lazy.collect_schema()[code].is_integer():
+            raise ValueError(f"{os.fspath(path)} is damaged: {code} must hold integers")
     users = _gathered(path, lazy, "user")
     items = _gathered(path, lazy, "item")
     paired = pl.col("user_code").is_not_null() & pl.col("item_code").is_not_null()
     records = lazy.select(c for c in names if c not in ("user", "item")).filter(paired).collect()
-    n_in_row = np.bincount(records["user_code"].to_numpy(), minlength=len(users))
+    user = records["user_code"].to_numpy()
+    if len(user) and not 0 <= user.min() <= user.max() < len(users):
+        raise ValueError(f"{os.fspath(path)} is damaged: user_code must be below {len(users)}")
+    n_in_row = np.bincount(user, minlength=len(users))
     return Interactions(
         users,
         items,

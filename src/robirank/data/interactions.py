@@ -6,18 +6,20 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
+from robirank._sparse import sound_csr
 from robirank._threads import thread_count
 from robirank.data._collector import CodedColumns, Collector, as_times
 from robirank.data._columns import as_column
 from robirank.data._frames import blocks, pick_columns
 from robirank.data.ids import Codes, Ids
+from robirank.data.nearest import did_you_mean
 
 Choice = Literal["error", "drop"]
 
@@ -70,9 +72,9 @@ class Interactions:
     timestamps: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
+        _check_rows(np.asarray(self.indptr), np.asarray(self.indices), self.shape)
         self._set("indptr", np.ascontiguousarray(self.indptr, dtype=np.int64))
         self._set("indices", np.ascontiguousarray(self.indices, dtype=np.int32))
-        _check_rows(self.indptr, self.indices, self.shape)
         if self.counts is not None:
             counts = np.ascontiguousarray(self.counts, dtype=np.float32)
             _check_length("counts", counts, self.indices)
@@ -239,9 +241,17 @@ class Interactions:
         users, items = user[self.user_codes()], item[self.indices]
         known = (users >= 0) & (items >= 0)
         if unseen != "drop" and not known.all():
+            first = int((~known).argmax())
+            side, own, theirs, code = (
+                ("user", self.users, other.users, self.user_codes()[first])
+                if users[first] < 0
+                else ("item", self.items, other.items, self.indices[first])
+            )
+            meant = did_you_mean(theirs.close_to(str(own[int(code)])))
             raise ValueError(
                 f"{(~known).sum()} of {len(self)} interactions have a user or an item that other "
-                "does not have; unseen='drop' leaves them out"
+                f"does not have (the first is {side} {own[int(code)]!r}{meant}); unseen='drop' "
+                "leaves them out"
             )
         part = self.take(known)
         return from_records(
@@ -392,7 +402,7 @@ class Interactions:
         """
         if not sp.issparse(matrix):
             raise TypeError(f"matrix must be a scipy sparse matrix; got {type(matrix).__name__}")
-        csr: Any = sp.csr_array(cast(Any, matrix))
+        csr = sound_csr("matrix", matrix)
         if not csr.has_canonical_format or (csr.data == 0).any():
             csr = csr.copy()
             csr.sum_duplicates()
@@ -491,14 +501,15 @@ def _check_length(name: str, values: NDArray[Any], indices: Codes) -> None:
         )
 
 
-def _check_rows(indptr: NDArray[np.int64], indices: Codes, shape: tuple[int, int]) -> None:
+def _check_rows(indptr: NDArray[Any], indices: NDArray[Any], shape: tuple[int, int]) -> None:
+    """Check them as they were given: as 32 bits, a number that is too large could look right."""
     n = len(indices)
     right = indptr.shape == (shape[0] + 1,) and indptr[0] == 0 and indptr[-1] == n
     if not right or (np.diff(indptr) < 0).any():
         raise ValueError(f"indptr must rise from 0 to {n} in {shape[0]} steps, one for each user")
     if n == 0:
         return
-    if indices.min() < 0 or indices.max() >= shape[1]:
+    if indices.dtype.kind not in "iu" or indices.min() < 0 or indices.max() >= shape[1]:
         raise ValueError(f"indices must be from 0 to {shape[1] - 1}, codes of items")
     rising = indices[1:] > indices[:-1]
     starts = indptr[(indptr > 0) & (indptr < n)]

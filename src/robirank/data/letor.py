@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from robirank import _core
+from robirank._checks import check_count
 from robirank._threads import thread_count
 from robirank.data._blocks import DamagedGzipError, ahead, line_blocks
 from robirank.data.ranking import RankingData
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 Source: TypeAlias = str | os.PathLike[str] | IO[bytes]
 
+_LARGE = 1 << 30  # bytes of a dense array that may be a mistake
+_FAR_MORE = 100  # times the text of the file: less than about one cell in 200 has a value
 _FORM = "a line reads 'label qid:ID index:value ...'"
 _REASONS = {
     "label": f"the label {{token}} is not a finite number; {_FORM}",
@@ -162,8 +165,7 @@ class LetorOptions:
             raise ValueError(f"dtype must be float32 or float64; got {self.dtype!r}")
         if self.on_error not in ("raise", "skip"):
             raise ValueError(f"on_error must be 'raise' or 'skip'; got {self.on_error!r}")
-        if self.n_features is not None and not 1 <= self.n_features < 2**31:
-            raise ValueError(f"n_features must be a positive number or None; got {self.n_features}")
+        check_count("n_features", self.n_features, or_none=True, at_most=2**31 - 1)
         thread_count(self.num_threads)
         if self.normalize and self.sparse:
             raise ValueError("normalize=True gives a dense array; leave out sparse=True")
@@ -188,10 +190,11 @@ def read_letor(
         n_threads=n_threads,
         piece_bytes=piece_bytes,
     )
-    name = _name(path)
+    name, n_bytes = _name(path), 0
     with _opened(path) as file, closing(ahead(line_blocks(file, block_bytes))) as blocks:
         try:
             for block in blocks:
+                n_bytes += len(block)
                 if not parser.feed(block):
                     raise LetorFormatError(name, *_first_bad(parser, options))
         except DamagedGzipError as damage:
@@ -210,6 +213,8 @@ def read_letor(
     if parser.n_rows == 0:
         what = "has only blank lines and comments" if parser.n_lines else "is empty"
         raise LetorFormatError(name, max(1, parser.n_lines), f"the file {what}; {_FORM}")
+    if not options.sparse and options.n_features is None:
+        _check_size(name, parser, n_bytes, np.dtype(options.dtype).itemsize)
     data = RankingData(
         _features(parser, options),
         _labels(parser),
@@ -253,6 +258,20 @@ def _features(parser: _Parser, options: LetorOptions) -> Any:
         ) from error
     parser.fill_dense(cells)
     return cells
+
+
+def _check_size(name: str, parser: _Parser, n_bytes: int, itemsize: int) -> None:
+    """Refuse a large dense array of which next to nothing is in the file.
+
+    One index that is far too large, a slip of a digit or of a tool, would take gigabytes.
+    """
+    size = parser.n_rows * parser.width * itemsize
+    if size > _LARGE and size > _FAR_MORE * n_bytes:
+        raise ValueError(
+            f"{name}: the largest feature index makes {parser.width:,} features, and a dense array "
+            f"of {parser.n_rows:,} rows would take {size / 1e9:.1f} GB for {n_bytes / 1e6:.1f} MB "
+            "of text; pass sparse=True, or n_features= if the index is a mistake"
+        )
 
 
 def _labels(parser: _Parser) -> NDArray[np.float32]:

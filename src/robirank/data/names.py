@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from robirank.data.nearest import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from robirank.data.ids import Ids
@@ -38,20 +39,26 @@ class Names:
         """
         import polars as pl
 
+        from robirank.data._blocks import DamagedGzipError, line_blocks
+        from robirank.data.interaction_files import POLARS_ERRORS, check_line_ends
+
         suffix = Path(path.name.removesuffix(".gz")).suffix
         if suffix not in SEPARATORS:
             raise ValueError(f"a file of names must be .tsv or .csv (.gz too); got {path}")
         sep = SEPARATORS[suffix]
         try:
+            with path.open("rb") as file:
+                content = b"".join(map(bytes, line_blocks(file, 1 << 20)))
+            check_line_ends(content)
             frame = pl.read_csv(
-                path.read_bytes(),
+                content,
                 separator=sep,
                 quote_char=None if sep == "\t" else '"',
                 has_header=False,
                 infer_schema=False,
                 truncate_ragged_lines=True,
             )
-        except pl.exceptions.PolarsError as error:
+        except (ValueError, DamagedGzipError, *POLARS_ERRORS) as error:
             raise ValueError(f"{path} cannot be read: {error}") from None
         places = _places(columns, frame.width, path)
         parts = [frame[:, place].fill_null("") for place in places]
@@ -71,11 +78,7 @@ class Names:
 
     def close_to(self, text: str) -> list[str]:
         """A few names that someone may have meant."""
-        folded = {name.casefold(): name for name in self._pairs.values()}
-        wanted = text.casefold()
-        close = difflib.get_close_matches(wanted, folded, n=3)
-        within = (name for name in folded if wanted in name)
-        return [folded[name] for name in dict.fromkeys([*close, *within])][:3]
+        return nearest(text, self._pairs.values())
 
 
 def _places(columns: str | None, width: int, path: Path) -> list[int]:
@@ -122,8 +125,14 @@ def _look_up(what: str, text: str, ids: Ids, names: Names | None, where: Path, h
     if found:
         several = ", ".join(str(ids[c]) for c in found[:5])
         raise ValueError(f"{len(found)} {what}s are called {text!r}; give one of the ids {several}")
-    close = [] if names is None else names.close_to(text)
-    meant = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+    meant = did_you_mean(close_to_typed(text, ids, names))
     some = ", ".join(str(ids[c]) for c in range(min(3, len(ids))))
-    known = "" if close else f", which knows {len(ids):,} {what}s, such as {some}"
-    raise ValueError(f"there is no {what} {text!r} in {where}{known}{meant}{hint}")
+    known = "" if meant else f", which knows {len(ids):,} {what}s, such as {some}"
+    more = (" " if meant else ". ") + hint if hint else ""
+    raise ValueError(f"there is no {what} {text!r} in {where}{known}{meant}{more}")
+
+
+def close_to_typed(text: str, ids: Ids, names: Names | None = None) -> list[str]:
+    """A few names, or else ids that are text, which someone may have meant."""
+    close = [] if names is None else names.close_to(text)
+    return close or ids.close_to(text)

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from robirank._checks import check_count
 from robirank._random import as_random_state
 from robirank.data.ids import Ids
+from robirank.data.interaction_files import POLARS_ERRORS
 from robirank.data.interactions import Interactions, offsets
 from robirank.data.partition_sources import InMemory, PartRecords, Source, spooled
 from robirank.data.records import Weighting
@@ -250,7 +251,7 @@ class Partitions:
         content = self.folder.read_bytes(entry)
         try:
             table = pl.read_parquet(io.BytesIO(content), columns=columns)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        except POLARS_ERRORS as error:
             raise self._refuse(entry, str(error)) from None
         typed = all(table[name].dtype in _TYPES[name] for name in columns)
         if len(table) != entry.rows or not typed or any(table.null_count().row(0)):

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from robirank._queries import Queries, as_ids, group_queries
+from robirank._sparse import check_sparse
 
 
 @dataclass(frozen=True, eq=False)  # comparing arrays has no single answer
@@ -47,6 +48,7 @@ class RankingData:
     n_skipped: int = 0
 
     def __post_init__(self) -> None:
+        check_sparse("X", self.X)
         X = cast(Any, self.X).tocsr() if sp.issparse(self.X) else np.asarray(self.X)
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions, rows and features; got {X.ndim}")

@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank._sparse import sound_csr
+
 Weighting = Literal["binary", "log", "count"]
 
 
@@ -162,7 +164,7 @@ def _as_csr(user_items: Any, name: str) -> Any:
             UserWarning,
             stacklevel=2,
         )
-    return matrix if matrix.format == "csr" else _wide(matrix).tocsr()
+    return sound_csr(name, matrix if matrix.format == "csr" else _wide(matrix))
 
 
 def _wide(matrix: Any) -> Any:

@@ -27,6 +27,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from robirank.data.interaction_files import POLARS_ERRORS
 from robirank.experiments.run_format import (
     FORMAT,
     AnySettings,
@@ -300,5 +301,5 @@ def _write_parquet(file: Path, frame: pl.DataFrame) -> None:
 def _read_parquet(file: Path) -> pl.DataFrame:
     try:
         return pl.read_parquet(file, glob=False)  # the folder's name may have brackets
-    except pl.exceptions.PolarsError as error:
+    except POLARS_ERRORS as error:
         raise ValueError(f"{file} is not a Parquet file: {error}") from None

@@ -7,13 +7,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from numbers import Integral
 from typing import Any, Self, Unpack, get_args
 
 import numpy as np
 
 from robirank._checks import check_choice, check_count
 from robirank._random import as_random_state
+from robirank._threads import thread_count
 from robirank._types import Floats32
 from robirank.data.records import Records, Weighting, as_records
 from robirank.engine.config import RayConfig
@@ -255,9 +255,7 @@ class LatentModel(FactorModel):
     def request(self) -> Request:
         """The parameters as solvers take them, with a seed drawn; an error names a wrong one."""
         check_count("factors", self.factors)
-        threads = self.num_threads
-        if not isinstance(threads, Integral) or isinstance(threads, bool) or threads < 0:
-            raise ValueError(f"num_threads must be 0 (all cores) or more; got {threads!r}")
+        thread_count(self.num_threads)
         if self.engine not in ("local", "ray") and not isinstance(self.engine, RayConfig):
             raise ValueError(f'engine must be "local", "ray" or a RayConfig; got {self.engine!r}')
         check_choice("weighting", self.weighting, get_args(Weighting))

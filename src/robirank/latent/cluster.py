@@ -58,7 +58,9 @@ def cluster_setup(request: Request, data: Any, options: FitOptions) -> Iterator[
         if connect(config.address, config.workers):
             stack.callback(disconnect)
         job = make_job(request, problem, partitions, validation)
-        engine = ClusterEngine(config, job, problem.sizes, run=run, resume=options.resume)
+        engine = ClusterEngine(
+            config, job, problem.sizes, run=run, resume=options.resume, temporary=temporary
+        )
         stack.callback(engine.close)
         solver = SOLVERS[name].make(request, problem, engine)
         store = ClusterStore(engine, request, problem, partitions, name, in_memory=temporary)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from robirank._checks import check_count
+from robirank._sparse import check_sparse
 from robirank.metrics import ndcg
 
 
@@ -42,6 +43,7 @@ class HeldOut:
             X, y, qid = validation
         except (TypeError, ValueError):
             raise ValueError("validation must be (X, y, qid) or RankingData") from None
+        check_sparse("validation", X)
         self.X = check_array(
             X,
             accept_sparse="csr",

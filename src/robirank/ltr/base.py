@@ -13,11 +13,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from robirank._progress import FitProgress
-from robirank._queries import Queries, group_queries
+from robirank._queries import Queries, group_queries, warn_missing_qid
+from robirank._sparse import check_sparse
 from robirank._types import Floats64
 from robirank.ltr._held_out import HeldOut
 from robirank.metrics import ndcg
-from robirank.objectives.linear import LinearObjective, minimize_lbfgs
+from robirank.objectives.linear import (
+    LinearObjective,
+    Objective,
+    minimize_lbfgs,
+    rescaled,
+    scale_of_columns,
+)
 from robirank.objectives.score_loss import ScoreLoss
 from robirank.registry import Comparison
 from robirank.storage.estimators import SaveMixin
@@ -29,9 +36,14 @@ class Ranker(SaveMixin, BaseEstimator):
 
     Subclasses implement ``fit(X, y, *, qid=None, …)``, which begins with `_check_fit`, and
     ``predict(X)``. ``qid`` may be of any type and need not be sorted; without it all rows form one
-    query. With scikit-learn's metadata routing, call ``set_fit_request(qid=True)`` and
-    ``set_score_request(qid=True)`` for use in cross-validation.
+    query, and many rows give a `MissingQidWarning`. ``fit`` and ``score`` request ``qid`` by
+    themselves: after ``sklearn.set_config(enable_metadata_routing=True)``, cross-validation, search
+    and pipelines pass it on.
     """
+
+    # What scikit-learn's metadata routing passes on without set_fit_request, set_score_request.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
 
     # Parameters of those that have them.
     k: Any
@@ -60,6 +72,7 @@ class Ranker(SaveMixin, BaseEstimator):
         mean of its rows.
         """
         labels = np.asarray(y)
+        warn_missing_qid(qid, len(labels))
         by_query = ndcg(labels, self.predict(X), qid, k=10, per_query=True)
         if sample_weight is None:
             return float(np.mean(by_query))
@@ -72,6 +85,7 @@ class Ranker(SaveMixin, BaseEstimator):
         self, X: Any, y: Any, qid: ArrayLike | None, *, accept_sparse: bool = True
     ) -> tuple[Any, Floats64, Queries]:
         """Validate training data; X stays float32 or float64 and is not copied if it fits."""
+        check_sparse("X", X)
         X, y = validate_data(
             self,
             X,
@@ -81,10 +95,12 @@ class Ranker(SaveMixin, BaseEstimator):
             order="C",
             y_numeric=True,
         )
+        warn_missing_qid(qid, X.shape[0])
         return X, np.asarray(y, dtype=np.float64), group_queries(qid, X.shape[0])
 
     def _check_predict(self, X: Any, *, accept_sparse: bool = True) -> Any:
         check_is_fitted(self)
+        check_sparse("X", X)
         return validate_data(
             self,
             X,
@@ -154,8 +170,9 @@ class LinearRanker(Ranker):
         Sets ``coef_``, ``n_iter_`` and ``loss_curve_``. An interrupted run leaves its last iterate
         behind.
         """
-        objective = LinearObjective(X, loss, alpha=alpha)
+        objective: Objective = LinearObjective(X, loss, alpha=alpha)
         self.coef_ = np.zeros(X.shape[1]) if start is None else start
+        scale = scale_of_columns(X)
         self.n_iter_ = 0
         with one_blas_thread():
             self.loss_curve_ = [objective(self.coef_)[0]]
@@ -166,14 +183,16 @@ class LinearRanker(Ranker):
                 )
             with self._progress(self.max_iter) as progress:
                 result = minimize_lbfgs(
-                    objective,
-                    self.coef_,
+                    objective if scale is None else rescaled(objective, scale),
+                    self.coef_ if scale is None else self.coef_ * scale,
                     max_iter=self.max_iter,
                     gtol=self.tol,
                     ftol=64 * np.finfo(np.float64).eps,
-                    after_iteration=lambda w, value, _: self._record(w, value, progress),
+                    after_iteration=lambda w, value, _: self._record(
+                        w if scale is None else w / scale, value, progress
+                    ),
                 )
-        self.coef_ = np.array(result.x)
+        self.coef_ = np.array(result.x if scale is None else result.x / scale)
         self.n_iter_ = int(result.nit)
         stuck = not result.success and float(np.abs(result.jac).max()) > 100 * self.tol
         if result.status == 1 or stuck:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from robirank._types import Floats64
-from robirank.ltr.base import LinearRanker
+from robirank.ltr.base import LinearRanker, Ranker
 from robirank.ltr.robirank_cv import RoBiRankCV
 from robirank.storage.files import write_text
 
@@ -219,6 +219,11 @@ def _plain(model: LinearRanker, coef: Floats64, names: Any) -> LinearRanker:
 
 
 def _coefficients(model: Any) -> Floats64:
+    if isinstance(model, Ranker) and not isinstance(model, LinearRanker):
+        raise ValueError(
+            f"a {type(model).__name__} has no weights to export: its scores are not linear in the "
+            "features. Export a linear ranker, such as RoBiRank"
+        )
     check_is_fitted(model, "coef_")
     coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else np.asarray(model.coef_)
     if coef.ndim > 2 or (coef.ndim == 2 and coef.shape[0] != 1):

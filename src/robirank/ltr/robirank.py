@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from robirank._checks import check_choice, check_count, check_not_negative, check_positive
 from robirank._queries import Queries
-from robirank._random import RandomStateLike, as_random_state
+from robirank._random import RandomStateLike, as_random_state, check_random_state_like
 from robirank._types import Floats64
 from robirank.losses import RHOS, RhoName
 from robirank.ltr.base import LinearRanker
@@ -170,6 +170,7 @@ class RoBiRank(LinearRanker):
         check_choice("rho", self.rho, RHOS)
         check_count("max_iter", self.max_iter)
         check_positive("tol", self.tol)
+        check_random_state_like(self.random_state, below=2**32)
 
     def _start(self, n_features: int) -> Floats64:
         """The weights to start from."""

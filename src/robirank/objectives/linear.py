@@ -11,6 +11,8 @@ from scipy.optimize import OptimizeResult, minimize
 from robirank._types import Floats64
 from robirank.objectives.score_loss import LinearScoreLoss, ScoreLoss
 
+_LARGE = 2.0**20  # of a feature's values; steps are lost in the line search from about 1e7 on
+
 Objective: TypeAlias = Callable[[Floats64], tuple[float, Floats64]]
 
 
@@ -72,6 +74,35 @@ class LinearObjective:
         if self._intercept:
             gradient[-1] = slope.sum()
         return loss, gradient
+
+
+def scale_of_columns(X: Any) -> Floats64 | None:
+    """Powers of two by which to divide columns so large that L-BFGS would fail; None for none.
+
+    Columns up to 2^20 are divided by one, others by a power of two above their largest value.
+
+    Examples
+    --------
+    >>> scale_of_columns(np.array([[3.0, 5e6], [1.0, 0.0]])).tolist()
+    [1.0, 8388608.0]
+    """
+    most, least = X.max(axis=0), X.min(axis=0)
+    if not isinstance(X, np.ndarray):
+        most, least = most.toarray(), least.toarray()
+    size = np.maximum(np.ravel(most), -np.ravel(least)).astype(np.float64)
+    if not (size > _LARGE).any():
+        return None
+    return np.where(size > _LARGE, np.exp2(np.frexp(size)[1].astype(np.float64)), 1.0)
+
+
+def rescaled(objective: Objective, scale: Floats64) -> Objective:
+    """The same function of weights that are multiplied by a scale; powers of two round nothing."""
+
+    def of_scaled(v: Floats64) -> tuple[float, Floats64]:
+        value, gradient = objective(v / scale)
+        return value, gradient / scale
+
+    return of_scaled
 
 
 def minimize_lbfgs(

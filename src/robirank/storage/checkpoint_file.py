@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -47,15 +48,32 @@ class CheckpointFile:
         if self._path.is_dir():
             raise IsADirectoryError(f"checkpoint {path} must be a file; it is a folder")
         self._written = time.monotonic()
+        self._failed = False
 
     def is_due(self) -> bool:
         """Whether enough time has passed since the last write."""
         return time.monotonic() - self._written >= 60.0 * self._minutes
 
     def write(self, progress: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Write the file anew; an older one stays until the new one is complete."""
+        """Write the file anew; an older one stays until the new one is complete.
+
+        Where that fails, as on a full disk, a warning says so once, and training goes on.
+        """
         header = {"class": _CLASS, "fit": self._fit, "progress": progress}
-        write_model(self._path, header, arrays)
+        try:
+            write_model(self._path, header, arrays)
+            self._failed = False
+        except OSError as error:
+            if not self._failed:
+                kept = "the one before is kept" if self._path.exists() else "there is none yet"
+                warnings.warn(
+                    f"the checkpoint {self._path} could not be written "
+                    f"({error.strerror or error}); {kept}, and training goes on. Make room, "
+                    "for it is tried again",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            self._failed = True
         self._written = time.monotonic()
 
     def read_progress(self) -> Any:

@@ -31,7 +31,7 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     target = Path(path)
     if target.exists() and not target.is_file() and not target.is_dir():
-        with target.open("wb") as file:
+        with _naming(path), target.open("wb") as file:
             yield file
         return
     target = Path(os.path.realpath(target))
@@ -40,22 +40,32 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: there is no folder {target.parent}")
     temporary = target.with_name(f".{target.name[:64]}.{secrets.token_hex(4)}.tmp")
-    try:
+    with _naming(path, temporary):
         opened = temporary.open("xb")
-    except OSError as error:  # say which file was meant, not the temporary one
-        raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
-    try:
-        with opened as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, temporary)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        try:
+            with opened as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            if target.exists():
+                shutil.copymode(target, temporary)
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     _sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def _naming(path: str | os.PathLike[str], temporary: Path | None = None) -> Iterator[None]:
+    """Let errors of the system say which file was meant: not none, not the temporary one."""
+    try:
+        yield
+    except OSError as error:
+        names = (None, os.fspath(temporary) if temporary else None)
+        if error.errno is None or error.filename not in names:
+            raise
+        raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

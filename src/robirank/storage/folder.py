@@ -155,10 +155,12 @@ class Folder:
         except ValueError as error:
             raise self.error(f"{self.path(entry.name)}: {error}") from None
 
-    def map_array(self, entry: FileEntry, name: str, spec: ArraySpec) -> NDArray[Any]:
-        """An array of a file as it lies on the disk; out of a store it is read as a whole."""
+    def map_arrays(
+        self, entry: FileEntry, expected: Mapping[str, ArraySpec]
+    ) -> dict[str, NDArray[Any]]:
+        """Arrays of a file as they lie on the disk; out of a store they are read as a whole."""
         if not self.is_local:
-            return self.read_arrays(entry, {name: spec})[name]
+            return self.read_arrays(entry, expected)
         self._check_size(entry)
         with self.open(entry.name) as file:
             size, checksum = 0, 0
@@ -166,7 +168,7 @@ class Folder:
                 size, checksum = size + len(chunk), zlib.crc32(chunk, checksum)
         self._check(entry, size, checksum)
         try:
-            return map_array(self.path(entry.name), name, spec)
+            return {n: map_array(self.path(entry.name), n, spec) for n, spec in expected.items()}
         except ValueError as error:
             raise self.error(f"{self.path(entry.name)}: {error}") from None
 

@@ -98,6 +98,54 @@ def test_a_manifest_that_claims_what_is_not_there(tmp_path, rows, changes, messa
         rr.load_model(tmp_path)
 
 
+@pytest.mark.parametrize("side", ["users", "items"])
+def test_rows_of_one_shard_in_the_place_of_others(tmp_path, rows, side):
+    """They have the right sizes and checksums, and would give the wrong answers."""
+    shards = getattr(rr.ShardedModel(write(tmp_path / "right", rows)).manifest, side)
+    write(tmp_path / "wrong", rows, **{side: [shards[0]] * 3})
+    with pytest.raises(rr.ModelFileError, match="must name each shard once"):
+        rr.load_model(tmp_path / "wrong")
+
+
+def test_users_of_another_shard_are_noticed_when_they_are_served(tmp_path, rows):
+    write(tmp_path / "wrong", (rows[0][:18], rows[1]))  # parts of equal size
+    first, second, third = rr.ShardedModel(tmp_path / "wrong").manifest.users
+    write(tmp_path / "wrong", (rows[0][:18], rows[1]), users=[second, first, third])
+    served = rr.ShardedModel(tmp_path / "wrong")
+    with pytest.raises(rr.ModelFileError, match="has the rows of other users"):
+        served.recommend(np.arange(18), None, filter_already_liked_items=False)
+
+
+@pytest.mark.parametrize("name", ["../x.safetensors", "/etc/passwd", "a/../../x", "..", "x\\y"])
+def test_names_that_leave_the_folder(tmp_path, rows, name):
+    entry = FileEntry(name, 104, 1)
+    write(tmp_path, rows, items=[entry] * 3)
+    with pytest.raises(rr.ModelFileError, match=r"manifest.json is damaged: .*items\[0\].name"):
+        rr.load_model(tmp_path)
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "another"])
+@pytest.mark.parametrize("name", ["manifest.json", "items-00000-a.safetensors"])
+def test_links_are_not_followed(tmp_path, rows, name, target):
+    (tmp_path / "another").write_bytes((write(tmp_path / "m", rows) / name).read_bytes())
+    (tmp_path / "m" / name).unlink()
+    (tmp_path / "m" / name).symlink_to(tmp_path / target)
+    with pytest.raises(rr.ModelFileError, match=r"link|not a file|is damaged"):
+        rr.load_model(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"\xff", b"[" * 100_000, b'{"model": "WARP", "x": ' + b"[" * 100_000, b"{}"],
+)
+def test_a_manifest_that_is_none(tmp_path, rows, content):
+    (write(tmp_path, rows) / "manifest.json").write_bytes(content)
+    with pytest.raises(rr.ModelFileError, match=r"manifest.json is damaged"):
+        rr.load_model(tmp_path)
+    with pytest.raises(rr.ModelFileError, match=r"manifest.json is damaged"):
+        rr.ShardedModel(tmp_path)
+
+
 def test_numbers_that_are_none(tmp_path, rows):
     wrong = rows[1].copy()
     wrong[5, 0] = np.nan

@@ -147,6 +147,7 @@ class WorkerGroup:
     def start(self) -> None:
         """Start as many workers as are wanted and find a place, and give them their parts."""
         ray = _ray()
+        self._wait_for_a_node()
         self._check_store()
         parts, timeout = self._job.data.parts, self._config.worker_timeout
         wanted = min(self._config.workers, parts)
@@ -201,6 +202,14 @@ class WorkerGroup:
         """Wait for answers; an error of a worker is raised here, a lost one is a loss."""
         with _losses():
             return list(_ray().get(list(refs)))
+
+    def _wait_for_a_node(self) -> None:
+        """One that could train: lost ones may be replaced in a while."""
+        patience = time.monotonic() + self._config.worker_timeout
+        while not _ray().cluster_resources().get("CPU", 0):
+            if time.monotonic() > patience:
+                raise ClusterError("no node is left in the cluster that could train")
+            time.sleep(0.2)
 
     def _check_store(self) -> None:
         """V must fit thrice: as it was, as it becomes, and in pieces."""

@@ -51,6 +51,8 @@ class ClusterEngine:
     on_event : callable, optional
         Called as ``on_event(event, engine)`` when a step is begun ("sweep", "scan"), a checkpoint
         is being written ("checkpoint") or the model is ("model").
+    temporary : bool, default=False
+        Whether the run directory goes when the run ends, so that it cannot be resumed.
 
     Attributes
     ----------
@@ -69,7 +71,9 @@ class ClusterEngine:
         run: str,
         resume: bool = False,
         on_event: Callable[[str, ClusterEngine], None] | None = None,
+        temporary: bool = False,
     ) -> None:
+        self._temporary = temporary
         self.sizes, self.n_parts, self.factors = sizes, job.data.parts, job.factors
         self.part_users = [entry.rows or 0 for entry in job.data.manifest.users]
         self.progress: dict[str, Any] = {}
@@ -230,9 +234,23 @@ class ClusterEngine:
         self.log.say("lost", step=self._done, reason=str(error))
         begin, lost_at = time.monotonic(), self._done
         self.workers.stop()
-        self._start_workers()
+        try:
+            self._start_workers()
+        except ClusterError as failure:
+            raise ClusterError(f"{failure}. {self._how_to_go_on()}") from None
         seconds = round(time.monotonic() - begin, 3)
         self.log.say("recovered", step=self._done, from_step=lost_at, seconds=seconds)
+
+    def _how_to_go_on(self) -> str:
+        folder = self._checkpoints.folder
+        if self._temporary:
+            return "Start nodes, and call fit once more; a RayConfig would keep checkpoints"
+        if self._last is None:
+            return f"There is no checkpoint in {folder} yet: start nodes, and call fit once more"
+        return (
+            f"The run is kept in {folder}, up to step {self._last.step}: start nodes, and call "
+            "fit with the same settings and resume=True to go on from there"
+        )
 
     def _start_run(self, resume: bool) -> None:
         """Start the workers; a resumed run remembers what it did in the present epoch."""

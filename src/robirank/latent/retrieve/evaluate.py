@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from robirank._checks import check_count
+from robirank._sparse import sound_csr
 from robirank._types import Floats64, Ints32
 from robirank.latent.retrieve.topk import NOTHING, rows_of
 from robirank.metrics._conventions import discounts
@@ -254,7 +254,7 @@ def _as_csr(name: str, given: Any) -> Any:
             f"{name} must be a sparse matrix or Interactions, users × items; "
             f"got {type(given).__name__}"
         )
-    return sparse.csr_matrix(matrix.tocsr())  # implicit takes no csr_array
+    return sound_csr(name, matrix)  # implicit takes no csr_array
 
 
 def _check_users(users: ArrayLike | None, test: Any) -> Ints32:

@@ -17,6 +17,7 @@ from scipy import sparse
 from robirank._types import Floats32, Ints32
 from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions, offsets
+from robirank.data.nearest import did_you_mean
 
 _PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 
@@ -261,8 +262,10 @@ def _codes(asked: list[Any], known: Ids) -> Ints32:
 
 def _unknown(name: str, value: Any, known: Ids, kind: str, where: str) -> str:
     """What to say of an id that is not known."""
+    meant = did_you_mean(known.close_to(str(value)))
     some = ", ".join(repr(known[code]) for code in range(min(3, len(known))))
-    return f"{name}: there is no {kind} {value!r:.80} in {where}, which has {kind}s such as {some}"
+    such = meant or f", which has {kind}s such as {some}"
+    return f"{name}: there is no {kind} {value!r:.80} in {where}{such}"
 
 
 def _answer(found: Ints32, scores: Floats32, ids: Ids, one: bool) -> IdAnswer:

@@ -335,7 +335,7 @@ class FactorModel(SaveMixin, BaseEstimator):
         rows: Ints32 | None,
     ) -> Answer:
         wanted, one = _asked(ids, name)
-        check_count("N", N)
+        check_count("N", N, at_most=2**31 - 1)
         asked = rows_of(name, wanted, len(factors), name.removesuffix("id") + "s")
         scale = inverse_norms(factors)
         found, scores = top_rows(
@@ -400,7 +400,7 @@ class Query:
             users = np.arange(len(asked), dtype=np.int32)
         else:
             users = rows_of("userid", asked, n_users, "users")
-        check_count("N", N)
+        check_count("N", N, at_most=2**31 - 1)
         candidates = _candidates("items", items, "filter_items", filter_items, n_items)
         if items is not None and candidates is not None:
             N = min(N, len(candidates))

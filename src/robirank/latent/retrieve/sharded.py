@@ -213,32 +213,40 @@ class ShardedModel:
         rows = np.empty((len(users), self.manifest.factors), dtype=np.float32)
         for number in np.unique(shard):
             own = shard == number
-            entry, n = self.manifest.users[number], len(self._parts[number])
-            rows[own] = self._map(entry, "user_factors", n)[row[own]]
+            rows[own] = self._user_rows(number)[row[own]]
         return rows
+
+    def _user_rows(self, number: int) -> Floats32:
+        entry, users = self.manifest.users[number], self._parts[number]
+        if entry.name not in self._opened:
+            arrays = self._folder.map_arrays(entry, self._users_spec(number))
+            self._check_users(entry, arrays["users"], users)
+            self._opened[entry.name] = arrays["user_factors"]
+        return self._opened[entry.name]
 
     def _item_rows(self, number: int) -> Floats32:
         n = self._bounds[number + 1] - self._bounds[number]
-        return self._map(self.manifest.items[number], "item_factors", n)
-
-    def _map(self, entry: FileEntry, name: str, n: int) -> Floats32:
+        entry = self.manifest.items[number]
         if entry.name not in self._opened:
-            spec = ArraySpec("F32", (n, self.manifest.factors))
-            self._opened[entry.name] = self._folder.map_array(entry, name, spec)
+            spec = {"item_factors": ArraySpec("F32", (n, self.manifest.factors))}
+            self._opened[entry.name] = self._folder.map_arrays(entry, spec)["item_factors"]
         return self._opened[entry.name]
 
     def _load_users(self, number: int) -> dict[str, NDArray[Any]]:
-        users = self._parts[number]
-        expected = {
-            "user_factors": ArraySpec("F32", (len(users), self.manifest.factors)),
-            "users": ArraySpec("I32", (len(users),)),
-        }
         others = "ids." if self.manifest.user_ids else None
         entry = self.manifest.users[number]
-        shard = self._folder.read_arrays(entry, expected, others)
-        if not np.array_equal(shard["users"], users):
-            raise ModelFileError(f"{self._folder.path(entry.name)} has the rows of other users")
+        shard = self._folder.read_arrays(entry, self._users_spec(number), others)
+        self._check_users(entry, shard["users"], self._parts[number])
         return shard
+
+    def _users_spec(self, number: int) -> dict[str, ArraySpec]:
+        n = len(self._parts[number])
+        factors = ArraySpec("F32", (n, self.manifest.factors))
+        return {"user_factors": factors, "users": ArraySpec("I32", (n,))}
+
+    def _check_users(self, entry: FileEntry, found: NDArray[Any], users: Ints32) -> None:
+        if not np.array_equal(found, users):
+            raise ModelFileError(f"{self._folder.path(entry.name)} has the rows of other users")
 
     def _ids(self, arrays: dict[str, NDArray[Any]], n: int) -> Ids:
         try:
@@ -256,6 +264,8 @@ class ShardedModel:
             self._folder.check(entry)
         if not (len(m.users) == len(m.items) == m.parts <= min(m.shape)):
             raise ModelFileError(f"{self._folder}: its manifest must name {m.parts} shards of each")
+        if len({entry.name for entry in (*m.users, *m.items)}) < 2 * m.parts:
+            raise ModelFileError(f"{self._folder}: its manifest must name each shard once")
         for entries, rows in ((m.users, m.shape[0]), (m.items, m.shape[1])):
             if sum(entry.bytes for entry in entries) < 4 * rows * m.factors:
                 raise ModelFileError(

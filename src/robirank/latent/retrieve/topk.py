@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
+from robirank._sparse import check_sparse, rows_are_sorted, sound_csr
 from robirank._threads import thread_count
 from robirank._types import Floats32, Ints32, Ints64
 
@@ -40,8 +41,9 @@ class Liked(NamedTuple):
                 f"user_items must have one row for each of the {n_users} users asked for and one "
                 f"column for each of the {n_items} items; its shape is {matrix.shape}"
             )
-        if not matrix.has_sorted_indices:
-            matrix = matrix.sorted_indices()
+        check_sparse("user_items", matrix)
+        if not rows_are_sorted(matrix.indptr, matrix.indices):
+            matrix = sound_csr("user_items", matrix).sorted_indices()
         return cls(
             matrix.indptr.astype(np.int64, copy=False),
             matrix.indices[: matrix.indptr[-1]].astype(np.int32, copy=False),

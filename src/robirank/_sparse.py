@@ -1,0 +1,107 @@
+"""Sparse matrices as they come in: their structure is checked before anything relies on it.
+
+SciPy's and our own native loops follow the indices of a matrix without looking, and SciPy itself
+does not check them when a matrix is made or changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def check_sparse(name: str, matrix: Any) -> None:
+    """Raise an error unless every index of a sparse matrix is within its shape.
+
+    One pass over the indices as they are stored, before any conversion. Other formats than CSR,
+    CSC, BSR and COO hold no indices that native code follows; neither does a dense array.
+    """
+    if getattr(matrix, "format", None) is None or matrix.ndim != 2:
+        return
+    if matrix.format in ("csr", "csc", "bsr"):
+        rows, columns = matrix.shape
+        if matrix.format == "bsr":
+            rows, columns = rows // matrix.blocksize[0], columns // matrix.blocksize[1]
+        if matrix.format == "csc":
+            rows, columns = columns, rows
+        check_rows(name, matrix.indptr, matrix.indices, (rows, columns))
+        if len(matrix.data) < matrix.indptr[-1]:
+            _refuse(name, f"it has {matrix.indptr[-1]} indices and {len(matrix.data)} values")
+    elif matrix.format == "coo":
+        for axis, values in zip(("row", "col"), (matrix.row, matrix.col), strict=True):
+            _check_below(name, axis, values, matrix.shape[axis == "col"])
+
+
+def check_rows(
+    name: str, indptr: NDArray[Any], indices: NDArray[Any], shape: tuple[int, int]
+) -> None:
+    """Raise an error unless row x can have the columns ``indices[indptr[x]:indptr[x + 1]]``.
+
+    Examples
+    --------
+    >>> check_rows("user_items", np.array([0, 1, 2]), np.array([0, 7]), (2, 5))
+    Traceback (most recent call last):
+    ValueError: user_items is damaged: indices[1] is 7; it must be from 0 to 4
+    """
+    _check_integers(name, "indptr", indptr)
+    if indptr.shape != (shape[0] + 1,):
+        _refuse(name, f"indptr must have length {shape[0] + 1}; it has {len(indptr)}")
+    if indptr[0] != 0:
+        _refuse(name, f"indptr must begin with 0; it begins with {indptr[0]}")
+    falls = indptr[1:] < indptr[:-1]
+    if falls.any():
+        x = int(falls.argmax())
+        _refuse(
+            name,
+            f"indptr must never fall; indptr[{x + 1}] is {indptr[x + 1]} after {indptr[x]}",
+        )
+    if indptr[-1] > len(indices):
+        _refuse(name, f"indptr ends with {indptr[-1]}, and there are {len(indices)} indices")
+    _check_below(name, "indices", indices[: indptr[-1]], shape[1])
+
+
+def rows_are_sorted(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
+    """Whether the columns of each row never fall; SciPy's own answer may be out of date.
+
+    Examples
+    --------
+    >>> rows_are_sorted(np.array([0, 2, 3]), np.array([4, 7, 1]))
+    True
+    """
+    falls = np.flatnonzero(indices[1 : indptr[-1]] < indices[: max(0, indptr[-1] - 1)]) + 1
+    return bool(np.isin(falls, indptr).all()) if len(falls) else True
+
+
+def sound_csr(name: str, matrix: Any) -> Any:
+    """A checked CSR matrix that shares memory with the given one where that is CSR.
+
+    What SciPy remembers of the order of the indices is left behind: it is out of date where the
+    indices were changed since.
+    """
+    from scipy import sparse
+
+    check_sparse(name, matrix)
+    csr = matrix.tocsr()
+    if matrix.format != csr.format:
+        check_sparse(name, csr)
+    n = csr.indptr[-1]
+    return sparse.csr_matrix((csr.data[:n], csr.indices[:n], csr.indptr), shape=csr.shape)
+
+
+def _check_below(name: str, what: str, values: NDArray[Any], limit: int) -> None:
+    _check_integers(name, what, values)
+    unsigned = values.view(f"u{values.itemsize}")  # negative numbers become large ones
+    if len(values) and unsigned.max() >= limit:
+        k = int((unsigned >= limit).argmax())
+        _refuse(name, f"{what}[{k}] is {values[k]}; it must be from 0 to {limit - 1}")
+
+
+def _check_integers(name: str, what: str, values: NDArray[Any]) -> None:
+    if values.dtype.kind not in "iu" or values.ndim != 1:
+        _refuse(name, f"{what} must be a list of integers; it is {values.dtype} {values.shape}")
+
+
+def _refuse(name: str, reason: str) -> None:
+    raise ValueError(f"{name} is damaged: {reason}")
