@@ -19,10 +19,10 @@ from robirank.data.records import Records, as_records
 from robirank.latent.base import LatentModel
 from robirank.latent.model import LatentRoBiRank
 from robirank.latent.options import DEFAULT_METRIC
-from robirank.latent.problem import Problem, Request
+from robirank.latent.problem import Request
 from robirank.latent.retrieve.evaluate import check_metric
 from robirank.latent.retrieve.recommend import FactorModel
-from robirank.latent.search import PenaltyPath, follow_path, hold_out, whole_fit
+from robirank.latent.search import PenaltyPath, as_strong, follow_path, hold_out, whole_fit
 from robirank.latent.solvers import SOLVERS, resolve_solver
 from robirank.latent.store import checksum, fingerprint
 from robirank.latent.trials import Trial, TrialLog
@@ -53,8 +53,7 @@ class LatentRoBiRankCV(FactorModel):
     cv : int, default=1
         How many times records are held out, each time others; the values are averaged.
     sample_users : int, default=50000
-        Of a table with more users, so many are searched on. Their λ is scaled by the noise of the
-        two tables.
+        Of a table with more users, so many are searched on; what is found is scaled to the whole.
 
     Attributes
     ----------
@@ -218,8 +217,8 @@ class _Search:
         data = [checksum(records), cv.cv, cv.sample_users, repr(cv.grid)]
         self._log = TrialLog(path, fingerprint(request, data, cv.metric), resume, self._tell)
         self._sample = _some_users(records, cv.sample_users, request.seed)
-        self._scale = _noise(request, records) / _noise(request, self._sample)
         self._splits = [hold_out(self._sample, request.seed + n) for n in range(cv.cv)]
+        self._scale = as_strong(request, self._splits[0][0], records)
 
     def run(self) -> tuple[dict[str, Any], float]:
         """The chosen parameters, and their value on held-out records."""
@@ -322,10 +321,6 @@ def _some_users(records: Records, n: int, seed: int) -> Records:
     starts, where = records.places_of(chosen)
     weight = None if records.weight is None else records.weight[where]
     return Records(starts, records.items[where], weight, records.n_items)
-
-
-def _noise(request: Request, records: Records) -> float:
-    return Problem.of_records(request, records).noise_level
 
 
 def _warn_of_border() -> None:

@@ -20,7 +20,14 @@ from robirank.latent.loop import Loop, Store
 from robirank.latent.options import FitOptions
 from robirank.latent.problem import Problem, Request
 from robirank.latent.progress import Progress
-from robirank.latent.search import LEAST_HELD_OUT, STEPS, PenaltyPath, follow_path, hold_out
+from robirank.latent.search import (
+    LEAST_HELD_OUT,
+    STEPS,
+    PenaltyPath,
+    as_strong,
+    follow_path,
+    hold_out,
+)
 from robirank.latent.solvers import SOLVERS, resolve_solver
 from robirank.latent.solvers.interface import Solver
 from robirank.latent.store import MemoryStore, checksum, fingerprint
@@ -148,7 +155,7 @@ def search_penalty(
             bar.update(len(path.values), **last)
 
         path = follow_path(name, request, train, held_out, options.watched, workers, tell)
-    return path.best()
+    return path.best() * as_strong(request, train, records)
 
 
 def title(request: Request, solver: str, problem: Problem, more: str = "") -> str:

@@ -152,6 +152,20 @@ def whole_fit(
     return _measure(request, train, held_out, metric)(FactorModel.of(U, V, request.num_threads))
 
 
+def as_strong(request: Request, found_on: Records, used_on: Records) -> float:
+    """By what a λ that was found on a part of a table is multiplied for the whole.
+
+    With more records there is less noise in each row: the `default_regularization` of both says how
+    much less.
+    """
+    open_request = replace(request, regularization=None)
+    part, whole = (
+        Problem.of_records(open_request, records).penalty.regularization
+        for records in (found_on, used_on)
+    )
+    return whole / part
+
+
 def _falling(centre: float) -> Iterator[float]:
     ratio = (_LOWEST / _HIGHEST) ** (1 / (STEPS - 1))
     for step in range(_MOST_STEPS):
