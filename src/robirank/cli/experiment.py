@@ -129,7 +129,8 @@ def latent(
         threads=threads,
     )
     folder = output or Path("runs") / f"{data_name(data).replace('/', '-')}-latent"
-    names = tuple(LATENT_FIELD) if methods is None else _names(methods)
+    there = tuple(name for name, method in LATENT_FIELD.items() if method.is_there())
+    names = there if methods is None else _names(methods)
     _show(run_latent(experiment, folder, names), as_json)
 
 

@@ -10,7 +10,11 @@ from robirank.experiments.latent.results import LearningCurve
 from robirank.experiments.plotting import label_ends, panels, title
 
 _COLOURS = dict(
-    zip(LATENT_FIELD, ("#0072B2", "#56A3D9", "#D55E00", "#B8860B", "#009E73"), strict=True)
+    zip(
+        LATENT_FIELD,
+        ("#0072B2", "#56A3D9", "#D55E00", "#B8860B", "#009E73", "#666666"),
+        strict=True,
+    )
 )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from robirank.data.records import Records
@@ -31,11 +32,22 @@ class LatentMethod:
         Where its class lives, "module:class".
     fixed : dict
         Parameters that all settings share.
+    steps : dict from str to (float, float), optional
+        For a method of another package: the two parameters that are searched, in place of step size
+        and penalty, with the default and the factor between neighbours.
+    needs : str, optional
+        The package that must be installed.
     """
 
     name: str
     home: str
     fixed: Mapping[str, Any]
+    steps: Mapping[str, tuple[float, float]] | None = None
+    needs: str | None = None
+
+    def is_there(self) -> bool:
+        """Whether what it needs is installed."""
+        return self.needs is None or find_spec(self.needs) is not None
 
     def make(self, params: Mapping[str, Any], **options: Any) -> Any:
         """A model with the given setting."""
@@ -46,6 +58,12 @@ class LatentMethod:
         self, rate: int, penalty: int, *, factors: int, records: Records
     ) -> dict[str, float]:
         """A place of the grid, counted in steps from the defaults."""
+        if self.steps is not None:
+            places = zip(self.steps.items(), (rate, penalty), strict=True)
+            return {
+                name: float(f"{middle * factor**step:.3g}")
+                for (name, (middle, factor)), step in places
+            }
         model = self.make({}, factors=factors)
         request = model.request()
         problem = Problem.of_records(request, records)
@@ -68,6 +86,13 @@ _METHODS = (
     LatentMethod("Identity exact", _ROBIRANK, {"solver": "exact", "rho": "identity"}),
     LatentMethod("Identity sgd", _ROBIRANK, {"solver": "sgd", "rho": "identity"}),
     LatentMethod("WARP", "robirank.latent.warp:WARP", {}),
+    LatentMethod(
+        "implicit ALS",
+        "robirank.experiments.latent.peers:AlternatingLeastSquares",
+        {},
+        steps={"alpha": (10.0, RATE_FACTOR), "regularization": (1.0, 3.0)},
+        needs="implicit",
+    ),
 )
 
 LATENT_FIELD: dict[str, LatentMethod] = {m.name: m for m in _METHODS}
