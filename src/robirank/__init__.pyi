@@ -30,6 +30,8 @@ from .latent.retrieve.export import export_index as export_index
 from .latent.retrieve.sharded import ShardedModel as ShardedModel
 from .latent.warp import WARP as WARP
 from .ltr.adarank import AdaRank as AdaRank
+from .ltr.booster_objectives import lightgbm_objective as lightgbm_objective
+from .ltr.booster_objectives import xgboost_objective as xgboost_objective
 from .ltr.coordinate_ascent import CoordinateAscent as CoordinateAscent
 from .ltr.export import export_linear as export_linear
 from .ltr.export import fold_scaling as fold_scaling
@@ -44,6 +46,7 @@ from .ltr.rankboost import RankBoost as RankBoost
 from .ltr.ranknet import RankNet as RankNet
 from .ltr.ranksvm import RankSVM as RankSVM
 from .ltr.robirank import RoBiRank as RoBiRank
+from .ltr.robirank_booster import RoBiRankBooster as RoBiRankBooster
 from .ltr.robirank_cv import RoBiRankCV as RoBiRankCV
 from .objectives.listwise import listwise_loss as listwise_loss
 from .storage.estimators import load_extra as load_extra

@@ -175,7 +175,11 @@ def test_bad_input_gets_a_clear_error(ranker, data, change, message):
 def test_bad_features_get_a_clear_error(ranker, data):
     X = data.X.copy()
     X[5, 2] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
+    if not ranker.__sklearn_tags__().input_tags.allow_nan:
+        with pytest.raises(ValueError, match="NaN"):
+            clone(ranker).fit(X, data.y, qid=data.qid)
+    X[5, 2] = np.inf
+    with pytest.raises(ValueError, match="infinity"):
         clone(ranker).fit(X, data.y, qid=data.qid)
     with pytest.raises(NotFittedError):
         clone(ranker).predict(data.X)

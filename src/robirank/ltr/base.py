@@ -79,6 +79,7 @@ class Ranker(SaveMixin, BaseEstimator):
             accept_sparse="csr" if accept_sparse else False,
             dtype=[np.float32, np.float64],
             order="C",
+            ensure_all_finite=self._finite(),
             y_numeric=True,
         )
         return X, np.asarray(y, dtype=np.float64), group_queries(qid, X.shape[0])
@@ -91,6 +92,7 @@ class Ranker(SaveMixin, BaseEstimator):
             accept_sparse="csr" if accept_sparse else False,
             dtype=[np.float32, np.float64],
             order="C",
+            ensure_all_finite=self._finite(),
             reset=False,
         )
 
@@ -98,7 +100,17 @@ class Ranker(SaveMixin, BaseEstimator):
         """Check held-out queries, which the parameters ``k`` and ``convention`` measure by NDCG."""
         if validation is None:
             return None
-        return HeldOut(validation, self.n_features_in_, k=self.k, convention=self.convention)
+        return HeldOut(
+            validation,
+            self.n_features_in_,
+            k=self.k,
+            convention=self.convention,
+            finite=self._finite(),
+        )
+
+    def _finite(self) -> bool | str:
+        """What scikit-learn's checks of features are told about missing values."""
+        return "allow-nan" if self.__sklearn_tags__().input_tags.allow_nan else True
 
     def _progress(self, total: int) -> FitProgress:
         """A progress line for so many iterations, shown if the parameter ``verbose`` is set."""
