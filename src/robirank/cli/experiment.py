@@ -45,13 +45,21 @@ def _add_ltr_command(name: str, description: str) -> None:
         jobs: Jobs = None,
         as_json: AsJson = False,
     ) -> None:
-        from robirank.experiments.ltr.methods import IDENTITY_FIELD, START_FIELD, whole_field
+        from robirank.experiments.ltr.methods import (
+            IDENTITY_FIELD,
+            START_FIELD,
+            left_out,
+            whole_field,
+        )
         from robirank.experiments.ltr.runner import run_ltr
         from robirank.experiments.ltr.units import LtrExperiment
 
         fields = {"ltr": whole_field(), "init": START_FIELD, "identity": IDENTITY_FIELD}
         titles = {"ltr": "", "init": ", starts", "identity": ", transformations"}
         data_name = data.resolve().name
+        if name == "ltr" and methods is None:
+            for method, package in left_out().items():
+                note(f"{method} is left out: it needs the package {package}")
         run = run_ltr(
             LtrExperiment(data, convention, select, normalize=normalize, seed=seed),
             output or Path("runs") / f"{data_name}-{name}",

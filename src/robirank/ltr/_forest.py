@@ -300,6 +300,4 @@ class ForestRanker(Ranker):
 
 def _forest_of(fitted: Mapping[str, Any]) -> Forest:
     """The forest that fitted attributes make."""
-    return Forest(
-        *(fitted[name] for name in _ARRAYS), *(fitted.get(name) for name in _SPECIAL)
-    )
+    return Forest(*(fitted[name] for name in _ARRAYS), *(fitted.get(name) for name in _SPECIAL))

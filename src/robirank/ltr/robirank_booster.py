@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from robirank._checks import check_choice
 from robirank._queries import Queries
 from robirank._random import RandomStateLike
-from robirank._types import Floats64, Ints64
+from robirank._types import Floats32, Floats64, Ints64
 from robirank.losses import RHOS, RhoName
-from robirank.ltr._boosting import GRID, BoostedRanker
+from robirank.ltr._boosting import GRID, BoostedRanker, Objective
 from robirank.ltr._lightgbm import import_lightgbm, read_forest, settled_order
 from robirank.ltr.base import check_labels
 from robirank.metrics._conventions import Gain
@@ -198,8 +198,7 @@ class RoBiRankBooster(BoostedRanker):
         rows = settled_order(X, y, queries)
         lists = self._lists(y, queries, rows, sample_weight, query_weight)
         booster = self._booster(X[rows], y[rows], queries.sizes, params, held_out)
-        gradients = lists.booster_gradients()
-        self._boost(booster, held_out, lambda scores, _: gradients(scores))
+        self._boost(booster, held_out, self._objective(lists, params["seed"]))
         self._keep(read_forest(booster, self.best_iter_, special=True))
         gain = booster.feature_importance("gain", iteration=self.best_iter_)
         self.feature_importances_ = gain / max(float(gain.sum()), np.finfo(np.float64).tiny)
@@ -230,9 +229,29 @@ class RoBiRankBooster(BoostedRanker):
             )
         return lists.in_order()
 
+    def _objective(self, lists: Lists, seed: int) -> Objective:
+        """What LightGBM calls in each round.
+
+        Queries are drawn here: from a share of one half downwards LightGBM's own drawing (4.7)
+        mixes up gradients that it did not compute itself.
+        """
+        gradients = lists.booster_gradients()
+        sizes, share = lists.queries.sizes, float(self.subsample)
+        rng = np.random.default_rng(seed)
+
+        def objective(scores: Floats64, _: Any) -> tuple[Floats32, Floats32]:
+            gradient, hessian = gradients(scores)
+            if share < 1:
+                left_out = np.repeat(rng.random(len(sizes)) >= share, sizes)
+                gradient[left_out] = 0
+                hessian[left_out] = 0
+            return gradient, hessian
+
+        return objective
+
     def _feature_params(self, X: Any) -> dict[str, Any]:
         """LightGBM's parameters about single features."""
-        params: dict[str, Any] = {"objective": "custom", "use_missing": True}
+        params: dict[str, Any] = {"objective": "custom", "use_missing": True, "bagging_freq": 0}
         if self.categorical_features is not None:
             columns = [self._column(f) for f in self.categorical_features]
             _check_categories(X, columns)
