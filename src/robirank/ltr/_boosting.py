@@ -96,7 +96,11 @@ class BoostedRanker(ForestRanker):
     ) -> Any:
         """A booster over rows that come query by query, and over validation data."""
         lightgbm = import_lightgbm()
-        train = lightgbm.Dataset(X, labels, group=sizes, params=params)
+        params = dict(params)
+        categories = params.pop("categorical_feature", "auto")
+        train = lightgbm.Dataset(
+            X, labels, group=sizes, params=params, categorical_feature=categories
+        )
         booster = lightgbm.Booster(params, train)
         if held_out is not None:
             unused = np.zeros(len(held_out.y))

@@ -118,7 +118,8 @@ def _read_special(forest: Forest, lines: dict[str, str], inner: Ints32) -> Fores
     missing value goes left; 2 and 3, what is missing: nothing (0; NaN then counts as 0) or NaN (2).
     The threshold of a node with categories is the number of its set of bits, 32 to a word.
     """
-    threshold = forest.threshold.copy()
+    # A split into missing and all others is at infinity, where no feature is.
+    threshold = np.minimum(forest.threshold, np.finfo(np.float64).max)
     missing_left = np.zeros(len(threshold), dtype=np.int32)
     members: list[list[int]] = [[] for _ in threshold]
     kinds = np.array(lines["decision_type"].split() if len(inner) else [], dtype=np.int32)

@@ -269,7 +269,7 @@ class RoBiRankBooster(BoostedRanker):
         names = list(getattr(self, "feature_names_in_", ()))
         if isinstance(feature, str) and feature in names:
             return names.index(feature)
-        if isinstance(feature, Integral) and 0 <= feature < self.n_features_in_:
+        if isinstance(feature, Integral) and 0 <= int(feature) < self.n_features_in_:
             return int(feature)
         raise ValueError(
             f"{argument} must hold names of features, or numbers from 0 to "
