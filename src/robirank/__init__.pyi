@@ -35,6 +35,8 @@ from .ltr.booster_objectives import xgboost_objective as xgboost_objective
 from .ltr.coordinate_ascent import CoordinateAscent as CoordinateAscent
 from .ltr.export import export_linear as export_linear
 from .ltr.export import fold_scaling as fold_scaling
+from .ltr.export_onnx import export_onnx as export_onnx
+from .ltr.export_trees import export_trees as export_trees
 from .ltr.infnormpush import InfNormPush as InfNormPush
 from .ltr.irpush import IRPush as IRPush
 from .ltr.lambdamart import LambdaMART as LambdaMART
@@ -48,6 +50,7 @@ from .ltr.ranksvm import RankSVM as RankSVM
 from .ltr.robirank import RoBiRank as RoBiRank
 from .ltr.robirank_booster import RoBiRankBooster as RoBiRankBooster
 from .ltr.robirank_cv import RoBiRankCV as RoBiRankCV
+from .ltr.robirank_net import RoBiRankNet as RoBiRankNet
 from .objectives.listwise import listwise_loss as listwise_loss
 from .storage.estimators import load_extra as load_extra
 from .storage.estimators import load_model as load_model

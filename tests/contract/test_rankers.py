@@ -14,11 +14,16 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
-from contract.rankers import RANKERS, expected_failures, grid_of
+from contract.rankers import MISSING, RANKERS, expected_failures, grid_of
 from robirank import load_model, make_ranking, save_model
 from robirank.metrics import ndcg
 
 each_ranker = pytest.mark.parametrize("ranker", RANKERS, ids=repr)
+
+
+@pytest.mark.parametrize("cls", MISSING)
+def test_ranker_without_its_package(cls):
+    pytest.skip(f"{cls.__name__} needs {cls.needs}, which is not installed")
 
 
 @pytest.fixture(scope="module")

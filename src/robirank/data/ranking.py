@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from robirank._queries import Queries, as_ids, group_queries
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True, eq=False)  # comparing arrays has no single answer
@@ -120,6 +123,24 @@ class RankingData:
     def normalize(self) -> RankingData:
         """Scale every feature to [0, 1] within each query; see `normalize_queries`."""
         return replace(self, X=normalize_queries(self.X, self.qid))
+
+    def to_frame(self) -> pl.DataFrame:
+        """The features as a polars DataFrame whose columns have their names, f1, f2, … without.
+
+        A ranker that is fitted to it keeps the names: ``model.fit(data.to_frame(), data.y,
+        qid=data.qid)``.
+
+        Examples
+        --------
+        >>> data = RankingData([[0.1], [0.9]], [0, 2], ["a", "a"], feature_names=("bm25",))
+        >>> data.to_frame().columns
+        ['bm25']
+        """
+        import polars as pl
+
+        names = self.feature_names or [f"f{j}" for j in range(1, self.n_features + 1)]
+        dense = cast(Any, self.X).toarray() if sp.issparse(self.X) else self.X
+        return pl.DataFrame(dense, schema=list(names))
 
     @classmethod
     def from_frame(

@@ -15,7 +15,8 @@ from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64, Ints64
 from robirank.ltr._forest import ForestRanker
 from robirank.ltr._held_out import BestSoFar, HeldOut
-from robirank.ltr._lightgbm import import_lightgbm, read_forest, settled_order, tree_params
+from robirank.ltr._lightgbm import import_lightgbm, read_forest, tree_params
+from robirank.ltr._row_order import settled_order
 from robirank.ltr.base import check_labels
 from robirank.storage.fitted_parts import FittedArray
 

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from robirank._types import Floats64, Ints32
 from robirank.ltr.base import Ranker
+from robirank.ltr.explain import Explanation, forest_effects
 from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 _CELLS = 1 << 16  # rows × trees of one block; its few arrays stay in cache
@@ -103,10 +105,11 @@ class Forest:
             scores[rows] = self.leaf_value.take(node).sum(axis=1)
         return scores
 
-    def goes_left(self, node: int, value: float) -> bool:
-        """Whether a document with that value of the feature goes left at an inner node."""
-        right = np.array([value > self.threshold[node]])
-        return not self._send_special(np.array([value]), np.array([node]), right)[0]
+    def goes_left(self, row: Floats64) -> NDArray[np.bool_]:
+        """Whether a document with these features goes left, for each node; leaves say yes."""
+        asked = row[np.maximum(self.split_feature, 0)]
+        right = (asked > self.threshold) & (self.split_feature >= 0)
+        return ~self._send_special(asked, np.arange(len(right)), right)
 
     def _send_special(self, asked: Any, node: Any, right: Any) -> Any:
         """Correct the way of documents with missing values, and at nodes with categories."""
@@ -279,6 +282,26 @@ class ForestRanker(Ranker):
         X = self._check_predict(X)
         forest = self.forest()
         return self._combine(forest.sum(X), forest.n_trees)
+
+    def explain(self, X_a: Any, X_b: Any) -> Explanation:
+        """Say what each feature adds to the score of a document A less that of a document B.
+
+        The effects are Shapley values with B as the background: exact, and they add up to the
+        difference of the scores. LightGBM is not needed.
+
+        Parameters
+        ----------
+        X_a, X_b : array-like of shape (n_features,), or frame of one row
+            The features of the two documents.
+
+        Returns
+        -------
+        Explanation
+        """
+        a, b = self._check_one(X_a, "X_a"), self._check_one(X_b, "X_b")
+        forest = self.forest()
+        effects = self._combine(forest_effects(forest, a, b), forest.n_trees)
+        return self._explanation(a, b, effects)
 
     def forest(self) -> Forest:
         """The trees, checked: a walk through anything else may not end."""

@@ -16,7 +16,8 @@ from robirank._random import RandomStateLike
 from robirank._types import Floats32, Floats64, Ints64
 from robirank.losses import RHOS, RhoName
 from robirank.ltr._boosting import GRID, BoostedRanker, Objective
-from robirank.ltr._lightgbm import import_lightgbm, read_forest, settled_order
+from robirank.ltr._lightgbm import import_lightgbm, read_forest
+from robirank.ltr._row_order import settled_order
 from robirank.ltr.base import check_labels
 from robirank.metrics._conventions import Gain
 from robirank.objectives.listwise import Lists, Metric, QueryWeight

@@ -65,7 +65,7 @@ class Method:
     stream : int
         Tells variants apart that differ only in their random numbers.
     needs : str
-        A package that is no part of robirank's extras, without which the method is left out.
+        A package without which the method is left out.
     """
 
     name: str
@@ -98,7 +98,7 @@ class _Field(Mapping[str, Method]):
 
     def _methods(self) -> dict[str, Method]:
         found = [(cls, cls.comparison) for cls in rankers().values() if cls.comparison is not None]
-        methods = [Method(c.name, cls, c.grid, c.fixed) for cls, c in found]
+        methods = [Method(c.name, cls, c.grid, c.fixed, needs=cls.needs) for cls, c in found]
         return {method.name: method for method in (*methods, *_boosters(), *_variants())}
 
     def __getitem__(self, name: str) -> Method:
