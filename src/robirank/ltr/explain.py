@@ -98,6 +98,7 @@ class Explanation:
 
         Returns the axes; those of a new figure where none are given.
         """
+        rows = self.table(top)[::-1]
         if axes is None:
             try:
                 from matplotlib.figure import Figure
@@ -106,8 +107,8 @@ class Explanation:
                     "the plots need matplotlib, which is not installed; "
                     "pip install 'robirank[plots]'"
                 ) from error
-            axes = Figure(figsize=(7.2, 0.8 + 0.36 * (top + 1)), layout="constrained").subplots()
-        rows = self.table(top)[::-1]
+            size = (7.2, 1 + 0.36 * max(len(rows), 2))
+            axes = Figure(figsize=size, layout="constrained").subplots()
         effects = [effect for *_, effect in rows]
         colours = ["#2f6f9f" if effect > 0 else "#b5482a" for effect in effects]
         axes.barh(range(len(rows)), effects, color=colours)
