@@ -61,6 +61,9 @@ BIG_TREES = tuple(
     {"learning_rate": rate, "max_leaf_nodes": 31, "max_features": 0.5, "subsample": 0.5}
     for rate in (0.1, 0.2)
 )
+NETS = tuple(
+    {"learning_rate": rate, "alpha": decay} for rate in (1e-3, 3e-3) for decay in (0.01, 0.1)
+)
 PUBLISHED = "published on Yandex: CatBoost .7148, LightGBM .7100, XGBoost .7098"
 
 
@@ -72,10 +75,31 @@ class Method:
     needs: str = "lightgbm"
     variants: tuple[dict[str, Any], ...] = ({},)
 
-    def setting(self, data: Data, number: int) -> dict[str, Any]:
-        """One of the settings to choose from; variants share them, so all methods have as many."""
-        n = len(data.settings)
-        return data.settings[number] | self.variants[number * len(self.variants) // n]
+    def settings(self, data: Data) -> list[dict[str, Any]]:
+        """What is chosen from; variants share the settings of trees, so all have as many."""
+        n, k = len(data.trees), len(self.variants)
+        return [setting | self.variants[i * k // n] for i, setting in enumerate(data.trees)]
+
+
+class Net(Method):
+    """A network; its rounds are epochs."""
+
+    def settings(self, data: Data) -> list[dict[str, Any]]:
+        """What is chosen from."""
+        return list(NETS[: len(data.trees)])
+
+
+def net(kind: str) -> Callable[..., Any]:
+    """A network by the name of its class, made from the parameters of a booster."""
+
+    def make(*, n_estimators: int, num_threads: int, **setting: Any) -> Any:  # noqa: ARG001
+        import _net_losses
+        from robirank import RoBiRankNet
+
+        cls = RoBiRankNet if kind == "RoBiRankNet" else getattr(_net_losses, kind)
+        return cls(max_iter=min(n_estimators, 100), **setting)
+
+    return make
 
 
 METHODS = {
@@ -83,6 +107,9 @@ METHODS = {
     "lambdarank": Method(boosters.LightGBMLambdaRank),
     "xendcg": Method(boosters.LightGBMXendcg),
     "xgboost": Method(boosters.XGBoostNDCG, needs="xgboost"),
+    "net": Net(net("RoBiRankNet"), needs="torch"),
+    "listnet_net": Net(net("ListNetNet"), needs="torch"),
+    "lambdaloss_net": Net(net("LambdaLossNet"), needs="torch"),
     "catboost": Method(boosters.CatBoostYetiRank, needs="catboost"),
 }
 
@@ -93,7 +120,7 @@ class Data:
 
     name: str
     folds: Callable[[], dict[str, Callable[[], Fold]]]
-    settings: tuple[dict[str, Any], ...]
+    trees: tuple[dict[str, Any], ...]
     n_estimators: int = 600
     empty: str = "zero"
     refit: bool = False
@@ -149,8 +176,8 @@ def plan(folder: Path, quick: bool) -> tuple[list[Data], range]:
         ], range(2)
     return [
         Data("ohsumed", letor(folder / "OHSUMED"), TREES),
-        Data("mq2008", letor(folder / "MQ2008"), TREES),
         Data("yandex", letor(folder / "Yandex"), TREES, empty="one", refit=True),
+        Data("mq2008", letor(folder / "MQ2008"), TREES),
         Data("web", web(10_000), BIG_TREES, 200, threads=2),
     ], range(5)
 
@@ -202,21 +229,23 @@ def measure(model: Any, part: RankingData, empty: str) -> np.ndarray:
     return ndcg(part.y, model.predict(part.X), part.qid, k=10, convention=rule, per_query=True)
 
 
-def search(results: Results, data: Data, fold: str, load: Any, method: str) -> tuple[int, int]:
+def search(
+    results: Results, data: Data, fold: str, load: Any, method: str
+) -> tuple[dict[str, Any], int]:
     """The setting that is best on the validation part, and its rounds."""
+    settings = METHODS[method].settings(data)
 
     def one(number: int) -> dict[str, Any]:
-        setting = METHODS[method].setting(data, number)
-        model, facts = fit(data, METHODS[method], setting, load(), 0, None)
+        model, facts = fit(data, METHODS[method], settings[number], load(), 0, None)
         validation = float(measure(model, load().vali, data.empty).mean())
-        return {"validation": validation, "setting": setting, **facts}
+        return {"validation": validation, "setting": settings[number], **facts}
 
     found = [
         results.get(f"{data.name}/{fold}/{method}-setting{i}", lambda i=i: one(i))
-        for i in range(len(data.settings))
+        for i in range(len(settings))
     ]
     best = int(np.argmax([point["validation"] for point in found]))
-    return best, found[best]["rounds"]
+    return settings[best], found[best]["rounds"]
 
 
 def by_query(
@@ -226,11 +255,10 @@ def by_query(
     parts = []
     for fold, load in data.folds().items():
         console.print(f"[dim]{data.name} {fold}: {method} …")
-        number, rounds = search(results, data, fold, load, method)
+        setting, rounds = search(results, data, fold, load, method)
         more = round(rounds * 1.25) if data.refit else None  # a quarter more queries
 
-        def one(seed: int, load=load, number=number, more=more) -> dict[str, Any]:
-            setting = METHODS[method].setting(data, number)
+        def one(seed: int, load=load, setting=setting, more=more) -> dict[str, Any]:
             model, facts = fit(data, METHODS[method], setting, load(), seed, more)
             values = measure(model, load().test, data.empty)
             return {"ndcg10": values.round(6).tolist(), **facts}
@@ -250,7 +278,7 @@ def compare(data: Data, results: Results, seeds: range, console: Console) -> dic
         for name, method in METHODS.items()
         if find_spec(method.needs) is not None
     }
-    table = Table(title=f"{data.name}: NDCG@10, {len(seeds)} seeds, {len(data.settings)} settings")
+    table = Table(title=f"{data.name}: NDCG@10, {len(seeds)} seeds, {len(data.trees)} settings")
     for column in ("method", "mean", "sd of seeds", "booster − method, 95 %", "p"):
         table.add_column(column, justify="left" if column == "method" else "right")
     ours = values["booster"].mean(axis=0)
@@ -266,7 +294,11 @@ def compare(data: Data, results: Results, seeds: range, console: Console) -> dic
         if name == "lambdarank":
             found[f"{data.name}_p"] = round(p, 4)
     console.print(table)
-    others = [array.mean() for name, array in values.items() if name != "booster"]
+    others = [
+        array.mean()
+        for name, array in values.items()
+        if name != "booster" and not isinstance(METHODS[name], Net)
+    ]
     found[f"{data.name}_best_other_ndcg10"] = round(float(max(others)), 4)
     return found
 
