@@ -26,8 +26,14 @@ from scipy import stats
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
-from robirank import RankingData, RankSVM, RoBiRank, load_letor, normalize_queries
-from robirank.ltr.robirank_net import signed_log
+from robirank import (
+    RankingData,
+    RankSVM,
+    RoBiRank,
+    load_letor,
+    normalize_queries,
+    signed_log,
+)
 from robirank.metrics import ndcg
 
 Map = Callable[[RankingData, RankingData], tuple[Any, Any]]

@@ -17,6 +17,7 @@ from .data.partitions import open_partitions as open_partitions
 from .data.partitions import partition as partition
 from .data.ranking import RankingData as RankingData
 from .data.ranking import normalize_queries as normalize_queries
+from .data.ranking import signed_log as signed_log
 from .data.splits import split_leave_one_out as split_leave_one_out
 from .data.splits import split_new_users as split_new_users
 from .data.splits import split_ratio as split_ratio

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
-from robirank import load_model, make_ranking, save_letor
+from robirank import RoBiRank, load_letor, load_model, make_ranking, save_letor, signed_log
 from robirank.cli.app import app
 from robirank.data.ranking import RankingData
 
@@ -57,6 +57,19 @@ def test_every_method_takes_its_parameters(folder, tmp_path):
     assert report["kept"] == model.best_iter_
     assert len(model.validation_scores_) == model.n_iter_
     assert report["validation_ndcg@10"] > 0.6
+
+
+def test_logarithms_are_remembered(folder, tmp_path):
+    report = train(folder, tmp_path / "m", "RoBiRank", "--set", "alpha=0.01", "--log-features")
+    data = load_letor(folder / "train.txt")
+    by_hand = RoBiRank(0.01).fit(signed_log(data.X), data.y, qid=data.qid)
+    assert_allclose(load_model(tmp_path / "m").coef_, by_hand.coef_)
+    assert report["train_ndcg@10"] == pytest.approx(
+        by_hand.score(signed_log(data.X), data.y, qid=data.qid)
+    )
+    scores = run("ltr", "predict", tmp_path / "m", folder / "train.txt", "--quiet").stdout.split()
+    assert_allclose(np.array(scores, float), by_hand.predict(signed_log(data.X)))
+    assert "logarithms" in run("ltr", "export", tmp_path / "m").stderr
 
 
 def test_another_linear_method(folder, tmp_path):

@@ -83,6 +83,13 @@ def train(
             help="Scale features to [0, 1] within each query; the model remembers it.",
         ),
     ] = False,
+    log_features: Annotated[
+        bool,
+        typer.Option(
+            "--log-features",
+            help="Take sign(x) log(1 + |x|) of the features; the model remembers it.",
+        ),
+    ] = False,
     feature_names: FeatureNames = None,
     on_error: BadLines = "raise",
     sparse: Sparse = False,
@@ -99,6 +106,7 @@ def train(
     read: dict[str, Any] = {
         "sparse": sparse,
         "normalize": normalize,
+        "log_features": log_features,
         "on_error": on_error,
         "threads": threads,
         "quiet": quiet,
@@ -125,7 +133,7 @@ def train(
     model.verbose = False
     from robirank.storage.estimators import save_model
 
-    extra = {"normalize": normalize}
+    extra = {"normalize": normalize, "log_features": log_features}
     save_model(model, model_path, feature_names=names, extra=extra)
     report = _training_report(model, train_data, held_out)
     report |= {"model": str(model_path), "seconds": round(time.perf_counter() - started, 3)}
@@ -288,6 +296,8 @@ def export(
             f"{model_path} was trained with --normalize, which scales features within each query; "
             "a search engine cannot. Train without it, or scale the features beforehand"
         )
+    if extra.get("log_features"):
+        note("the model wants logarithms: let the engine's features be sign(x) log(1 + |x|)")
     names = _names_from(feature_names)
     if format == "onnx":
         from robirank.ltr.export_onnx import export_onnx
@@ -456,6 +466,7 @@ def _score(model_path: Path, data_path: Path, **options: Any) -> tuple[RankingDa
     width = model.n_features_in_
     if extra.get("normalize"):
         options |= {"normalize": True, "sparse": False}
+    options["log_features"] = bool(extra.get("log_features"))
     try:
         data = _read(data_path, n_features=width, **options)
     except LetorFormatError as error:
@@ -471,6 +482,7 @@ def _read(
     n_features: int | None = None,
     sparse: bool = False,
     normalize: bool = False,
+    log_features: bool = False,
     on_error: OnError = "raise",
     threads: int | None = None,
     quiet: bool = False,
@@ -482,7 +494,7 @@ def _read(
             path,
             sparse=sparse,
             n_features=n_features,
-            normalize=normalize,
+            normalize=normalize and not log_features,
             on_error=on_error,
             num_threads=threads or 0,
         )
@@ -491,4 +503,6 @@ def _read(
             f"{data.n_rows:,} documents, {data.n_queries:,} queries, "
             f"{data.n_features} features{skipped}"
         )
+    if log_features:
+        data = data.log().normalize() if normalize else data.log()
     return data

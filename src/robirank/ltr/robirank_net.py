@@ -7,12 +7,13 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from robirank._checks import check_choice, check_count, check_not_negative, check_positive
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64, Ints64
+from robirank.data.ranking import signed_log
 from robirank.losses import RHOS, RhoName
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr._row_order import settled_order
@@ -171,7 +172,7 @@ class RoBiRankNet(Ranker):
         X, y, queries = self._check_fit(X, y, qid, accept_sparse=False)
         check_labels(y)
         held_out = self._held_out(validation)
-        logs = signed_log(X)
+        logs = _logs(X)
         self.mean_ = logs.mean(axis=0)
         spread = logs.std(axis=0)
         self.scale_ = np.where(spread > 0, spread, 1.0)
@@ -195,7 +196,7 @@ class RoBiRankNet(Ranker):
         array of shape (n_rows,)
         """
         X = self._check_predict(X, accept_sparse=False)
-        return forward(self._standardise(signed_log(X)), {n: getattr(self, n) for n in _WEIGHTS})
+        return forward(self._standardise(_logs(X)), {n: getattr(self, n) for n in _WEIGHTS})
 
     def _check_params(self) -> None:
         for name in ("units", "blocks", "batch_size", "max_iter"):
@@ -242,7 +243,7 @@ class RoBiRankNet(Ranker):
         best = BestSoFar(self.patience)
         self.loss_curve_ = []
         loss = self._batch_loss(y, queries)
-        held_z = None if held_out is None else self._standardise(signed_log(held_out.X))
+        held_z = None if held_out is None else self._standardise(_logs(held_out.X))
         epochs = network.train_epochs(Z.astype(np.float32), queries, loss, schedule)
         with self._progress(self.max_iter) as progress:
             for epoch, (mean_loss, weights) in enumerate(epochs, 1):
@@ -274,16 +275,10 @@ def _import_network() -> Any:
     return network
 
 
-def signed_log(X: NDArray[Any]) -> Floats64:
-    """Return sign(x) log(1 + |x|) of each entry, in double precision.
-
-    Examples
-    --------
-    >>> signed_log(np.array([[0.0, -1.0]])).round(4).tolist()
-    [[0.0, -0.6931]]
-    """
-    wide = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
-    return np.asarray(np.sign(wide) * np.log1p(np.abs(wide)))
+def _logs(X: Any) -> Floats64:
+    """The logarithms of features, dense and in double precision."""
+    dense = X if isinstance(X, np.ndarray) else X.toarray()
+    return np.asarray(signed_log(dense.astype(np.float64)))
 
 
 def forward(Z: Any, weights: Mapping[str, Any]) -> Floats64:
