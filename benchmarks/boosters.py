@@ -9,9 +9,9 @@ a run that is stopped goes on where it was.
 
 - OHSUMED, MQ2008: five folds, NDCG@10 (gain 2^r − 1, discount log2, 0 for a query without relevant
   documents).
-- Yandex: the chosen setting is fitted again to training and validation part with the rounds that
-  validation found, as the published figures were fitted to the whole training file; a query without
-  relevant documents counts 1, as there.
+- Yandex: setting and rounds are chosen by five folds of the queries of training and validation
+  part, and fitted to both, as the published figures were fitted to the whole training file; a query
+  without relevant documents counts 1, as there.
 - web: a million generated documents with relevance that no linear model can follow.
 
 Then the cost of a boosting round beside LightGBM's lambdarank, rounds of both in turn, on two
@@ -38,6 +38,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 from scipy import stats
+from sklearn.model_selection import GroupKFold
 
 from robirank import (
     RankingData,
@@ -51,11 +52,20 @@ from robirank.experiments.ltr import boosters
 from robirank.metrics import Convention, ndcg
 from robirank.storage.files import write_text
 
-SIZES = ((0.05, 7), (0.1, 7), (0.05, 15), (0.1, 15))
-TREES = tuple(
-    {"learning_rate": rate, "max_leaf_nodes": leaves, "max_features": share, "subsample": drawn}
-    for share, drawn in ((0.5, 0.5), (0.3, 0.8))
-    for rate, leaves in SIZES
+
+def trees(sizes: Any, draws: Any) -> tuple[dict[str, Any], ...]:
+    """Settings of all pairs of a size (rate, leaves) and a draw (of features, of queries)."""
+    return tuple(
+        {"learning_rate": rate, "max_leaf_nodes": leaves, "max_features": share, "subsample": drawn}
+        for share, drawn in draws
+        for rate, leaves in sizes
+    )
+
+
+TREES = trees(((0.05, 7), (0.1, 7), (0.05, 15), (0.1, 15)), ((0.5, 0.5), (0.3, 0.8)))
+SLOW_TREES = tuple(
+    {**setting, "patience": 300}
+    for setting in trees(((0.05, 7), (0.1, 7), (0.2, 7), (0.1, 15)), ((0.3, 0.5), (0.15, 0.5)))
 )
 BIG_TREES = tuple(
     {"learning_rate": rate, "max_leaf_nodes": 31, "max_features": 0.5, "subsample": 0.5}
@@ -176,7 +186,7 @@ def plan(folder: Path, quick: bool) -> tuple[list[Data], range]:
         ], range(2)
     return [
         Data("ohsumed", letor(folder / "OHSUMED"), TREES),
-        Data("yandex", letor(folder / "Yandex"), TREES, empty="one", refit=True),
+        Data("yandex", letor(folder / "Yandex"), SLOW_TREES, empty="one", refit=True),
         Data("mq2008", letor(folder / "MQ2008"), TREES),
         Data("web", web(10_000), BIG_TREES, 200, threads=2),
     ], range(5)
@@ -214,11 +224,8 @@ def fit(
         if rounds is None:
             model.fit(train.X, train.y, qid=train.qid, validation=vali)
         else:
-            model.fit(
-                np.vstack([train.X, vali.X]),
-                np.concatenate([train.y, vali.y]),
-                qid=np.concatenate([train.queries.codes(), vali.queries.codes() + train.n_queries]),
-            )
+            both = whole(fold)
+            model.fit(both.X, both.y, qid=both.qid)
     seconds = round(time.perf_counter() - begin, 2)
     return model, {"rounds": int(model.best_iter_), "seconds": seconds}
 
@@ -229,16 +236,40 @@ def measure(model: Any, part: RankingData, empty: str) -> np.ndarray:
     return ndcg(part.y, model.predict(part.X), part.qid, k=10, convention=rule, per_query=True)
 
 
+def whole(fold: Fold) -> RankingData:
+    """Training and validation part together."""
+    train, vali = fold.train, fold.vali
+    return RankingData(
+        np.vstack([train.X, vali.X]),
+        np.concatenate([train.y, vali.y]),
+        np.concatenate([train.queries.codes(), vali.queries.codes() + train.n_queries]),
+    )
+
+
+def to_validate(data: Data, fold: Fold) -> list[Fold]:
+    """The pairs of a training and a validation part that settings are chosen on."""
+    if not data.refit:
+        return [fold]
+    everything = whole(fold)
+    splitter = GroupKFold(2 if len(data.trees) < 4 else 5, shuffle=True, random_state=0)
+    parts = splitter.split(everything.X, everything.y, everything.qid)
+    return [Fold("", everything.take(a), everything.take(b), fold.test) for a, b in parts]
+
+
 def search(
     results: Results, data: Data, fold: str, load: Any, method: str
-) -> tuple[dict[str, Any], int]:
+) -> tuple[dict[str, Any], float]:
     """The setting that is best on the validation part, and its rounds."""
     settings = METHODS[method].settings(data)
 
     def one(number: int) -> dict[str, Any]:
-        model, facts = fit(data, METHODS[method], settings[number], load(), 0, None)
-        validation = float(measure(model, load().vali, data.empty).mean())
-        return {"validation": validation, "setting": settings[number], **facts}
+        points = []
+        for part in to_validate(data, load()):
+            model, facts = fit(data, METHODS[method], settings[number], part, 0, None)
+            values = measure(model, part.vali, data.empty)
+            points.append({"validation": float(values.mean()), **facts})
+        means = {name: float(np.mean([p[name] for p in points])) for name in points[0]}
+        return {"setting": settings[number], **means}
 
     found = [
         results.get(f"{data.name}/{fold}/{method}-setting{i}", lambda i=i: one(i))
@@ -256,7 +287,7 @@ def by_query(
     for fold, load in data.folds().items():
         console.print(f"[dim]{data.name} {fold}: {method} …")
         setting, rounds = search(results, data, fold, load, method)
-        more = round(rounds * 1.25) if data.refit else None  # a quarter more queries
+        more = max(1, round(rounds * 1.25)) if data.refit else None  # a quarter more queries
 
         def one(seed: int, load=load, setting=setting, more=more) -> dict[str, Any]:
             model, facts = fit(data, METHODS[method], setting, load(), seed, more)
