@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <tuple>
 
 #include "arrays.h"
@@ -68,7 +67,6 @@ Result<double> listwise_into(Vector<double> scores, const ListBatch& lists,
                              Choice<Rho> rho, Choice<Hessian> curvature, int n_threads) {
   const Rho outer = rho.value();
   const Hessian want = curvature.value();
-  if (want == Hessian::none) throw std::invalid_argument("hessian must not be None");
   check_length("scores", scores.shape(0), lists.n_items());
   check_length("gradient_out", gradient.shape(0), lists.n_items());
   check_length("hessian_out", hessian.shape(0), lists.n_items());
