@@ -57,7 +57,9 @@ def test_beats_a_linear_model_where_relevance_is_not_linear():
     number = made.queries.codes()
     train, test = made.take(number < 200), made.take(number >= 200)
     linear = RoBiRank().fit(train.X, train.y, qid=train.qid)
-    trees = RoBiRankBooster(100, learning_rate=0.1).fit(train.X, train.y, qid=train.qid)
+    trees = RoBiRankBooster(100, learning_rate=0.1, num_threads=1).fit(
+        train.X, train.y, qid=train.qid
+    )
     gain = trees.score(test.X, test.y, qid=test.qid) - linear.score(test.X, test.y, qid=test.qid)
     assert gain > 0.1
 
