@@ -221,6 +221,18 @@ def test_draws_depend_on_the_seed_and_on_nothing_else(data):
     assert ndcg(data.y, one, data.qid, k=10) > 0.8
 
 
+def test_threads_do_not_change_a_bit():
+    # Enough pairs for several threads of the native kernel, too.
+    made = make_ranking(n_queries=200, n_docs=(20, 120), n_features=5, random_state=0)
+    settings = SMALL | {"n_estimators": 5, "subsample": 0.5, "random_state": 0}
+    one, two, three = (
+        RoBiRankBooster(**settings | {"num_threads": n}).fit(made.X, made.y, qid=made.qid)
+        for n in (1, 2, 3)
+    )
+    assert_array_equal(one.leaf_value_, two.leaf_value_)
+    assert_array_equal(one.leaf_value_, three.leaf_value_)
+
+
 def test_all_of_a_model_is_saved(data, tmp_path):
     X = np.column_stack([with_missing(data), np.random.default_rng(0).integers(0, 9, len(data))])
     model = RoBiRankBooster(**SMALL, categorical_features=[5]).fit(X, data.y, qid=data.qid)
