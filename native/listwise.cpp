@@ -2,6 +2,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -59,6 +60,37 @@ ListwiseResult<T> listwise(Vector<T> scores, const ListBatch& lists, Choice<Rho>
           wanted(bends, std::move(bend)), hand_over(std::move(t), lists.n_relevant())};
 }
 
+// Gradient and curvature of float64 scores, written as float32 into the buffers of a booster.
+// Returns the loss of each list.
+Result<double> listwise_into(Vector<double> scores, const ListBatch& lists,
+                             MutableVector<float> gradient, MutableVector<float> hessian,
+                             Choice<Rho> rho, Choice<Hessian> curvature, int n_threads) {
+  const Rho outer = rho.value();
+  const Hessian want = curvature.value();
+  check_length("scores", scores.shape(0), lists.n_items());
+  check_length("gradient_out", gradient.shape(0), lists.n_items());
+  check_length("hessian_out", hessian.shape(0), lists.n_items());
+  auto loss = allocate<double>(lists.n_lists());
+  {
+    nb::gil_scoped_release released;
+    [[maybe_unused]] const int threads = thread_count(n_threads, lists.n_lists(), lists.work());
+#pragma omp parallel num_threads(threads)
+    {
+      const ThreadScratch scratch(lists.most_relevant());
+      const auto rounded = allocate<float>(lists.longest());
+#pragma omp for schedule(dynamic, 8)
+      for (int64_t q = 0; q < lists.n_lists(); ++q) {
+        const int64_t begin = lists.begin(q);
+        std::copy_n(scores.data() + begin, lists.size(q), rounded.get());
+        const Answer<float> answer{gradient.data() + begin, hessian.data() + begin, nullptr};
+        loss[q] = loss_kernels<float>().loss(lists.list(q, rounded.get()), outer, Method::automatic,
+                                             want, answer, scratch.view());
+      }
+    }
+  }
+  return hand_over(std::move(loss), lists.n_lists());
+}
+
 template <class T>
 void bind(nb::module_& m) {
   m.def("listwise", &listwise<T>, nb::arg("scores").noconvert(), nb::arg("lists"), nb::kw_only(),
@@ -73,4 +105,9 @@ void bind(nb::module_& m) {
 void bind_listwise(nb::module_& m) {
   bind<float>(m);
   bind<double>(m);
+  m.def("listwise_into", &listwise_into, nb::arg("scores").noconvert(), nb::arg("lists"),
+        nb::kw_only(), nb::arg("gradient_out").noconvert(), nb::arg("hessian_out").noconvert(),
+        nb::arg("rho"), nb::arg("hessian"), nb::arg("n_threads"),
+        "Write gradient and diagonal Hessian by the scores into two arrays; return the loss of "
+        "every list.");
 }

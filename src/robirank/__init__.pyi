@@ -18,6 +18,7 @@ from .data.partitions import open_partitions as open_partitions
 from .data.partitions import partition as partition
 from .data.ranking import RankingData as RankingData
 from .data.ranking import normalize_queries as normalize_queries
+from .data.ranking import signed_log as signed_log
 from .data.splits import split_leave_one_out as split_leave_one_out
 from .data.splits import split_new_users as split_new_users
 from .data.splits import split_ratio as split_ratio
@@ -32,9 +33,13 @@ from .latent.retrieve.export import export_index as export_index
 from .latent.retrieve.sharded import ShardedModel as ShardedModel
 from .latent.warp import WARP as WARP
 from .ltr.adarank import AdaRank as AdaRank
+from .ltr.booster_objectives import lightgbm_objective as lightgbm_objective
+from .ltr.booster_objectives import xgboost_objective as xgboost_objective
 from .ltr.coordinate_ascent import CoordinateAscent as CoordinateAscent
 from .ltr.export import export_linear as export_linear
 from .ltr.export import fold_scaling as fold_scaling
+from .ltr.export_onnx import export_onnx as export_onnx
+from .ltr.export_trees import export_trees as export_trees
 from .ltr.infnormpush import InfNormPush as InfNormPush
 from .ltr.irpush import IRPush as IRPush
 from .ltr.lambdamart import LambdaMART as LambdaMART
@@ -46,7 +51,9 @@ from .ltr.rankboost import RankBoost as RankBoost
 from .ltr.ranknet import RankNet as RankNet
 from .ltr.ranksvm import RankSVM as RankSVM
 from .ltr.robirank import RoBiRank as RoBiRank
+from .ltr.robirank_booster import RoBiRankBooster as RoBiRankBooster
 from .ltr.robirank_cv import RoBiRankCV as RoBiRankCV
+from .ltr.robirank_net import RoBiRankNet as RoBiRankNet
 from .objectives.listwise import listwise_loss as listwise_loss
 from .storage.estimators import load_extra as load_extra
 from .storage.estimators import load_model as load_model

@@ -5,7 +5,9 @@ declare what others need to know of it:
 
 - ``fitted_parts``, a `FittedParts`: what a fitted one consists of;
 - ``comparison``, a `Comparison`, of a ranker: how it takes part in ``robirank experiment ltr``;
-- ``test_settings``, a tuple of dicts, of a ranker: cheap parameters for the contract tests.
+- ``test_settings``, a tuple of dicts, of a ranker: cheap parameters for the contract tests;
+- ``needs``, the name of a package, of a ranker: without it the ranker cannot be fitted, and takes
+  no part in tests and comparisons.
 """
 
 from __future__ import annotations

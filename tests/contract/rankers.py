@@ -1,6 +1,7 @@
 """The rankers that must keep the contract: all that are registered, under cheap settings."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 from robirank.registry import rankers
@@ -9,7 +10,13 @@ from robirank.registry import rankers
 for path in sorted(Path(__file__).parent.glob("*_ranker.py")):
     import_module(f"contract.{path.stem}")
 
-RANKERS = [cls(**settings) for cls in rankers().values() for settings in cls.test_settings]
+MISSING = [cls for cls in rankers().values() if cls.needs and find_spec(cls.needs) is None]
+RANKERS = [
+    cls(**settings)
+    for cls in rankers().values()
+    if cls not in MISSING
+    for settings in cls.test_settings
+]
 
 
 def grid_of(ranker):

@@ -16,12 +16,17 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
-from contract.rankers import RANKERS, expected_failures, grid_of
+from contract.rankers import MISSING, RANKERS, expected_failures, grid_of
 from robirank import load_model, make_ranking, save_model
 from robirank._progress import FitProgress
 from robirank.metrics import ndcg
 
 each_ranker = pytest.mark.parametrize("ranker", RANKERS, ids=repr)
+
+
+@pytest.mark.parametrize("cls", MISSING)
+def test_ranker_without_its_package(cls):
+    pytest.skip(f"{cls.__name__} needs {cls.needs}, which is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +219,11 @@ def test_bad_input_gets_a_clear_error(ranker, data, change, message):
 def test_bad_features_get_a_clear_error(ranker, data):
     X = data.X.copy()
     X[5, 2] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
+    if not ranker.__sklearn_tags__().input_tags.allow_nan:
+        with pytest.raises(ValueError, match="NaN"):
+            clone(ranker).fit(X, data.y, qid=data.qid)
+    X[5, 2] = np.inf
+    with pytest.raises(ValueError, match="infinity"):
         clone(ranker).fit(X, data.y, qid=data.qid)
     with pytest.raises(NotFittedError):
         clone(ranker).predict(data.X)

@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_allclose
 
-from robirank.data.ranking import RankingData, normalize_queries
+from robirank.data.ranking import RankingData, normalize_queries, signed_log
 
 COLUMNS = {
     "qid": ["a", "b", "a"],
@@ -218,3 +219,18 @@ def test_normalize_by_blocks(monkeypatch):
     X, qid = rng.standard_normal((50, 3)), rng.integers(0, 6, 50)
     monkeypatch.setattr("robirank.data.ranking._BLOCK_ROWS", 7)
     np.testing.assert_allclose(normalize_queries(X, qid), normalized_by_loops(X, qid.tolist()))
+
+
+def test_signed_log_keeps_sign_order_kind_and_zeros():
+    X = np.array([[-1e6, -1.0, 0.0, 3.0, 1e9]], dtype=np.float32)
+    logs = signed_log(X)
+    assert logs.dtype == np.float32
+    assert_allclose(logs, np.sign(X) * np.log(1 + np.abs(X.astype(float))), rtol=1e-6)
+    sparse = signed_log(sp.csr_matrix(X))
+    assert sparse.nnz == 4
+    assert_allclose(sparse.toarray(), logs)
+    assert signed_log([[2, 0]]).dtype == np.float64
+    data = RankingData(X, [1], [1], feature_names=list("abcde"))
+    assert data.log().feature_names == data.feature_names
+    assert_allclose(data.log().X, logs)
+    assert data.to_frame().columns == list("abcde")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from robirank import listwise_loss, losses
+from robirank import _core, listwise_loss, losses, make_ranking
 from robirank._queries import group_queries
 from robirank.objectives.listwise import Lists
 
@@ -345,3 +345,41 @@ def test_forked_child_does_not_wait_for_its_parents_threads():
         os.waitpid(child, 0)
     assert done
     assert status == 0
+
+
+# Gradients for boosters
+
+
+def test_booster_gradients_are_those_of_the_sum_over_queries():
+    data = make_ranking(n_queries=12, n_docs=(2, 30), empty=0.2, random_state=0)
+    scores = np.random.default_rng(0).standard_normal(len(data)) * 4
+    lists = Lists.build(data.y, data.queries)
+    n = np.unique(data.qid[data.y > 0]).size
+    for hessian in ("majorant", "exact"):
+        gradients = lists.booster_gradients(hessian)
+        first = gradients(scores)[0].copy()
+        expected = listwise_loss(scores, data.y, data.qid, hessian=hessian)
+        gradient, curvature = gradients(scores)
+        assert gradient is gradients.gradient  # written in place
+        assert_allclose(gradient, first)
+        assert_allclose(gradient, n * expected.gradient, rtol=1e-4, atol=1e-5)
+        assert_allclose(curvature, n * expected.hessian, rtol=1e-3, atol=1e-5)
+
+
+def test_booster_gradients_want_rows_query_by_query():
+    lists = Lists.build(np.array([1.0, 0.0, 0.0]), group_queries(["a", "b", "a"], 3))
+    with pytest.raises(ValueError, match="side by side"):
+        lists.booster_gradients()
+    with pytest.raises(ValueError, match="scores"):
+        lists.in_order().booster_gradients()(np.zeros(2))
+
+
+@pytest.mark.parametrize("name", ["gradient_out", "hessian_out"])
+def test_native_arrays_to_write_to_must_fit(name):
+    lists = Lists.build(np.array([1.0, 0.0]), group_queries(None, 2))
+    out = {"gradient_out": np.empty(2, np.float32), "hessian_out": np.empty(2, np.float32)}
+    how = {"rho": "log", "hessian": "majorant", "n_threads": 1}
+    with pytest.raises(ValueError, match=name):
+        _core.listwise_into(
+            np.zeros(2), lists._batch(), **out | {name: np.empty(3, np.float32)}, **how
+        )

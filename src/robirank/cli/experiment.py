@@ -51,7 +51,12 @@ def _add_ltr_command(name: str, description: str) -> None:
         jobs: Jobs = None,
         as_json: AsJson = False,
     ) -> None:
-        from robirank.experiments.ltr.methods import IDENTITY_FIELD, START_FIELD, whole_field
+        from robirank.experiments.ltr.methods import (
+            IDENTITY_FIELD,
+            START_FIELD,
+            left_out,
+            whole_field,
+        )
         from robirank.experiments.ltr.runner import run_ltr
         from robirank.experiments.ltr.units import LtrExperiment, data_name
 
@@ -68,6 +73,9 @@ def _add_ltr_command(name: str, description: str) -> None:
             folds=folds or (1 if quick else None),
             grid_points=3 if quick else None,
         )
+        if name == "ltr" and methods is None:
+            for method, package in left_out().items():
+                note(f"{method} is left out: it needs the package {package}")
         run = run_ltr(
             experiment,
             output or Path("runs") / folder,

@@ -1,7 +1,8 @@
-"""Commands for ranking by features: ``robirank ltr train | predict | evaluate | export``."""
+"""Commands for ranking by features: ``robirank ltr train | predict | evaluate | …``."""
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -33,6 +34,9 @@ Data = Annotated[
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, from `ltr train`.")]
 Sparse = Annotated[bool, typer.Option("--sparse", help="Keep the features sparse in memory.")]
+FeatureNames = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Names of the features, one a line.")
+]
 OnError = Literal["raise", "skip"]
 BadLines = Annotated[
     OnError, typer.Option("--on-error", help="Stop at a bad line, or skip and count it.")
@@ -41,14 +45,24 @@ BadLines = Annotated[
 
 @app.command()
 def train(
+    context: typer.Context,
     data: Annotated[
         Path, typer.Argument(metavar="TRAIN", help="Judged documents, LETOR format (.gz too).")
     ],
     model_path: Annotated[
         Path, typer.Option("--model", "-m", metavar="OUT", help="Where to save the model.")
     ],
+    method: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="A ranker by its class, such as MART."),
+    ] = "RoBiRank",
+    params: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PARAM=VALUE", help="A parameter of it; may be repeated."),
+    ] = None,
     validation: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Held-out queries, to choose alpha.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Held-out queries, to choose alpha or to stop early."),
     ] = None,
     alpha: Annotated[
         float | None,
@@ -69,14 +83,22 @@ def train(
             help="Scale features to [0, 1] within each query; the model remembers it.",
         ),
     ] = False,
+    log_features: Annotated[
+        bool,
+        typer.Option(
+            "--log-features",
+            help="Take sign(x) log(1 + |x|) of the features; the model remembers it.",
+        ),
+    ] = False,
+    feature_names: FeatureNames = None,
     on_error: BadLines = "raise",
     sparse: Sparse = False,
-    seed: Annotated[int, typer.Option(min=0, help="For random starts and folds.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Decides everything that is random.")] = 0,
     threads: Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train RoBiRank and save it."""
+    """Train RoBiRank, or another ranker, and save it."""
     started = time.perf_counter()
     if normalize and sparse:
         raise typer.BadParameter("--normalize makes features dense; leave out --sparse")
@@ -84,31 +106,35 @@ def train(
     read: dict[str, Any] = {
         "sparse": sparse,
         "normalize": normalize,
+        "log_features": log_features,
         "on_error": on_error,
         "threads": threads,
         "quiet": quiet,
     }
     train_data = _read(data, **read)
+    names = _names_from(feature_names) or train_data.feature_names
     held_out = None
     if validation is not None:
         held_out = _read(validation, n_features=train_data.n_features, **read)
-    options = {
-        "rho": rho,
-        "metric": metric,
-        "init": init,
-        "max_iter": max_iter,
+    always = {
         "random_state": seed,
         "num_threads": threads or 0,
         "verbose": show_progress(quiet),
     }
+    options = {"rho": rho, "metric": metric, "init": init, "max_iter": max_iter}
     with step("train", quiet=quiet) as details:
-        model = _fit(train_data, held_out, alpha, folds, options)
-        details.append(f"{model.n_iter_} iterations to objective {model.loss_curve_[-1]:.6g}")
+        if method in ("RoBiRank", "RoBiRankCV") and params is None:
+            model = _fit(train_data, held_out, alpha, folds, options | always)
+        else:
+            given = {"alpha": alpha, **options}
+            given = {name: value for name, value in given.items() if _is_given(context, name)}
+            model = _fit_named(method, given | _parse(params or []), always, train_data, held_out)
+        details.append(_how_it_went(model))
     model.verbose = False
     from robirank.storage.estimators import save_model
 
-    extra = {"normalize": normalize}
-    save_model(model, model_path, feature_names=train_data.feature_names, extra=extra)
+    extra = {"normalize": normalize, "log_features": log_features}
+    save_model(model, model_path, feature_names=names, extra=extra)
     report = _training_report(model, train_data, held_out)
     report |= {"model": str(model_path), "seconds": round(time.perf_counter() - started, 3)}
     if as_json:
@@ -204,41 +230,171 @@ def evaluate(
 
 
 @app.command()
+def explain(
+    model_path: Model,
+    data: Data,
+    query: Annotated[
+        str | None, typer.Option(metavar="ID", help="The query; the first by default.")
+    ] = None,
+    above: Annotated[
+        str, typer.Option(metavar="DOC", help="Document A: its id in the file, or its rank.")
+    ] = "1",
+    below: Annotated[
+        str, typer.Option(metavar="DOC", help="Document B: its id in the file, or its rank.")
+    ] = "2",
+    top: Annotated[int, typer.Option(min=1, help="Features to show.")] = 10,
+    feature_names: FeatureNames = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also draw them (.png, .svg, .pdf).")
+    ] = None,
+    on_error: BadLines = "raise",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say why a model puts one document of a query above another."""
+    from robirank.cli import explanations
+
+    documents, scores = _score(model_path, data, on_error=on_error, quiet=quiet)
+    model, _ = _load(model_path)
+    names = _names_from(feature_names)
+    if names is not None:
+        model.feature_names_ = names
+    pair = explanations.choose(documents, scores, query, above, below)
+    why = explanations.explain_pair(model, documents, pair)
+    if plot is not None:
+        check_folder(plot)
+        explanations.save_plot(why, plot, top)
+        note(f"wrote {plot}", quiet=quiet)
+    if as_json:
+        print_json(explanations.as_json(why, pair))
+    else:
+        header = ["Feature", "A", "B", "effect"]
+        print_table(explanations.title(pair), header, explanations.rows(why, top))
+
+
+@app.command()
 def export(
     model_path: Model,
     format: Annotated[
-        Literal["solr", "elasticsearch"], typer.Option(help="The search engine.")
+        Literal["solr", "elasticsearch", "ranklib", "lightgbm", "onnx"],
+        typer.Option(
+            help="solr and elasticsearch take linear models and trees, ranklib (a format of "
+            "Elasticsearch) and lightgbm take trees, onnx takes both and networks."
+        ),
     ] = "solr",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of stdout.")
     ] = None,
     name: Annotated[str, typer.Option(help="Name of the model in the engine.")] = "robirank",
-    feature_names: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The engine's feature names, one a line."),
-    ] = None,
+    feature_names: FeatureNames = None,
     feature_store: Annotated[str | None, typer.Option(help="Solr's feature store.")] = None,
 ) -> None:
-    """Write a model as JSON for Solr or Elasticsearch."""
-    from robirank.ltr.export import export_linear
-
+    """Write a model for Solr, Elasticsearch, OpenSearch, LightGBM or an ONNX runtime."""
     model, extra = _load(model_path)
     if extra.get("normalize"):
         raise ValueError(
             f"{model_path} was trained with --normalize, which scales features within each query; "
             "a search engine cannot. Train without it, or scale the features beforehand"
         )
-    names = None if feature_names is None else feature_names.read_text("utf-8").split("\n")
-    document = export_linear(
+    if extra.get("log_features"):
+        note("the model wants logarithms: let the engine's features be sign(x) log(1 + |x|)")
+    names = _names_from(feature_names)
+    if format == "onnx":
+        from robirank.ltr.export_onnx import export_onnx
+
+        if output is None:
+            raise typer.BadParameter("--format onnx writes bytes: name a file with --output")
+        if names is not None:
+            model.feature_names_ = names
+        export_onnx(model, output, name=name)
+        return
+    document = _exporter(model, format)(
         model,
         format,
-        feature_names=names if names is None else [n.strip() for n in names if n.strip()],
+        feature_names=names,
         name=name,
         path=output,
         feature_store=feature_store,
     )
     if output is None:
-        print_json(document)
+        print_text(document) if isinstance(document, str) else print_json(document)
+
+
+def _exporter(model: Any, format: str) -> Any:
+    """The function that writes such a model in such a format."""
+    from robirank.ltr._forest import ForestRanker
+    from robirank.ltr.base import LinearRanker
+    from robirank.ltr.export import export_linear
+    from robirank.ltr.export_trees import export_trees
+
+    kinds = {
+        LinearRanker: (export_linear, ("solr", "elasticsearch")),
+        ForestRanker: (export_trees, ("solr", "elasticsearch", "ranklib", "lightgbm")),
+    }
+    for kind, (write, formats) in kinds.items():
+        if isinstance(model, kind) and format in formats:
+            return write
+    raise ValueError(f"--format {format} cannot hold a {type(model).__name__}; see --help")
+
+
+def _names_from(path: Path | None) -> list[str] | None:
+    """Feature names from a file, one a line; None without a file."""
+    if path is None:
+        return None
+    return [line.strip() for line in path.read_text("utf-8").split("\n") if line.strip()]
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _parse(params: list[str]) -> dict[str, Any]:
+    """Parameters written as NAME=VALUE; a value is JSON, or else a text."""
+    parsed: dict[str, Any] = {}
+    for text in params:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"--set takes PARAM=VALUE; got {text!r}")
+        try:
+            parsed[name.strip()] = json.loads(value)
+        except json.JSONDecodeError:
+            parsed[name.strip()] = value
+    return parsed
+
+
+def _fit_named(
+    method: str,
+    given: dict[str, Any],
+    always: dict[str, Any],
+    train_data: RankingData,
+    held_out: RankingData | None,
+) -> Any:
+    """Fit a ranker of the registry with the given parameters."""
+    from inspect import signature
+
+    from robirank.registry import rankers
+
+    known = rankers()
+    if method not in known:
+        raise typer.BadParameter(f"--method must be one of {', '.join(known)}; got {method!r}")
+    has = signature(known[method]).parameters
+    unknown = [name for name in given if name not in has]
+    if unknown:
+        raise typer.BadParameter(f"{method} has no parameter {unknown[0]}; it has {', '.join(has)}")
+    model = known[method](**{n: v for n, v in always.items() if n in has} | given)
+    extra: dict[str, Any] = {}
+    if held_out is not None:
+        if "validation" not in signature(model.fit).parameters:
+            raise typer.BadParameter(f"{method} does not use --validation")
+        extra["validation"] = held_out
+    return model.fit(train_data.X, train_data.y, qid=train_data.qid, **extra)
+
+
+def _how_it_went(model: Any) -> str:
+    if hasattr(model, "n_iter_") and getattr(model, "loss_curve_", None):
+        return f"{model.n_iter_} iterations to objective {model.loss_curve_[-1]:.6g}"
+    return f"{model.best_iter_} rounds kept" if hasattr(model, "best_iter_") else "done"
 
 
 def _fit(
@@ -266,9 +422,7 @@ def _training_report(
         "queries": train_data.n_queries,
         "features": train_data.n_features,
         "skipped": train_data.n_skipped,
-        "alpha": getattr(model, "alpha_", getattr(model, "alpha", None)),
-        "iterations": model.n_iter_,
-        "objective": model.loss_curve_[-1],
+        **_facts(model),
         "train_ndcg@10": model.score(train_data.X, train_data.y, qid=train_data.qid),
     }
     if hasattr(model, "alphas_"):
@@ -281,6 +435,18 @@ def _training_report(
     if held_out is not None:
         report["validation_ndcg@10"] = model.score(held_out.X, held_out.y, qid=held_out.qid)
     return report
+
+
+def _facts(model: Any) -> dict[str, Any]:
+    """What a fit found out, where the method has it."""
+    curve = getattr(model, "loss_curve_", None)
+    found = {
+        "alpha": getattr(model, "alpha_", getattr(model, "alpha", None)),
+        "iterations": getattr(model, "n_iter_", None),
+        "kept": getattr(model, "best_iter_", None),
+        "objective": curve[-1] if curve else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _load(path: Path) -> tuple[Any, dict[str, Any]]:
@@ -300,6 +466,7 @@ def _score(model_path: Path, data_path: Path, **options: Any) -> tuple[RankingDa
     width = model.n_features_in_
     if extra.get("normalize"):
         options |= {"normalize": True, "sparse": False}
+    options["log_features"] = bool(extra.get("log_features"))
     try:
         data = _read(data_path, n_features=width, **options)
     except LetorFormatError as error:
@@ -315,6 +482,7 @@ def _read(
     n_features: int | None = None,
     sparse: bool = False,
     normalize: bool = False,
+    log_features: bool = False,
     on_error: OnError = "raise",
     threads: int | None = None,
     quiet: bool = False,
@@ -326,7 +494,7 @@ def _read(
             path,
             sparse=sparse,
             n_features=n_features,
-            normalize=normalize,
+            normalize=normalize and not log_features,
             on_error=on_error,
             num_threads=threads or 0,
         )
@@ -335,4 +503,6 @@ def _read(
             f"{data.n_rows:,} documents, {data.n_queries:,} queries, "
             f"{data.n_features} features{skipped}"
         )
+    if log_features:
+        data = data.log().normalize() if normalize else data.log()
     return data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from robirank._queries import Queries, as_ids, group_queries
 from robirank._sparse import check_sparse
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True, eq=False)  # comparing arrays has no single answer
@@ -123,6 +126,28 @@ class RankingData:
         """Scale every feature to [0, 1] within each query; see `normalize_queries`."""
         return replace(self, X=normalize_queries(self.X, self.qid))
 
+    def log(self) -> RankingData:
+        """Take logarithms of the features; see `signed_log`."""
+        return replace(self, X=signed_log(self.X))
+
+    def to_frame(self) -> pl.DataFrame:
+        """The features as a polars DataFrame whose columns have their names, f1, f2, … without.
+
+        A ranker that is fitted to it keeps the names: ``model.fit(data.to_frame(), data.y,
+        qid=data.qid)``.
+
+        Examples
+        --------
+        >>> data = RankingData([[0.1], [0.9]], [0, 2], ["a", "a"], feature_names=("bm25",))
+        >>> data.to_frame().columns
+        ['bm25']
+        """
+        import polars as pl
+
+        names = self.feature_names or [f"f{j}" for j in range(1, self.n_features + 1)]
+        dense = cast(Any, self.X).toarray() if sp.issparse(self.X) else self.X
+        return pl.DataFrame(dense, schema=list(names))
+
     @classmethod
     def from_frame(
         cls,
@@ -192,6 +217,26 @@ def _numeric(frame: Any, column: Any) -> NDArray[Any]:
             f"column {column!r} must hold numbers; got {values.dtype}. "
             "Leave it out with features=[...] or encode it first"
         ) from error
+
+
+def signed_log(X: Any) -> Any:
+    """Return sign(x) log(1 + |x|) of each feature: for raw counts, lengths and scores.
+
+    Such features spread over many powers of ten, and what matters is their ratio. A sparse matrix
+    stays sparse; float32 stays float32.
+
+    Examples
+    --------
+    >>> signed_log([[0.0, -1.0, 1e6]]).round(4).tolist()
+    [[0.0, -0.6931, 13.8155]]
+    """
+    if sp.issparse(X):
+        logs = cast(Any, X).tocsr().copy()
+        logs.data = signed_log(logs.data)
+        return logs
+    values = np.asarray(X)
+    values = values if values.dtype.kind == "f" else values.astype(np.float64)
+    return np.sign(values) * np.log1p(np.abs(values))
 
 
 def normalize_queries(X: Any, qid: ArrayLike | None) -> Any:

@@ -97,10 +97,19 @@ class SearchedFit(Fit, kw_only=True):
 
 
 class LtrFit(SearchedFit, kw_only=True):
-    """A ranker on a fold."""
+    """A ranker on a fold.
+
+    Attributes
+    ----------
+    fold : str
+    why : dict from query to list of pairs
+        Of a model that can explain itself: the features that do most to put its first document
+        of a test query above its second, and what each adds to the difference of the scores.
+    """
 
     unit_fields: ClassVar[tuple[str, ...]] = ("method", "fold")
     fold: Name
+    why: dict[str, list[tuple[str, float]]] = {}
 
 
 class LatentFit(SearchedFit, kw_only=True):

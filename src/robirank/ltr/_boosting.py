@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robirank._checks import check_count, check_positive
+from robirank._checks import check_count, check_not_negative, check_positive
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
-from robirank._types import Floats64
+from robirank._types import Floats64, Ints64
 from robirank.ltr._forest import ForestRanker
 from robirank.ltr._held_out import BestSoFar, HeldOut
-from robirank.ltr._lightgbm import import_lightgbm, read_forest, settled_order, tree_params
+from robirank.ltr._lightgbm import import_lightgbm, read_forest, tree_params
+from robirank.ltr._row_order import settled_order
 from robirank.ltr.base import check_labels
 from robirank.storage.fitted_parts import FittedArray
+
+Objective = Callable[[Floats64, Any], tuple[NDArray[Any], NDArray[Any]]]
 
 #: Settings to choose from when methods are compared.
 GRID: tuple[dict[str, Any], ...] = (
@@ -43,6 +47,9 @@ class BoostedRanker(ForestRanker):
     learning_rate: float = 0.1
     max_leaf_nodes: int = 10
     min_samples_leaf: int = 1
+    l2_regularization: float = 0.0
+    max_features: float = 1.0
+    subsample: float = 1.0
     max_bins: int = 255
     patience: int | None = 100
     k: int | None = 10
@@ -68,24 +75,41 @@ class BoostedRanker(ForestRanker):
             Held-out queries. The trees up to the round with the best NDCG@k there are kept, and
             growing ends ``patience`` rounds after it. Without, all trees are grown and kept.
         """
-        lightgbm = import_lightgbm()
+        import_lightgbm()
         params = self._params()
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)
         held_out = self._held_out(validation)
         labels, loss = self._loss(y, queries)
-        params |= loss
+        rows = settled_order(X, y, queries)
         with self._progress(1, "features into bins") as progress:
-            rows = settled_order(X, y, queries)
-            train = lightgbm.Dataset(X[rows], labels[rows], group=queries.sizes, params=params)
-            booster = lightgbm.Booster(params, train)
-            if held_out is not None:
-                unused = np.zeros(len(held_out.y))
-                vali = lightgbm.Dataset(held_out.X, unused, reference=train, params=params)
-                booster.add_valid(vali, "validation")
+            booster = self._booster(X[rows], labels[rows], queries.sizes, params | loss, held_out)
             progress.update(1)
         self._boost(booster, held_out)
+        self._keep(read_forest(booster, self.best_iter_))
         return self
+
+    def _booster(
+        self,
+        X: Any,
+        labels: NDArray[Any],
+        sizes: Ints64,
+        params: dict[str, Any],
+        held_out: HeldOut | None,
+    ) -> Any:
+        """A booster over rows that come query by query, and over validation data."""
+        lightgbm = import_lightgbm()
+        params = dict(params)
+        categories = params.pop("categorical_feature", "auto")
+        train = lightgbm.Dataset(
+            X, labels, group=sizes, params=params, categorical_feature=categories
+        )
+        booster = lightgbm.Booster(params, train)
+        if held_out is not None:
+            unused = np.zeros(len(held_out.y))
+            vali = lightgbm.Dataset(held_out.X, unused, reference=train, params=params)
+            booster.add_valid(vali, "validation")
+        return booster
 
     def _loss(self, y: NDArray[Any], queries: Queries) -> tuple[NDArray[Any], dict[str, Any]]:
         """Return the labels to give to LightGBM, and its parameters that say what to minimise."""
@@ -95,6 +119,9 @@ class BoostedRanker(ForestRanker):
         check_count("n_estimators", self.n_estimators)
         check_positive("learning_rate", self.learning_rate)
         check_tree_size(self.max_leaf_nodes, self.min_samples_leaf, self.max_bins)
+        check_not_negative("l2_regularization", self.l2_regularization)
+        check_positive("max_features", self.max_features, at_most=1)
+        check_positive("subsample", self.subsample, at_most=1)
         check_count("patience", self.patience, or_none=True)
         check_count("k", self.k, or_none=True)
         seed = as_random_state(self.random_state).randint(2**31 - 1)
@@ -108,15 +135,25 @@ class BoostedRanker(ForestRanker):
             # LightGBM guesses how many documents a leaf has from their second derivatives, and
             # may guess 0. No leaf is empty anyway.
             "min_data_in_leaf": int(self.min_samples_leaf) if self.min_samples_leaf > 1 else 0,
+            "lambda_l2": float(self.l2_regularization),
+            "feature_fraction": float(self.max_features),
+            "bagging_fraction": float(self.subsample),
+            "bagging_freq": int(self.subsample < 1),
+            "bagging_by_query": True,
         }
 
-    def _boost(self, booster: Any, held_out: HeldOut | None) -> None:
-        """Grow trees until they are enough, no split is left, or held-out queries gain no more."""
+    def _boost(
+        self, booster: Any, held_out: HeldOut | None, objective: Objective | None = None
+    ) -> None:
+        """Grow trees until they are enough, no split is left, or held-out queries gain no more.
+
+        The objective maps scores and data to gradient and curvature; None is the booster's own.
+        """
         best = BestSoFar(self.patience)
         self.n_iter_ = 0
         with self._progress(self.n_estimators) as progress:
             for _ in range(self.n_estimators):
-                booster.update()
+                booster.update(fobj=objective)
                 if booster.num_trees() == self.n_iter_:
                     break  # no split is left
                 self.n_iter_ += 1
@@ -129,7 +166,6 @@ class BoostedRanker(ForestRanker):
                     break
         self.best_iter_ = self.n_iter_ if held_out is None else best.round
         self.validation_scores_ = best.scores
-        self._keep(read_forest(booster, self.best_iter_))
 
 
 def check_tree_size(max_leaf_nodes: Any, min_samples_leaf: Any, max_bins: Any) -> None:

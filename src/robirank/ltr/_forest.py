@@ -6,14 +6,17 @@ from a file are trees at all, so that a walk through them ends and never leaves 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from robirank._types import Floats64, Ints32
 from robirank.ltr.base import Ranker
+from robirank.ltr.explain import Explanation, forest_effects
 from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 _CELLS = 1 << 16  # rows × trees of one block; its few arrays stay in cache
@@ -36,6 +39,15 @@ class Forest:
         A leaf is its own child.
     leaf_value : float64 array of shape (n_nodes,)
         What a leaf adds to the score; 0 in inner nodes.
+    missing_left : int32 array of shape (n_nodes,), or None
+        Whether (1) or not (0) a document goes left if the feature is missing (NaN). None: features
+        are never missing.
+    category_offsets : int32 array of shape (n_nodes + 1,), or None
+        Node i has the categories ``categories[category_offsets[i]:category_offsets[i + 1]]``. An
+        inner node that has some asks whether the feature is one of them: if so, a document goes
+        left, and a missing or unknown category goes right. None: there are no such nodes.
+    categories : int32 array, or None
+        The categories, in rising order at each node.
     """
 
     tree_offsets: Ints32
@@ -43,6 +55,14 @@ class Forest:
     threshold: Floats64
     left_child: Ints32
     leaf_value: Floats64
+    missing_left: Ints32 | None = None
+    category_offsets: Ints32 | None = None
+    categories: Ints32 | None = None
+
+    @property
+    def asks_categories(self) -> bool:
+        """Whether any node asks for a category."""
+        return self.categories is not None and len(self.categories) > 0
 
     @property
     def n_trees(self) -> int:
@@ -75,11 +95,46 @@ class Forest:
             first = (np.arange(len(block)) * block.shape[1])[:, None]
             values = block.ravel()
             node = np.tile(roots, (len(block), 1))
+            special = self.asks_categories or bool(np.isnan(values).any())
             for _ in range(depth):
                 asked = values.take(first + feature.take(node))
-                node = left.take(node) + (asked > threshold.take(node))
+                right = asked > threshold.take(node)
+                if special:
+                    right = self._send_special(asked, node, right)
+                node = left.take(node) + right
             scores[rows] = self.leaf_value.take(node).sum(axis=1)
         return scores
+
+    def goes_left(self, row: Floats64) -> NDArray[np.bool_]:
+        """Whether a document with these features goes left, for each node; leaves say yes."""
+        asked = row[np.maximum(self.split_feature, 0)]
+        right = (asked > self.threshold) & (self.split_feature >= 0)
+        return ~self._send_special(asked, np.arange(len(right)), right)
+
+    def _send_special(self, asked: Any, node: Any, right: Any) -> Any:
+        """Correct the way of documents with missing values, and at nodes with categories."""
+        inner = self.split_feature.take(node) >= 0
+        if self.missing_left is not None:
+            away = self.missing_left.take(node) == 0
+            right = np.where(np.isnan(asked) & inner, away, right)
+        if self.asks_categories:
+            assert self.category_offsets is not None
+            asks = inner & (np.diff(self.category_offsets).take(node) > 0)
+            right[asks] = ~self._among_categories(asked[asks], node[asks])
+        return right
+
+    def _among_categories(self, asked: Any, node: Any) -> Any:
+        """Whether each value is one of the categories of its node."""
+        assert self.category_offsets is not None
+        assert self.categories is not None
+        width = int(self.categories.max()) + 1
+        owner = np.repeat(np.arange(len(self.threshold)), np.diff(self.category_offsets))
+        known = owner.astype(np.int64) * width + self.categories
+        with np.errstate(invalid="ignore"):
+            inside = (asked > -1) & (asked < width)  # not so where it is missing
+        code = node * width + np.where(inside, asked, 0).astype(np.int64)
+        place = np.minimum(np.searchsorted(known, code), len(known) - 1)
+        return inside & (known[place] == code)
 
 
 def dense_blocks(X: Any, n_rows: int) -> Iterator[tuple[slice, Floats64]]:
@@ -102,7 +157,21 @@ def join_forests(forests: Sequence[Forest]) -> Forest:
         np.concatenate([f.threshold for f in forests]),
         np.concatenate([f.left_child + s for f, s in shifted], dtype=np.int32),
         np.concatenate([f.leaf_value for f in forests]),
+        *_join_special(forests),
     )
+
+
+def _join_special(forests: Sequence[Forest]) -> tuple[Ints32 | None, ...]:
+    """Join what only some forests have: ways of missing values, categories."""
+    missing, counts, categories = [], [], []
+    for f in forests:
+        if f.missing_left is None or f.category_offsets is None or f.categories is None:
+            return None, None, None
+        missing.append(f.missing_left)
+        counts.append(np.diff(f.category_offsets))
+        categories.append(f.categories)
+    offsets = np.cumsum(np.concatenate([[0], *counts]), dtype=np.int32)
+    return np.concatenate(missing), offsets, np.concatenate(categories)
 
 
 def check_forest(forest: Forest, n_features: int) -> None:
@@ -136,9 +205,38 @@ def check_forest(forest: Forest, n_features: int) -> None:
         raise ValueError("every node of a forest must be a root or the child of one node")
     if not (np.isfinite(forest.threshold).all() and np.isfinite(forest.leaf_value).all()):
         raise ValueError("thresholds and leaf values of a forest must be finite")
+    _check_special(forest, leaf)
+
+
+def _check_special(forest: Forest, leaf: Any) -> None:
+    """Raise a ValueError unless missing values and categories have one way to go."""
+    missing, offsets, categories = (
+        forest.missing_left,
+        forest.category_offsets,
+        forest.categories,
+    )
+    if missing is not None and (missing.shape != leaf.shape or not np.isin(missing, (0, 1)).all()):
+        raise ValueError("missing_left of a forest must be 0 or 1 for each node")
+    if (offsets is None) != (categories is None):
+        raise ValueError("a forest must have both category_offsets and categories, or neither")
+    if offsets is None or categories is None:
+        return
+    counts = np.diff(offsets)
+    if (
+        offsets.shape != (len(leaf) + 1,)
+        or offsets[0] != 0
+        or offsets[-1] != len(categories)
+        or (counts < 0).any()
+        or counts[leaf].any()
+    ):
+        raise ValueError("category_offsets of a forest must count the categories of inner nodes")
+    within = np.diff(np.repeat(np.arange(len(leaf)), counts)) == 0
+    if (categories < 0).any() or (np.diff(categories)[within] <= 0).any():
+        raise ValueError("categories of a node must rise from 0 or above")
 
 
 _ARRAYS = ("tree_offsets_", "split_feature_", "threshold_", "left_child_", "leaf_value_")
+_SPECIAL = ("missing_left_", "category_offsets_", "categories_")
 
 
 class ForestRanker(Ranker):
@@ -151,11 +249,12 @@ class ForestRanker(Ranker):
             "threshold_": FittedArray(("nodes",)),
             "left_child_": FittedArray(("nodes",), "I32"),
             "leaf_value_": FittedArray(("nodes",)),
+            "missing_left_": FittedArray(("nodes",), "I32"),
+            "category_offsets_": FittedArray(("category_offsets",), "I32"),
+            "categories_": FittedArray(("categories",), "I32"),
         },
         required=_ARRAYS,
-        check=lambda fitted: check_forest(
-            Forest(*(fitted[name] for name in _ARRAYS)), fitted["n_features_in_"]
-        ),
+        check=lambda fitted: check_forest(_forest_of(fitted), fitted["n_features_in_"]),
     )
 
     tree_offsets_: Ints32
@@ -163,6 +262,9 @@ class ForestRanker(Ranker):
     threshold_: Floats64
     left_child_: Ints32
     leaf_value_: Floats64
+    missing_left_: Ints32
+    category_offsets_: Ints32
+    categories_: Ints32
 
     def predict(self, X: Any) -> Floats64:
         """Score documents by the forest; within a query, a higher score means a better place.
@@ -178,17 +280,47 @@ class ForestRanker(Ranker):
         array of shape (n_rows,)
         """
         X = self._check_predict(X)
-        forest = Forest(*(getattr(self, name) for name in _ARRAYS))
-        check_forest(forest, self.n_features_in_)  # a walk through anything else may not end
+        forest = self.forest()
         return self._combine(forest.sum(X), forest.n_trees)
+
+    def explain(self, X_a: Any, X_b: Any) -> Explanation:
+        """Say what each feature adds to the score of a document A less that of a document B.
+
+        The effects are Shapley values with B as the background: exact, and they add up to the
+        difference of the scores. LightGBM is not needed.
+
+        Parameters
+        ----------
+        X_a, X_b : array-like of shape (n_features,), or frame of one row
+            The features of the two documents.
+
+        Returns
+        -------
+        Explanation
+        """
+        a, b = self._check_one(X_a, "X_a"), self._check_one(X_b, "X_b")
+        forest = self.forest()
+        effects = self._combine(forest_effects(forest, a, b), forest.n_trees)
+        return self._explanation(a, b, effects)
+
+    def forest(self) -> Forest:
+        """The trees, checked: a walk through anything else may not end."""
+        check_is_fitted(self)
+        forest = _forest_of(vars(self))
+        check_forest(forest, self.n_features_in_)
+        return forest
 
     def _combine(self, total: Floats64, n_trees: int) -> Floats64:  # noqa: ARG002
         """Make a score of the sum over trees."""
         return total
 
     def _keep(self, forest: Forest) -> None:
-        self.tree_offsets_ = forest.tree_offsets
-        self.split_feature_ = forest.split_feature
-        self.threshold_ = forest.threshold
-        self.left_child_ = forest.left_child
-        self.leaf_value_ = forest.leaf_value
+        for name in (*_ARRAYS, *_SPECIAL):
+            array = getattr(forest, name.removesuffix("_"))
+            if array is not None:
+                setattr(self, name, array)
+
+
+def _forest_of(fitted: Mapping[str, Any]) -> Forest:
+    """The forest that fitted attributes make."""
+    return Forest(*(fitted[name] for name in _ARRAYS), *(fitted.get(name) for name in _SPECIAL))

@@ -26,6 +26,8 @@ class HeldOut:
     k, convention
         The measure is mean NDCG@k in that convention of `robirank.metrics`; of several cut-offs,
         their mean.
+    finite : bool or "allow-nan", default=True
+        Whether features may be missing, in the words of scikit-learn's ``check_array``.
 
     Examples
     --------
@@ -35,7 +37,13 @@ class HeldOut:
     """
 
     def __init__(
-        self, validation: Any, n_features: int, *, k: int | Sequence[int] | None, convention: str
+        self,
+        validation: Any,
+        n_features: int,
+        *,
+        k: int | Sequence[int] | None,
+        convention: str,
+        finite: bool | str = True,
     ) -> None:
         for cut in k if isinstance(k, Sequence) else [k]:
             check_count("k", cut, or_none=True)
@@ -49,6 +57,7 @@ class HeldOut:
             accept_sparse="csr",
             dtype=[np.float32, np.float64],
             order="C",
+            ensure_all_finite=finite,
             input_name="validation",
         )
         if self.X.shape[1] != n_features:

@@ -6,17 +6,14 @@ predicting, saving and loading do without it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from robirank._queries import Queries
 from robirank._threads import thread_count
-from robirank._types import Ints64
-from robirank.ltr._forest import Forest, dense_blocks, join_forests
-
-_BLOCK_ROWS = 4096
+from robirank._types import Ints32
+from robirank.ltr._forest import Forest, join_forests
 
 
 def import_lightgbm() -> Any:
@@ -25,8 +22,8 @@ def import_lightgbm() -> Any:
         import lightgbm
     except ImportError as error:
         raise ImportError(
-            "MART, LambdaMART and RandomForests are trained by LightGBM, which is not installed: "
-            "pip install 'robirank[trees]'"
+            "RoBiRankBooster, MART, LambdaMART and RandomForests are trained by LightGBM, which is "
+            "not installed: pip install 'robirank[trees]'"
         ) from error
     return lightgbm
 
@@ -51,35 +48,17 @@ def tree_params(
     }
 
 
-def settled_order(X: Any, y: NDArray[Any], queries: Queries) -> Ints64:
-    """Order rows query by query, and within a query by a hash of their features.
+def read_forest(booster: Any, n_trees: int | None = None, *, special: bool = False) -> Forest:
+    """Read the first trees of a LightGBM booster (all by default).
 
-    LightGBM breaks ties by the order of rows: all scores tie in the first round of LambdaMART, and
-    a list that comes sorted by label would look like a good ranking. With this order a fit does
-    not depend on the order of rows within queries, to the last bit.
+    With ``special``, the ways of missing values and the categories are read too.
     """
-    rows = queries.rows()
-    return rows[np.lexsort((y[rows], _row_hashes(X)[rows], queries.codes()))]
-
-
-def _row_hashes(X: Any) -> NDArray[np.uint64]:
-    factors = np.random.default_rng(0).integers(2**63, size=X.shape[1], dtype=np.uint64) * 2 + 1
-    hashes = np.empty(X.shape[0], dtype=np.uint64)
-    for rows, block in dense_blocks(X, _BLOCK_ROWS):
-        bits = (block + 0.0).view(np.uint64)  # −0 becomes 0
-        # What tells short numbers apart stands in their upper half; products keep the lower one.
-        hashes[rows] = ((bits ^ (bits >> 32)) * factors).sum(axis=1, dtype=np.uint64)
-    return hashes
-
-
-def read_forest(booster: Any, n_trees: int | None = None) -> Forest:
-    """Read the first trees of a LightGBM booster (all by default)."""
     text = booster.model_to_string(num_iteration=-1 if n_trees is None else n_trees)
     _, *trees = text.partition("\nend of trees")[0].split("\nTree=")
-    return join_forests([_read_tree(tree) for tree in trees])
+    return join_forests([_read_tree(tree, special) for tree in trees])
 
 
-def _read_tree(text: str) -> Forest:
+def _read_tree(text: str, special: bool) -> Forest:
     """Read a tree from its lines ``name=numbers``.
 
     LightGBM counts inner nodes 0, 1, … in the order of their making and leaves −1, −2, …. Here
@@ -103,4 +82,37 @@ def _read_tree(text: str) -> Forest:
         feature[inner] = np.array(lines["split_feature"].split(), dtype=np.int32)
         threshold[inner] = np.array(lines["threshold"].split(), dtype=np.float64)
         left[inner] = first_child
-    return Forest(np.array([0, n_nodes], dtype=np.int32), feature, threshold, left, leaf_value)
+    forest = Forest(np.array([0, n_nodes], dtype=np.int32), feature, threshold, left, leaf_value)
+    return _read_special(forest, lines, inner) if special else forest
+
+
+def _read_special(forest: Forest, lines: dict[str, str], inner: Ints32) -> Forest:
+    """Add the ways of missing values and the categories of a tree.
+
+    LightGBM's ``decision_type`` has bits: 0, whether the node asks for categories; 1, whether a
+    missing value goes left; 2 and 3, what is missing: nothing (0; NaN then counts as 0) or NaN (2).
+    The threshold of a node with categories is the number of its set of bits, 32 to a word.
+    """
+    # A split into missing and all others is at infinity, where no feature is.
+    threshold = np.minimum(forest.threshold, np.finfo(np.float64).max)
+    missing_left = np.zeros(len(threshold), dtype=np.int32)
+    members: list[list[int]] = [[] for _ in threshold]
+    kinds = np.array(lines["decision_type"].split() if len(inner) else [], dtype=np.int32)
+    words = np.array(lines.get("cat_threshold", "").split(), dtype=np.uint32)
+    bounds = np.array(lines.get("cat_boundaries", "").split(), dtype=np.int64)
+    for node, kind in zip(inner.tolist(), kinds.tolist(), strict=True):
+        if kind & 1:
+            number = int(threshold[node])
+            bits = words[bounds[number] : bounds[number + 1]].astype("<u4").view(np.uint8)
+            members[node] = np.flatnonzero(np.unpackbits(bits, bitorder="little")).tolist()
+            threshold[node] = 0.0
+        else:
+            missing_left[node] = kind >> 1 & 1 if kind >> 2 == 2 else threshold[node] >= 0
+    counts = [len(found) for found in members]
+    return replace(
+        forest,
+        threshold=threshold,
+        missing_left=missing_left,
+        category_offsets=np.cumsum([0, *counts], dtype=np.int32),
+        categories=np.array([c for found in members for c in found], dtype=np.int32),
+    )

@@ -6,6 +6,7 @@ import warnings
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -17,6 +18,7 @@ from robirank._queries import Queries, group_queries, warn_missing_qid
 from robirank._sparse import check_sparse
 from robirank._types import Floats64
 from robirank.ltr._held_out import HeldOut
+from robirank.ltr.explain import Explanation, linear_effects
 from robirank.metrics import ndcg
 from robirank.objectives.linear import (
     LinearObjective,
@@ -53,6 +55,7 @@ class Ranker(SaveMixin, BaseEstimator):
     fitted_parts: ClassVar[FittedParts]
     comparison: ClassVar[Comparison | None] = None
     test_settings: ClassVar[tuple[dict[str, Any], ...]] = ({},)
+    needs: ClassVar[str] = ""
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Score documents; within a query, a higher score means a better place."""
@@ -93,6 +96,7 @@ class Ranker(SaveMixin, BaseEstimator):
             accept_sparse="csr" if accept_sparse else False,
             dtype=[np.float32, np.float64],
             order="C",
+            ensure_all_finite=self._finite(),
             y_numeric=True,
         )
         warn_missing_qid(qid, X.shape[0])
@@ -107,14 +111,44 @@ class Ranker(SaveMixin, BaseEstimator):
             accept_sparse="csr" if accept_sparse else False,
             dtype=[np.float32, np.float64],
             order="C",
+            ensure_all_finite=self._finite(),
             reset=False,
         )
+
+    def _check_one(self, x: Any, argument: str) -> Floats64:
+        """Validate the features of one document, a vector or a frame of one row."""
+        rows = x if hasattr(x, "columns") or sp.issparse(x) else np.atleast_2d(np.asarray(x))
+        if rows.shape[0] != 1:
+            raise ValueError(f"{argument} must be one document; got {rows.shape[0]} rows")
+        X = self._check_predict(rows)
+        dense = X if isinstance(X, np.ndarray) else X.toarray()
+        return np.asarray(dense, dtype=np.float64)[0]
+
+    def _explanation(self, a: Floats64, b: Floats64, effects: Floats64) -> Explanation:
+        score_a, score_b = self._scores_of(a, b)
+        return Explanation(feature_names(self), a, b, effects, score_a, score_b)
+
+    def _scores_of(self, a: Floats64, b: Floats64) -> tuple[float, float]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of names, which were checked before
+            score_a, score_b = self.predict(np.stack([a, b])).tolist()
+        return score_a, score_b
 
     def _held_out(self, validation: Any) -> HeldOut | None:
         """Check held-out queries, which the parameters ``k`` and ``convention`` measure by NDCG."""
         if validation is None:
             return None
-        return HeldOut(validation, self.n_features_in_, k=self.k, convention=self.convention)
+        return HeldOut(
+            validation,
+            self.n_features_in_,
+            k=self.k,
+            convention=self.convention,
+            finite=self._finite(),
+        )
+
+    def _finite(self) -> bool | str:
+        """What scikit-learn's checks of features are told about missing values."""
+        return "allow-nan" if self.__sklearn_tags__().input_tags.allow_nan else True
 
     def _progress(self, total: int, doing: str = "") -> FitProgress:
         """A progress line for so many iterations, shown if the parameter ``verbose`` is set."""
@@ -161,6 +195,24 @@ class LinearRanker(Ranker):
         """
         X = self._check_predict(X)
         return np.asarray(X @ self.coef_)
+
+    def explain(self, X_a: Any, X_b: Any) -> Explanation:
+        """Say what each feature adds to the score of a document A less that of a document B.
+
+        The effect of feature f is ω_f (a_f − b_f): exact, and all add up to the difference of the
+        scores.
+
+        Parameters
+        ----------
+        X_a, X_b : array-like of shape (n_features,), or frame of one row
+            The features of the two documents.
+
+        Returns
+        -------
+        Explanation
+        """
+        a, b = self._check_one(X_a, "X_a"), self._check_one(X_b, "X_b")
+        return self._explanation(a, b, linear_effects(self.coef_, a, b))
 
     def _descend(
         self, X: Any, loss: ScoreLoss, *, alpha: float, start: Floats64 | None = None
@@ -214,6 +266,14 @@ class LinearRanker(Ranker):
         self.n_iter_ += 1
         self.loss_curve_.append(objective)
         progress.update(self.n_iter_, loss=objective)
+
+
+def feature_names(model: Any) -> tuple[str, ...]:
+    """The names that a model was fitted or saved with; f1, f2, … where it has none."""
+    names = getattr(model, "feature_names_in_", getattr(model, "feature_names_", None))
+    if names is None:
+        names = [f"f{j}" for j in range(1, model.n_features_in_ + 1)]
+    return tuple(map(str, names))
 
 
 def one_blas_thread() -> Any:

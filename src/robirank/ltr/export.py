@@ -116,8 +116,7 @@ def export_linear(
     """
     if format not in _FORMATS:
         raise ValueError(f"format must be one of {[*_FORMATS]}; got {format!r}")
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"name must be a non-empty string; got {name!r}")
+    check_model_name(name)
     if feature_store is not None and format != "solr":
         raise ValueError(
             f"feature_store={feature_store!r} is for format='solr'; Elasticsearch is told the "
@@ -130,7 +129,7 @@ def export_linear(
             "the weights must be finite in single precision, which search engines compute in; "
             f"the largest is {np.abs(coef).max():g}"
         )
-    names = _check_names(
+    names = check_names(
         _seen_names(steps[0]) if feature_names is None else feature_names, len(coef)
     )
     weights = dict(zip(names, coef.tolist(), strict=True))
@@ -238,7 +237,14 @@ def _seen_names(step: Any) -> Any:
     return getattr(step, "feature_names_in_", getattr(step, "feature_names_", None))
 
 
-def _check_names(given: Any, width: int) -> list[str]:
+def check_model_name(name: Any) -> None:
+    """Raise an error unless a search engine can call a model so."""
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"name must be a non-empty string; got {name!r}")
+
+
+def check_names(given: Any, width: int) -> list[str]:
+    """Check the engine's names of the features; f1, f2, … where none are given."""
     if given is None:
         return [f"f{j}" for j in range(1, width + 1)]
     names = [given] if isinstance(given, str) else list(given)

@@ -48,6 +48,12 @@ class LambdaMART(BoostedRanker):
     min_samples_leaf : int, default=1
         The fewest documents of a leaf, which LightGBM estimates from their second derivatives.
         (Its bound on the sum of those, 0.001, holds as well.)
+    l2_regularization : float, default=0.0
+        What is added to the sum of second derivatives of a leaf.
+    max_features : float, default=1.0
+        The share of the features that a tree looks at, drawn at random.
+    subsample : float, default=1.0
+        The share of the queries that a tree is grown on, drawn at random.
     max_bins : int, default=255
         Features are cut into so many bins of about equally many documents, and bins are told
         apart by thresholds. (RankLib has 256 thresholds at equal distances.)
@@ -59,8 +65,8 @@ class LambdaMART(BoostedRanker):
     convention : str, default="standard"
         The convention of the NDCG on validation data; see `robirank.metrics`.
     random_state : int, Generator, RandomState or None, default=None
-        Decides which documents the bins are made from where there are more than 200,000; nothing
-        else is random.
+        Decides what ``max_features`` and ``subsample`` draw, and which documents the bins are made
+        from where there are more than 200,000; nothing else is random.
     num_threads : int, default=0
         0: every core. The result does not depend on it, to the last bit.
     verbose : bool, default=False

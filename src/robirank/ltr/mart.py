@@ -36,6 +36,12 @@ class MART(BoostedRanker):
         The most leaves of a tree.
     min_samples_leaf : int, default=1
         The fewest documents of a leaf.
+    l2_regularization : float, default=0.0
+        What is added to the sum of second derivatives of a leaf.
+    max_features : float, default=1.0
+        The share of the features that a tree looks at, drawn at random.
+    subsample : float, default=1.0
+        The share of the queries that a tree is grown on, drawn at random.
     max_bins : int, default=255
         Features are cut into so many bins of about equally many documents, and bins are told
         apart by thresholds. (RankLib has 256 thresholds at equal distances.)
@@ -46,8 +52,8 @@ class MART(BoostedRanker):
     convention : str, default="standard"
         The convention of that NDCG; see `robirank.metrics`.
     random_state : int, Generator, RandomState or None, default=None
-        Decides which documents the bins are made from where there are more than 200,000; nothing
-        else is random.
+        Decides what ``max_features`` and ``subsample`` draw, and which documents the bins are made
+        from where there are more than 200,000; nothing else is random.
     num_threads : int, default=0
         0: every core. The result does not depend on it, to the last bit.
     verbose : bool, default=False

@@ -14,7 +14,8 @@ from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
 from robirank.ltr._boosting import check_tree_size
 from robirank.ltr._forest import Forest, ForestRanker, join_forests
-from robirank.ltr._lightgbm import import_lightgbm, read_forest, settled_order, tree_params
+from robirank.ltr._lightgbm import import_lightgbm, read_forest, tree_params
+from robirank.ltr._row_order import settled_order
 from robirank.ltr.base import check_labels
 from robirank.registry import Comparison, register
 

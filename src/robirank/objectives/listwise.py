@@ -131,6 +131,14 @@ class Lists:
             t,
         )
 
+    def booster_gradients(self, hessian: HessianName = "majorant") -> BoosterGradients:
+        """What a booster asks for, round after round; rows must come query by query."""
+        if self.queries.order is not None:
+            raise ValueError("the rows of each query must stand side by side")
+        counted = np.count_nonzero(np.diff(self.starts))
+        whole = replace(self, weight=self.weight * counted)
+        return BoosterGradients(whole, hessian)
+
     def _batch(self) -> _core.ListBatch:
         return _core.ListBatch(
             offsets=self.queries.offsets,
@@ -138,6 +146,42 @@ class Lists:
             relevant=self.relevant,
             weight=self.weight,
         )
+
+
+class BoosterGradients:
+    """Gradient and curvature of lists, in two float32 arrays that are written anew by each call.
+
+    They are those of the sum over queries, not of the mean: a booster's bounds on sums of second
+    derivatives do not depend on how many queries there are.
+
+    Examples
+    --------
+    >>> lists = Lists.build(np.array([1.0, 0.0]), group_queries(None, 2))
+    >>> gradient, hessian = lists.booster_gradients()(np.zeros(2))
+    >>> gradient.astype(float).round(4).tolist(), hessian.tolist()
+    ([-0.3607, 0.3607], [0.125, 0.125])
+    """
+
+    def __init__(self, lists: Lists, hessian: HessianName) -> None:
+        self._batch = lists._batch()
+        self._settings: Any = {
+            "rho": lists.rho,
+            "hessian": hessian,
+            "n_threads": thread_count(lists.num_threads),
+        }
+        self.gradient: Floats32 = np.empty(lists.queries.n_rows, dtype=np.float32)
+        self.hessian: Floats32 = np.empty_like(self.gradient)
+
+    def __call__(self, scores: Floats64) -> tuple[Floats32, Floats32]:
+        """Return gradient and curvature of the scores, one a row."""
+        _core.listwise_into(
+            scores,
+            self._batch,
+            gradient_out=self.gradient,
+            hessian_out=self.hessian,
+            **self._settings,
+        )
+        return self.gradient, self.hessian
 
 
 @dataclass(frozen=True)

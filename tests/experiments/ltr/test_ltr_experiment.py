@@ -238,3 +238,22 @@ def test_the_field_is_the_papers():
         method = FIELD[name]
         for params in method.grid:
             method.make(params, seed=0)
+
+
+def test_a_fit_says_why_its_first_document_is_first(folder):
+    experiment = LtrExperiment(folder, select="ndcg@5")
+    fold = experiment.load("Fold1")
+    fit, _ = run_unit(FIELD["RoBiRank"], fold, experiment)
+    assert set(fit.why) == {str(q) for q in fold.test.queries.ids}
+    model = RoBiRank(**fit.params, num_threads=1).fit(
+        fold.train.X, fold.train.y, qid=fold.train.qid
+    )
+    rows = np.flatnonzero(fold.test.qid == fold.test.qid[0])
+    first, second = rows[np.argsort(-model.predict(fold.test.X[rows]))[:2]]
+    effects = model.coef_ * (fold.test.X[first] - fold.test.X[second])
+    strongest = np.argsort(-np.abs(effects))[:3]
+    told = fit.why[str(fold.test.qid[0])]
+    assert [name for name, _ in told] == [f"f{j + 1}" for j in strongest]
+    assert_allclose([effect for _, effect in told], effects[strongest], atol=1e-4)
+    network, _ = run_unit(FIELD["RankNet"], fold, experiment)
+    assert network.why == {}

@@ -552,3 +552,20 @@ def test_no_mean_of_means(open_page, tmp_path, select, says):
     page = open_page(write_report(run.path))
     assert says in page.text_content("#findings")
     assert "mean mean" not in page.text_content("body").lower()
+
+
+def test_the_view_of_queries_says_why_a_document_is_first(tmp_path, open_page):
+    asked = settings(["RoBiRank", "MART"], data=facts(folds=["Fold1"]), k_max=10)
+    run = RunDirectory.create(tmp_path / "run", asked)
+    values = {"q1": [0.5] * 12, "q2": [0.7] * 12}
+    for method, why in (("RoBiRank", {"q1": [("bm25", 0.25), ("age", -0.1)]}), ("MART", {})):
+        run.append_fit(fit(method, "Fold1", why=why), frame(method, "Fold1", values, 10))
+    page = open_page(write_report(run.path))
+    page.focus("#queries figure svg")
+    told = []
+    for _ in values:
+        page.keyboard.press("ArrowRight")
+        told.append(" ".join(page.text_content("#tooltip").split()))
+    assert sum("RoBiRank: first above second" in text for text in told) == 1
+    assert any("bm25 +0.25, age -0.1" in text for text in told)
+    assert not any("MART: first above second" in text for text in told)

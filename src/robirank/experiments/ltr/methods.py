@@ -1,4 +1,4 @@
-"""The methods of the comparison: every registered ranker that says how, and variants of RoBiRank.
+"""The methods of the comparison: every registered ranker that says how, variants, other boosters.
 
 A ranker's ``comparison`` has its name and the settings that are searched. RankLib's and the
 authors' defaults are where each grid starts; a grid is small, because it is searched on every fold.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from inspect import signature
 from typing import Any
 
@@ -63,6 +64,8 @@ class Method:
         Parameters that all settings share.
     stream : int
         Tells variants apart that differ only in their random numbers.
+    needs : str
+        A package without which the method is left out.
     """
 
     name: str
@@ -70,6 +73,12 @@ class Method:
     grid: tuple[dict[str, Any], ...]
     fixed: Mapping[str, Any] = field(default_factory=dict)
     stream: int = 0
+    needs: str = ""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the package that the method needs is not installed."""
+        return bool(self.needs) and find_spec(self.needs) is None
 
     @property
     def stops_early(self) -> bool:
@@ -89,8 +98,8 @@ class _Field(Mapping[str, Method]):
 
     def _methods(self) -> dict[str, Method]:
         found = [(cls, cls.comparison) for cls in rankers().values() if cls.comparison is not None]
-        methods = [Method(c.name, cls, c.grid, c.fixed) for cls, c in found]
-        return {method.name: method for method in (*methods, *_variants())}
+        methods = [Method(c.name, cls, c.grid, c.fixed, needs=cls.needs) for cls, c in found]
+        return {method.name: method for method in (*methods, *_boosters(), *_variants())}
 
     def __getitem__(self, name: str) -> Method:
         return self._methods()[name]
@@ -107,9 +116,29 @@ FIELD: Mapping[str, Method] = _Field()
 
 
 def whole_field() -> tuple[str, ...]:
-    """The paper's methods in its order, and behind them those of other registered rankers."""
+    """The paper's methods in its order, and behind them other rankers and other boosters.
+
+    Those whose package is missing are left out; `left_out` names them.
+    """
     variants = {method.name for method in _variants()}
-    return (*PAPER_FIELD, *(name for name in FIELD if name not in {*PAPER_FIELD, *variants}))
+    others = (name for name in FIELD if name not in {*PAPER_FIELD, *variants})
+    return tuple(name for name in (*PAPER_FIELD, *others) if not FIELD[name].is_missing)
+
+
+def left_out() -> dict[str, str]:
+    """The methods that `whole_field` leaves out, and the package that each needs."""
+    return {name: method.needs for name, method in FIELD.items() if method.is_missing}
+
+
+def _boosters() -> Iterator[Method]:
+    """Boosters of other packages, with the settings of ours."""
+    from robirank.experiments.ltr import boosters
+    from robirank.ltr._boosting import GRID
+
+    yield Method("LightGBM lambdarank", boosters.LightGBMLambdaRank, GRID)
+    yield Method("LightGBM rank_xendcg", boosters.LightGBMXendcg, GRID)
+    yield Method("XGBoost rank:ndcg", boosters.XGBoostNDCG, GRID, needs="xgboost")
+    yield Method("CatBoost YetiRank", boosters.CatBoostYetiRank, GRID, needs="catboost")
 
 
 def _variants() -> Iterator[Method]:

@@ -30,6 +30,8 @@ from robirank.experiments.run_format import GridPoint, LtrFacts, LtrFit, LtrSett
 from robirank.experiments.runner import failure_text
 from robirank.metrics import CONVENTIONS, average_precision, evaluate_ranking, mean_ndcg, ndcg
 
+_MOST_EXPLAINED, _FEATURES_SHOWN = 1000, 3
+
 
 @dataclass(frozen=True)
 class LtrExperiment:
@@ -166,18 +168,41 @@ def measure(scores: NDArray[Any], test: RankingData, experiment: LtrExperiment) 
     )
 
 
+def explain_tops(model: Any, test: RankingData) -> dict[str, list[tuple[str, float]]]:
+    """What puts the first document of each query above the second, by the strongest features.
+
+    Of the first thousand queries, by a model that can explain itself.
+    """
+    if not hasattr(model, "explain"):
+        return {}
+    scores, queries = model.predict(test.X), test.queries
+    rows, ids = queries.rows(), queries.ids.astype(str)
+    found = {}
+    for number in range(min(len(queries), _MOST_EXPLAINED)):
+        mine = rows[queries.offsets[number] : queries.offsets[number + 1]]
+        if len(mine) > 1:
+            first, second = mine[np.argsort(-scores[mine], kind="stable")[:2]]
+            why = model.explain(test.X[[first]], test.X[[second]])
+            found[ids[number]] = [
+                (name, round(effect, 4)) for name, _, _, effect in why.table(_FEATURES_SHOWN)
+            ][:_FEATURES_SHOWN]
+    return found
+
+
 def run_unit(method: Method, fold: Fold, experiment: LtrExperiment) -> tuple[LtrFit, pl.DataFrame]:
     """One method on one fold: what `RunDirectory.append_fit` takes."""
     begin = time.perf_counter()
     model, best, grid = search(method, fold, experiment)
+    seconds = time.perf_counter() - begin
     fit = LtrFit(
         method=method.name,
         fold=fold.name,
         params=best.params,
         grid=grid,
         validation=best.validation,
-        search_seconds=time.perf_counter() - begin,
+        search_seconds=seconds,
         final_seconds=best.seconds,
+        why=explain_tops(model, fold.test),
     )
     results = measure(model.predict(fold.test.X), fold.test, experiment)
     return fit, results.with_columns(method=pl.lit(method.name), fold=pl.lit(fold.name))

@@ -42,7 +42,7 @@ def shown_fits(run: RunDirectory[Any]) -> list[dict[str, Any]]:
     cases = cases_of(run)
     return [
         {
-            **msgspec.structs.asdict(fit),
+            **{name: value for name, value in msgspec.structs.asdict(fit).items() if name != "why"},
             "method": run.methods.index(fit.method),
             "case": cases.index(fit.case),
         }

@@ -68,6 +68,7 @@ def ltr_parts(run: RunDirectory[LtrSettings]) -> dict[str, Any]:
             "id": [qid for _, qid in results.queries],
             "fold": [results.folds.index(fold) for fold, _ in results.queries],
         },
+        "why": _why(run, results),
         "values": _encoded(results),
         "scale": SCALE,
         "missing": MISSING,
@@ -132,6 +133,19 @@ def _scope(results: LtrResults, emphasis: str, fold: str | None) -> dict[str, An
             curve |= {"difference": difference, "differenceHalf": width}
         curves.append(curve)
     return {"name": fold or "All queries", "queries": sum(inside), "curves": curves}
+
+
+def _why(run: RunDirectory[LtrSettings], results: LtrResults) -> list[dict[int, str]]:
+    """What puts each method's first document above its second, by the place of the query."""
+    place = {query: at for at, query in enumerate(results.queries)}
+    found: list[dict[int, str]] = [{} for _ in run.methods]
+    for fit in run.fits():
+        told = found[run.methods.index(fit.method)]
+        for qid, effects in fit.why.items():
+            at = place.get((fit.fold, qid))
+            if at is not None and effects:
+                told[at] = ", ".join(f"{name} {effect:+.3g}" for name, effect in effects)
+    return found
 
 
 def _encoded(results: LtrResults) -> str:

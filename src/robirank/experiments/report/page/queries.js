@@ -196,6 +196,9 @@ sections.queries = (root) => {
   function describe(p) {
     const rows = [[name(view.a), decimal(p.a)], [name(view.b), decimal(p.b)], ["difference", signed(p.d, 4)]];
     if (data.cases.length > 1) rows.push(["fold", data.cases[data.queries.fold[p.q]]]);
+    for (const i of [view.a, view.b]) {
+      if (data.why[i][p.q]) rows.push([`${name(i)}: first above second`, data.why[i][p.q]]);
+    }
     return rows;
   }
 

@@ -1,0 +1,5 @@
+"""Where the examples in docstrings cannot run."""
+
+from importlib.util import find_spec
+
+collect_ignore_glob = [] if find_spec("torch") else ["src/robirank/torch/*"]

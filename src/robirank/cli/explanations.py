@@ -1,0 +1,112 @@
+"""What ``robirank ltr explain`` compares and prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robirank.data.ranking import RankingData
+from robirank.ltr.explain import Explanation
+from robirank.storage.files import write_whole
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two documents of a query: their rows in the data, their names, and their ranks."""
+
+    query: str
+    rows: tuple[int, int]
+    names: tuple[str, str]
+    ranks: tuple[int, int]
+
+
+def choose(data: RankingData, scores: Any, query: str | None, above: str, below: str) -> Pair:
+    """Find two documents by their ids, or by their ranks in the order of the scores."""
+    queries = data.queries
+    ids = [str(q) for q in queries.ids.tolist()]
+    if query is not None and query not in ids:
+        raise ValueError(f"--query must be one of the {len(ids)} query ids; got {query!r}")
+    number = 0 if query is None else ids.index(query)
+    rows = queries.rows()[queries.offsets[number] : queries.offsets[number + 1]]
+    ranked = rows[np.argsort(-scores[rows], kind="stable")]
+    one = _find(data, ranked, above, "--above")
+    other = _find(data, ranked, below, "--below")
+    place = {int(row): rank for rank, row in enumerate(ranked, 1)}
+    pair = (one, other)
+    return Pair(
+        ids[number],
+        pair,
+        (_name(data, one, place), _name(data, other, place)),
+        (place[one], place[other]),
+    )
+
+
+def _find(data: RankingData, ranked: Any, given: str, option: str) -> int:
+    if data.doc_ids is not None:
+        found = ranked[data.doc_ids[ranked] == given]
+        if len(found):
+            return int(found[0])
+    if given.isdigit() and 1 <= int(given) <= len(ranked):
+        return int(ranked[int(given) - 1])
+    raise ValueError(
+        f"{option} must be the id of a document of the query, or a rank from 1 to {len(ranked)}; "
+        f"got {given!r}"
+    )
+
+
+def _name(data: RankingData, row: int, place: dict[int, int]) -> str:
+    return f"rank {place[row]}" if data.doc_ids is None else str(data.doc_ids[row])
+
+
+def explain_pair(model: Any, data: RankingData, pair: Pair) -> Explanation:
+    """The explanation, by a model that can give one."""
+    if not hasattr(model, "explain"):
+        raise ValueError(
+            f"a {type(model).__name__} cannot explain its scores; linear rankers and trees can"
+        )
+    a, b = (data.X[[row]] for row in pair.rows)
+    why: Explanation = model.explain(a, b)
+    return why
+
+
+def title(pair: Pair) -> str:
+    """What the table is about."""
+    a, b = (f"{n} (rank {r})" for n, r in zip(pair.names, pair.ranks, strict=True))
+    return f"Query {pair.query}: A is {a}, B is {b}"
+
+
+def rows(why: Explanation, top: int) -> list[list[str]]:
+    """The strongest features, and the scores, as text."""
+    found = [[name, _text(a), _text(b), f"{e:+.4f}"] for name, a, b, e in why.table(top)]
+    total = why.score_a - why.score_b
+    return [*found, ["score", _text(why.score_a), _text(why.score_b), f"{total:+.4f}"]]
+
+
+def _text(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.4g}"
+
+
+def as_json(why: Explanation, pair: Pair) -> dict[str, Any]:
+    """Everything, for programs."""
+    keys = ("feature", "a", "b", "effect")
+    return {
+        "query": pair.query,
+        "a": pair.names[0],
+        "b": pair.names[1],
+        "score_a": why.score_a,
+        "score_b": why.score_b,
+        "effects": [
+            {k: None if v != v else v for k, v in zip(keys, row, strict=True)}
+            for row in why.table()
+        ],
+    }
+
+
+def save_plot(why: Explanation, path: Path, top: int) -> None:
+    """Draw the effects into a file; its ending says which kind."""
+    figure = why.plot(top=top).figure
+    with write_whole(path) as file:
+        figure.savefig(file, format=path.suffix.lstrip(".") or "png")

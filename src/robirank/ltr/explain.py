@@ -1,0 +1,178 @@
+"""Why one document stands above another: what each feature adds to the difference of scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import factorial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from robirank._types import Floats64
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from robirank.ltr._forest import Forest
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What each feature adds to the score of document A less that of document B.
+
+    Attributes
+    ----------
+    features : tuple of str
+        The names of the features.
+    value_a, value_b : array of shape (n_features,)
+        The features of both documents.
+    effect : array of shape (n_features,)
+        What each feature adds; the sum is ``score_a - score_b``.
+    score_a, score_b : float
+        The scores.
+
+    Examples
+    --------
+    >>> from robirank import RoBiRank
+    >>> model = RoBiRank(alpha=0.1).fit([[1.0, 0.0], [0.0, 0.0]], [1, 0])
+    >>> why = model.explain([1.0, 2.0], [0.0, 1.0])
+    >>> round(float(why.effect.sum()), 6) == round(why.score_a - why.score_b, 6)
+    True
+    >>> why.table(1)[0][0]
+    'f1'
+    """
+
+    features: tuple[str, ...]
+    value_a: Floats64
+    value_b: Floats64
+    effect: Floats64
+    score_a: float
+    score_b: float
+
+    def table(self, top: int | None = None) -> list[tuple[str, float, float, float]]:
+        """Feature, value of A, value of B and effect; the strongest first, those without left out.
+
+        With ``top``, the features behind so many are one line, ``(n others)``.
+        """
+        order = np.argsort(-np.abs(self.effect), kind="stable")
+        order = order[self.effect[order] != 0]
+        shown = order if top is None else order[:top]
+        rows = [
+            (self.features[j], float(self.value_a[j]), float(self.value_b[j]), float(e))
+            for j, e in zip(shown, self.effect[shown], strict=True)
+        ]
+        rest = order[len(shown) :]
+        if len(rest):
+            name = f"({len(rest)} other{'s' if len(rest) > 1 else ''})"
+            rows.append((name, np.nan, np.nan, float(self.effect[rest].sum())))
+        return rows
+
+    def to_frame(self) -> pl.DataFrame:
+        """All features as a polars DataFrame, the strongest first."""
+        import polars as pl
+
+        order = np.argsort(-np.abs(self.effect), kind="stable")
+        return pl.DataFrame(
+            {
+                "feature": [self.features[j] for j in order],
+                "a": self.value_a[order],
+                "b": self.value_b[order],
+                "effect": self.effect[order],
+            }
+        )
+
+    def __str__(self) -> str:
+        width = max([7, *(len(name) for name, *_ in self.table(10))])
+        lines = [f"{'feature':{width}s} {'A':>10s} {'B':>10s} {'effect':>10s}"]
+        for name, a, b, effect in self.table(10):
+            values = " ".join(f"{'' if np.isnan(v) else format(v, '.4g'):>10s}" for v in (a, b))
+            lines.append(f"{name:{width}s} {values} {effect:>+10.4f}")
+        total = self.score_a - self.score_b
+        return "\n".join([*lines, f"{'score':{width}s} {self._scores()} {total:>+10.4f}"])
+
+    def _scores(self) -> str:
+        return f"{self.score_a:>10.4g} {self.score_b:>10.4g}"
+
+    def plot(self, *, top: int = 10, axes: Any = None) -> Any:
+        """Draw the effects as bars, the strongest on top (needs ``robirank[plots]``).
+
+        Returns the axes; those of a new figure where none are given.
+        """
+        rows = self.table(top)[::-1]
+        if axes is None:
+            try:
+                from matplotlib.figure import Figure
+            except ImportError as error:
+                raise ImportError(
+                    "the plots need matplotlib, which is not installed; "
+                    "pip install 'robirank[plots]'"
+                ) from error
+            size = (7.2, 1 + 0.36 * max(len(rows), 2))
+            axes = Figure(figsize=size, layout="constrained").subplots()
+        effects = [effect for *_, effect in rows]
+        colours = ["#2f6f9f" if effect > 0 else "#b5482a" for effect in effects]
+        axes.barh(range(len(rows)), effects, color=colours)
+        axes.set_yticks(range(len(rows)), [_label(*row[:3]) for row in rows])
+        axes.axvline(0, color="0.3", linewidth=0.8)
+        total = self.score_a - self.score_b
+        axes.set_xlabel(f"effect on the score of A less that of B (in all {total:+.4g})")
+        return axes
+
+
+def _label(name: str, a: float, b: float) -> str:
+    return name if np.isnan(a) and np.isnan(b) else f"{name}  ({a:.4g} against {b:.4g})"
+
+
+def linear_effects(coef: Floats64, a: Floats64, b: Floats64) -> Floats64:
+    """Effects of a linear model, ω_f (a_f − b_f)."""
+    return np.asarray(coef * (a - b))
+
+
+def forest_effects(forest: Forest, a: Floats64, b: Floats64) -> Floats64:
+    r"""Effects of a sum of trees: Shapley values of the features, with B as the background.
+
+    A coalition S of features has the value of the document that has A's features in S and B's
+    elsewhere. Features on the way to a leaf either must be A's (p of them), must be B's (q), or do
+    not matter, so a leaf of value v adds
+
+    .. math:: v \frac{(p-1)!\, q!}{(p+q)!} \text{ to each of the p}, \qquad
+              -v \frac{p!\, (q-1)!}{(p+q)!} \text{ to each of the q.}
+
+    This is exact (interventional TreeSHAP with one background document), and visits each node once.
+    For trees of one split a feature's effect is what it adds alone, as in a linear model.
+
+    References
+    ----------
+    Lundberg et al.: From local explanations to global understanding with explainable AI for trees.
+    Nature Machine Intelligence 2, 2020.
+    """
+    effects = np.zeros(len(a))
+    left_a, left_b = forest.goes_left(a).tolist(), forest.goes_left(b).tolist()
+    feature, left = forest.split_feature.tolist(), forest.left_child.tolist()
+    nothing: frozenset[int] = frozenset()
+    todo = [(root, nothing, nothing) for root in forest.tree_offsets[:-1].tolist()]
+    while todo:
+        node, from_a, from_b = todo.pop()
+        f = feature[node]
+        if f < 0:
+            _add_leaf(effects, float(forest.leaf_value[node]), from_a, from_b)
+            continue
+        way_a, way_b = left[node] + (not left_a[node]), left[node] + (not left_b[node])
+        if f in from_a or way_a == way_b:
+            todo.append((way_a, from_a, from_b))
+        elif f in from_b:
+            todo.append((way_b, from_a, from_b))
+        else:
+            todo.append((way_a, from_a | {f}, from_b))
+            todo.append((way_b, from_a, from_b | {f}))
+    return effects
+
+
+def _add_leaf(
+    effects: Floats64, value: float, from_a: frozenset[int], from_b: frozenset[int]
+) -> None:
+    p, q = len(from_a), len(from_b)
+    if p:
+        effects[list(from_a)] += value * factorial(p - 1) * factorial(q) / factorial(p + q)
+    if q:
+        effects[list(from_b)] -= value * factorial(p) * factorial(q - 1) / factorial(p + q)

@@ -1,0 +1,190 @@
+"""Rankers as ONNX models, for any runtime that reads them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from robirank import __version__
+from robirank.ltr._forest import ForestRanker
+from robirank.ltr.base import LinearRanker, Ranker, feature_names
+from robirank.ltr.export_trees import single_thresholds
+from robirank.ltr.ranknet import RankNet
+from robirank.ltr.robirank_net import RoBiRankNet
+from robirank.storage.files import write_whole
+
+_OPSET, _ML_OPSET, _IR = 17, 3, 8
+
+
+def export_onnx(
+    model: Ranker, path: str | os.PathLike[str] | None = None, *, name: str = "robirank"
+) -> bytes:
+    """Write a linear ranker, a tree ranker or a network as an ONNX model.
+
+    The model has one input, ``features`` of shape (n, n_features), and one output, ``score`` of
+    shape (n,), both float32. The names of the features are in its metadata, separated by newlines.
+    Needs ``pip install 'robirank[onnx]'``; whoever runs the model needs a runtime alone.
+
+    Parameters
+    ----------
+    model : a linear ranker, a tree ranker, RankNet or RoBiRankNet
+        Fitted. Splits by categories cannot be written.
+    path : str or path-like, optional
+        Also write the model to this file.
+    name : str, default="robirank"
+        The name of the graph.
+
+    Returns
+    -------
+    bytes
+        What the file holds.
+
+    Examples
+    --------
+    >>> from robirank import RoBiRank, export_onnx
+    >>> model = RoBiRank().fit([[1.0, 0.0], [0.0, 0.0]], [1, 0])
+    >>> len(export_onnx(model)) > 100
+    True
+    """
+    check_is_fitted(model)
+    write = next((write for kind, write in _WRITERS.items() if isinstance(model, kind)), None)
+    if write is None:
+        known = ", ".join(kind.__name__ for kind in _WRITERS)
+        raise TypeError(f"model must be one of {known}; got {type(model).__name__}")
+    onnx = _import_onnx()
+    graph = _Graph(onnx)
+    graph.rename(graph.add("Reshape", write(graph, "features", model), graph.keep([-1])), "score")
+    data = graph.model(model, name).SerializeToString()
+    if path is not None:
+        with write_whole(path) as file:
+            file.write(data)
+    return bytes(data)
+
+
+def _import_onnx() -> Any:
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError(
+            "ONNX models are written by the package onnx, which is not installed: "
+            "pip install 'robirank[onnx]'"
+        ) from error
+    return onnx
+
+
+class _Graph:
+    """Nodes and constants, each named by its number."""
+
+    def __init__(self, onnx: Any) -> None:
+        self._onnx = onnx
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+
+    def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """Add a node with one output; return the output's name."""
+        name = f"t{len(self._nodes)}"
+        self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+    def keep(self, values: Any) -> str:
+        """Add a constant, float32 unless it holds integers; return its name."""
+        array = np.asarray(values)
+        array = array.astype(np.int64 if array.dtype.kind == "i" else np.float32)
+        name = f"c{len(self._constants)}"
+        self._constants.append(self._onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def rename(self, old: str, new: str) -> None:
+        """Give the output of the last node its final name."""
+        assert self._nodes[-1].output[0] == old
+        self._nodes[-1].output[0] = new
+
+    def model(self, model: Ranker, name: str) -> Any:
+        """Everything as an ONNX model."""
+        helper, number = self._onnx.helper, self._onnx.TensorProto.FLOAT
+        given = helper.make_tensor_value_info("features", number, [None, model.n_features_in_])
+        score = helper.make_tensor_value_info("score", number, [None])
+        graph = helper.make_graph(self._nodes, name, [given], [score], self._constants)
+        used = [
+            helper.make_opsetid("", _OPSET),
+            helper.make_opsetid("ai.onnx.ml", _ML_OPSET),
+        ]
+        made = helper.make_model(graph, opset_imports=used, ir_version=_IR)
+        made.producer_name, made.producer_version = "robirank", __version__
+        helper.set_model_props(made, {"feature_names": "\n".join(feature_names(model))})
+        return made
+
+
+def _linear(graph: _Graph, x: str, model: Any) -> str:
+    return graph.add("MatMul", x, graph.keep(model.coef_[:, None]))
+
+
+def _trees(graph: _Graph, x: str, model: Any) -> str:
+    forest = model.forest()
+    if forest.asks_categories:
+        raise ValueError(
+            "an ONNX model cannot hold splits by categories; fit without categorical_features"
+        )
+    share = float(model._combine(np.ones(1), forest.n_trees)[0])
+    sizes = np.diff(forest.tree_offsets)
+    tree = np.repeat(np.arange(forest.n_trees), sizes)
+    first = np.repeat(forest.tree_offsets[:-1], sizes)
+    inner = forest.split_feature >= 0
+    left = np.where(inner, forest.left_child - first, 0)
+    leaves = np.flatnonzero(~inner)
+    stays = np.ones(len(inner)) if forest.missing_left is None else forest.missing_left
+    return graph.add(
+        "TreeEnsembleRegressor",
+        x,
+        domain="ai.onnx.ml",
+        n_targets=1,
+        nodes_treeids=tree.tolist(),
+        nodes_nodeids=(np.arange(len(inner)) - first).tolist(),
+        nodes_featureids=np.maximum(forest.split_feature, 0).tolist(),
+        nodes_modes=np.where(inner, "BRANCH_LEQ", "LEAF").tolist(),
+        nodes_values=np.where(inner, single_thresholds(forest), 0).astype(float).tolist(),
+        nodes_truenodeids=left.tolist(),
+        nodes_falsenodeids=np.where(inner, left + 1, 0).tolist(),
+        nodes_missing_value_tracks_true=(stays * inner).astype(int).tolist(),
+        target_treeids=tree[leaves].tolist(),
+        target_nodeids=(leaves - first[leaves]).tolist(),
+        target_ids=[0] * len(leaves),
+        target_weights=(share * forest.leaf_value[leaves]).tolist(),
+    )
+
+
+def _affine(graph: _Graph, x: str, coef: Any, intercept: Any) -> str:
+    return graph.add("Add", graph.add("MatMul", x, graph.keep(coef)), graph.keep(intercept))
+
+
+def _standardised(graph: _Graph, x: str, model: Any) -> str:
+    centred = graph.add("Sub", x, graph.keep(model.mean_))
+    return graph.add("Div", centred, graph.keep(model.scale_))
+
+
+def _ranknet(graph: _Graph, x: str, model: Any) -> str:
+    z = _standardised(graph, x, model)
+    hidden = graph.add("Tanh", _affine(graph, z, model.hidden_coef_, model.hidden_intercept_))
+    return graph.add("MatMul", hidden, graph.keep(model.output_coef_[:, None]))
+
+
+def _robirank_net(graph: _Graph, x: str, model: Any) -> str:
+    size = graph.add("Log", graph.add("Add", graph.add("Abs", x), graph.keep(1.0)))
+    z = _standardised(graph, graph.add("Mul", graph.add("Sign", x), size), model)
+    hidden = _affine(graph, z, model.input_coef_, model.input_intercept_)
+    for coef, intercept in zip(model.block_coef_, model.block_intercept_, strict=True):
+        step = graph.add("Relu", _affine(graph, hidden, coef, intercept))
+        hidden = graph.add("Add", hidden, step)
+    return graph.add("MatMul", hidden, graph.keep(model.output_coef_[:, None]))
+
+
+_WRITERS: dict[type[Any], Callable[[_Graph, str, Any], str]] = {
+    LinearRanker: _linear,
+    ForestRanker: _trees,
+    RankNet: _ranknet,
+    RoBiRankNet: _robirank_net,
+}

@@ -1,0 +1,309 @@
+"""RoBiRank over boosted trees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from robirank._checks import check_choice
+from robirank._queries import Queries
+from robirank._random import RandomStateLike
+from robirank._types import Floats32, Floats64, Ints64
+from robirank.losses import RHOS, RhoName
+from robirank.ltr._boosting import GRID, BoostedRanker, Objective
+from robirank.ltr._lightgbm import import_lightgbm, read_forest
+from robirank.ltr._row_order import settled_order
+from robirank.ltr.base import check_labels
+from robirank.metrics._conventions import Gain
+from robirank.objectives.listwise import Lists, Metric, QueryWeight
+from robirank.registry import Comparison, register
+from robirank.storage.fitted_parts import FittedArray
+
+MAX_CATEGORY = 2**24  # exact in float32, too
+_CHEAP: dict[str, Any] = {
+    "n_estimators": 60,
+    "learning_rate": 0.1,
+    "min_samples_leaf": 1,
+    "num_threads": 1,
+}
+
+
+@register
+@dataclass(eq=False, repr=False)
+class RoBiRankBooster(BoostedRanker):
+    r"""Gradient boosted trees with RoBiRank's loss.
+
+    The scores s are a sum of regression trees that minimises
+
+    .. math::
+        \sum_{x} c_x \sum_{y} v(W_{xy}) \,
+        \rho\Big(\sum_{y' \ne y} \log_2\big(1 + 2^{s_{xy'} - s_{xy}}\big)\Big)
+
+    by gradient boosting: each tree is fitted to the gradient by the scores, and its leaves take a
+    Newton step, shrunk by the learning rate. The curvature is that of the convex bound of ρ at the
+    present scores, which is never negative. A list costs (#relevant × #documents), or one pass over
+    its documents where that is less, so lists may have a million documents. Trees are grown by
+    LightGBM, best leaf first (``pip install 'robirank[trees]'``), and kept as plain arrays.
+
+    Labels may be any numbers from 0 upwards. With ``gain="exp"`` a label must be below 1024; counts
+    and prices want ``gain="linear"`` or a function of your own. Features may be missing (NaN).
+
+    Parameters
+    ----------
+    n_estimators : int, default=1000
+        The most trees.
+    rho : {"log", "identity", "type2"}, default="log"
+        The transformation of a document's sum of losses: ``log`` is RoBiRank.
+    metric : {"ndcg", "dcg"}, default="ndcg"
+        The metric to bound: c_x is one over the best DCG of the query, or 1.
+    gain : {"exp", "linear"} or callable, default="exp"
+        v(·): 2^W − 1, W, or a function from an array of labels to an array of weights.
+    learning_rate : float, default=0.05
+        What a tree is shrunk by.
+    max_leaf_nodes : int, default=15
+        The most leaves of a tree.
+    min_samples_leaf : int, default=20
+        The fewest documents of a leaf, which LightGBM estimates from their second derivatives.
+    l2_regularization : float, default=0.0
+        What is added to the sum of second derivatives of a leaf.
+    max_features : float, default=1.0
+        The share of the features that a tree looks at, drawn at random.
+    subsample : float, default=1.0
+        The share of the queries that a tree is grown on, drawn at random.
+    max_bins : int, default=255
+        Features are cut into so many bins of about equally many documents.
+    categorical_features : sequence of int or str, optional
+        Numbers or names of features that hold categories: integers from 0 up to 2^24, NaN for a
+        missing one. A split sends a set of categories to the left.
+    monotonic_cst : array-like of shape (n_features,) or mapping from name to sign, optional
+        1: the score must not fall as the feature rises; −1: it must not rise; 0: anything.
+    patience : int or None, default=100
+        With validation data: stop after so many rounds without progress. None: grow all trees.
+    k : int or None, default=10
+        Progress is measured by mean NDCG@k (None: the full list) on the validation data.
+    convention : str, default="standard"
+        The convention of that NDCG; see `robirank.metrics`.
+    random_state : int, Generator, RandomState or None, default=None
+        Decides what ``max_features`` and ``subsample`` draw, and which documents the bins are made
+        from where there are more than 200,000; nothing else is random.
+    num_threads : int, default=0
+        0: every core. The result does not depend on it, to the last bit.
+    verbose : bool, default=False
+        Show a progress line.
+
+    Attributes
+    ----------
+    feature_importances_ : array of shape (n_features,)
+        How much the splits by each feature reduced the loss, as shares of all.
+    n_iter_ : int
+        The rounds that were run.
+    best_iter_ : int
+        The number of trees that were kept.
+    validation_scores_ : list of float
+        NDCG@k on the validation data after each round; empty without.
+    tree_offsets_, split_feature_, threshold_, left_child_, leaf_value_ : arrays
+        The trees; see `robirank.ltr._forest.Forest`.
+    missing_left_, category_offsets_, categories_ : arrays
+        Where missing values and categories go; see there.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    See Also
+    --------
+    lightgbm_objective, xgboost_objective : the loss alone, for training code of your own.
+
+    References
+    ----------
+    Yun, Raman, Vishwanathan: Ranking via Robust Binary Classification. NeurIPS 2014. Ke et al.:
+    LightGBM: A Highly Efficient Gradient Boosting Decision Tree. NeurIPS 2017.
+
+    Examples
+    --------
+    >>> from robirank import RoBiRankBooster, make_ranking
+    >>> data = make_ranking(n_queries=50, nonlinear=True, random_state=0)
+    >>> model = RoBiRankBooster(n_estimators=50).fit(data.X, data.y, qid=data.qid)
+    >>> model.score(data.X, data.y, qid=data.qid) > 0.6
+    True
+    """
+
+    fitted_parts = BoostedRanker.fitted_parts.plus(
+        {"feature_importances_": FittedArray(("features",))}
+    )
+    comparison = Comparison("RoBiRankBooster", GRID)
+    test_settings = (
+        _CHEAP,
+        {**_CHEAP, "rho": "identity", "metric": "dcg"},
+    )
+
+    n_estimators: int = 1000
+    _: KW_ONLY
+    rho: RhoName = "log"
+    metric: Metric = "ndcg"
+    gain: Gain = "exp"
+    learning_rate: float = 0.05
+    max_leaf_nodes: int = 15
+    min_samples_leaf: int = 20
+    l2_regularization: float = 0.0
+    max_features: float = 1.0
+    subsample: float = 1.0
+    max_bins: int = 255
+    categorical_features: Sequence[int | str] | None = None
+    monotonic_cst: ArrayLike | Mapping[str, int] | None = None
+    patience: int | None = 100
+    k: int | None = 10
+    convention: str = "standard"
+    random_state: RandomStateLike = None
+    num_threads: int = 0
+    verbose: bool = False
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        qid: ArrayLike | None = None,
+        validation: Any = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: QueryWeight | None = None,
+    ) -> Self:
+        """Grow the trees.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+            Features of the documents; NaN where one is missing.
+        y : array-like of shape (n_rows,)
+            Relevance labels, 0 for irrelevant.
+        qid : array-like of shape (n_rows,), optional
+            The query of each row, of any type, sorted or not; without it all rows are one query.
+        validation : (X, y, qid) or RankingData, optional
+            Held-out queries. The trees up to the round with the best NDCG@k there are kept, and
+            growing ends ``patience`` rounds after it. Without, all trees are grown and kept.
+        sample_weight : array-like of shape (n_rows,), optional
+            Factors for v(W_xy) of single documents.
+        query_weight : mapping from query id to weight, or array-like of shape (n_rows,), optional
+            Weights of queries; an array holds one weight a row, equal within each query.
+        """
+        import_lightgbm()
+        params = self._params()
+        check_choice("rho", self.rho, RHOS)
+        X, y, queries = self._check_fit(X, y, qid)
+        check_labels(y)
+        params |= self._feature_params(X)
+        held_out = self._held_out(validation)
+        rows = settled_order(X, y, queries)
+        lists = self._lists(y, queries, rows, sample_weight, query_weight)
+        booster = self._booster(X[rows], y[rows], queries.sizes, params, held_out)
+        self._boost(booster, held_out, self._objective(lists, params["seed"]))
+        self._keep(read_forest(booster, self.best_iter_, special=True))
+        gain = booster.feature_importance("gain", iteration=self.best_iter_)
+        self.feature_importances_ = gain / max(float(gain.sum()), np.finfo(np.float64).tiny)
+        return self
+
+    def _lists(
+        self,
+        y: Floats64,
+        queries: Queries,
+        rows: Ints64,
+        sample_weight: ArrayLike | None,
+        query_weight: QueryWeight | None,
+    ) -> Lists:
+        """The ranking problem for rows in that order."""
+        settings: Any = {"metric": self.metric, "gain": self.gain, "rho": self.rho}
+        lists = Lists.build(
+            y,
+            replace(queries, order=rows),
+            sample_weight=sample_weight,
+            query_weight=query_weight,
+            num_threads=self.num_threads,
+            **settings,
+        )
+        if len(lists.weight) == 0:
+            raise ValueError(
+                "y has no relevant document in any query (every label or weight is 0), "
+                "so there is nothing to learn"
+            )
+        return lists.in_order()
+
+    def _objective(self, lists: Lists, seed: int) -> Objective:
+        """What LightGBM calls in each round.
+
+        Queries are drawn here: from a share of one half downwards LightGBM's own drawing (4.7)
+        mixes up gradients that it did not compute itself.
+        """
+        gradients = lists.booster_gradients()
+        sizes, share = lists.queries.sizes, float(self.subsample)
+        rng = np.random.default_rng(seed)
+
+        def objective(scores: Floats64, _: Any) -> tuple[Floats32, Floats32]:
+            gradient, hessian = gradients(scores)
+            if share < 1:
+                left_out = np.repeat(rng.random(len(sizes)) >= share, sizes)
+                gradient[left_out] = 0
+                hessian[left_out] = 0
+            return gradient, hessian
+
+        return objective
+
+    def _feature_params(self, X: Any) -> dict[str, Any]:
+        """LightGBM's parameters about single features."""
+        params: dict[str, Any] = {"objective": "custom", "use_missing": True, "bagging_freq": 0}
+        if self.categorical_features is not None:
+            columns = [self._column(f) for f in self.categorical_features]
+            _check_categories(X, columns)
+            params["categorical_feature"] = columns
+        if self.monotonic_cst is not None:
+            signs = self._signs(self.monotonic_cst)
+            params["monotone_constraints"] = signs
+            params["monotone_constraints_method"] = "advanced"
+            if self.categorical_features is not None and any(signs[j] for j in columns):
+                raise ValueError("monotonic_cst must be 0 for categorical_features")
+        return params
+
+    def _column(self, feature: Any, argument: str = "categorical_features") -> int:
+        """The number of a feature that is given by its number or by its name."""
+        names = list(getattr(self, "feature_names_in_", ()))
+        if isinstance(feature, str) and feature in names:
+            return names.index(feature)
+        if isinstance(feature, Integral) and 0 <= int(feature) < self.n_features_in_:
+            return int(feature)
+        raise ValueError(
+            f"{argument} must hold names of features, or numbers from 0 to "
+            f"{self.n_features_in_ - 1}; got {feature!r}"
+        )
+
+    def _signs(self, given: ArrayLike | Mapping[str, int]) -> list[int]:
+        """One sign a feature."""
+        if isinstance(given, Mapping):
+            by_column = {self._column(f, "monotonic_cst"): sign for f, sign in given.items()}
+            signs = [by_column.get(j, 0) for j in range(self.n_features_in_)]
+        else:
+            signs = np.ravel(np.asarray(given)).tolist()
+        if len(signs) != self.n_features_in_ or not set(signs) <= {-1, 0, 1}:
+            raise ValueError(
+                f"monotonic_cst must hold −1, 0 or 1 for each of the {self.n_features_in_} "
+                f"features; got {given!r}"
+            )
+        return [int(sign) for sign in signs]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _check_categories(X: Any, columns: Sequence[int]) -> None:
+    """Raise an error unless these features hold categories."""
+    for j in columns:
+        column = X[:, [j]].toarray() if not isinstance(X, np.ndarray) else X[:, j]
+        values = column[~np.isnan(column)]
+        if (values < 0).any() or (values > MAX_CATEGORY).any() or (values % 1 != 0).any():
+            raise ValueError(
+                f"feature {j} of categorical_features must hold integers from 0 to {MAX_CATEGORY} "
+                "or NaN; encode its categories first, for example by OrdinalEncoder"
+            )

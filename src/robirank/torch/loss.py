@@ -1,0 +1,249 @@
+"""RoBiRank's loss as a function that PyTorch can differentiate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from robirank._checks import check_choice
+from robirank._queries import Queries, group_queries
+from robirank._types import Ints64
+from robirank.losses import RHOS, RhoName
+from robirank.metrics._conventions import Gain
+from robirank.objectives.listwise import Lists, Metric
+
+_CELLS = 1 << 24  # pairs of a relevant item and another that are looked at in one go on a card
+
+
+def robirank_loss(
+    scores: torch.Tensor,
+    labels: torch.Tensor,
+    qid: Any = None,
+    *,
+    mask: torch.Tensor | None = None,
+    rho: RhoName = "log",
+    metric: Metric = "ndcg",
+    gain: Gain = "exp",
+    num_threads: int = 0,
+) -> torch.Tensor:
+    r"""RoBiRank's loss of scores, the mean over lists, for ``backward()``.
+
+    .. math::
+        \frac{1}{|\mathcal{X}|} \sum_x c_x \sum_y v(W_{xy}) \,
+        \rho\Big(\sum_{y' \ne y} \log_2\big(1 + 2^{s_{xy'} - s_{xy}}\big)\Big)
+
+    Lists without a relevant item count for nothing, and are not counted. On the CPU the native
+    kernel computes loss and gradient at once; on another device both are computed there, a bounded
+    number of pairs at a time, so memory does not grow with the square of a list's length.
+
+    Parameters
+    ----------
+    scores : tensor of shape (n_rows,) or (n_lists, length)
+        One score an item: rows with ``qid``, or padded lists.
+    labels : tensor of the same shape
+        Relevance labels, 0 for irrelevant; no gradient flows to them.
+    qid : tensor or array-like of shape (n_rows,), optional
+        The list that each row belongs to; rows of a list need not stand side by side. Without it
+        all rows are one list.
+    mask : bool tensor of shape (n_lists, length), optional
+        For padded lists: True where there is an item. Without it no item is padding.
+    rho, metric, gain
+        As in `robirank.listwise_loss`.
+    num_threads : int, default=0
+        For the CPU; 0: every core. The result does not depend on it.
+
+    Returns
+    -------
+    tensor of shape ()
+
+    Examples
+    --------
+    >>> import torch
+    >>> from robirank.torch import robirank_loss
+    >>> scores = torch.zeros(2, requires_grad=True)
+    >>> loss = robirank_loss(scores, torch.tensor([1.0, 0.0]))
+    >>> loss.backward()
+    >>> round(loss.item(), 4), [round(g, 4) for g in scores.grad.tolist()]
+    (1.0, [-0.3607, 0.3607])
+    """
+    check_choice("rho", rho, RHOS)
+    rows, flat_labels, queries = _rows(scores, labels, qid, mask)
+    lists = Lists.build(
+        flat_labels,
+        queries,
+        metric=metric,
+        gain=gain,
+        rho=rho,
+        num_threads=num_threads,
+    )
+    flat = scores.reshape(-1) if rows is None else scores.reshape(-1)[rows]
+    return loss_of_lists(flat, lists)
+
+
+def loss_of_lists(scores: torch.Tensor, lists: Lists) -> torch.Tensor:
+    """The loss of scores, one a row, for lists that are compiled already."""
+    loss: torch.Tensor = _ListLoss.apply(scores, lists)
+    return loss
+
+
+def _rows(
+    scores: torch.Tensor, labels: torch.Tensor, qid: Any, mask: torch.Tensor | None
+) -> tuple[torch.Tensor | None, Any, Queries]:
+    """Which entries of the flat scores count (None: all), their labels, and their lists."""
+    if scores.shape != labels.shape:
+        raise ValueError(
+            f"labels must have the shape of scores, {tuple(scores.shape)}; "
+            f"got {tuple(labels.shape)}"
+        )
+    flat_labels = labels.detach().cpu().to(torch.float64).numpy().ravel()
+    if scores.ndim == 1:
+        if mask is not None:
+            raise ValueError("mask is for padded lists; scores of shape (n_rows,) take qid")
+        ids = qid.detach().cpu().numpy() if isinstance(qid, torch.Tensor) else qid
+        return None, flat_labels, group_queries(ids, len(flat_labels))
+    if scores.ndim != 2:
+        raise ValueError(
+            f"scores must have the shape (n_rows,) or (n_lists, length); got {tuple(scores.shape)}"
+        )
+    if qid is not None:
+        raise ValueError("qid is for scores of shape (n_rows,); padded lists take mask")
+    if mask is None:
+        mask = torch.ones(scores.shape, dtype=torch.bool)
+    if mask.shape != scores.shape or mask.dtype != torch.bool:
+        raise ValueError(
+            f"mask must be a bool tensor of the shape of scores, {tuple(scores.shape)}; "
+            f"got {mask.dtype} of shape {tuple(mask.shape)}"
+        )
+    sizes = mask.sum(dim=1).cpu().numpy()
+    kept = np.flatnonzero(sizes)
+    offsets = np.concatenate(([0], np.cumsum(sizes[kept]))).astype(np.int64)
+    rows = mask.reshape(-1).nonzero()[:, 0]
+    return rows.to(scores.device), flat_labels[rows.cpu().numpy()], Queries(kept, offsets, None)
+
+
+class _ListLoss(torch.autograd.Function):
+    """Loss and gradient are found together; backward only scales the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: torch.Tensor, lists: Lists) -> torch.Tensor:
+        """Compute the loss, and keep the gradient."""
+        if scores.device.type == "cpu":
+            loss, gradient = _native(scores, lists)
+        else:
+            loss, gradient = _on_device(scores, lists)
+        ctx.save_for_backward(gradient)
+        return loss
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """Scale the gradient."""
+        (gradient,) = ctx.saved_tensors
+        return upstream * gradient, None
+
+
+def _native(scores: torch.Tensor, lists: Lists) -> tuple[torch.Tensor, torch.Tensor]:
+    wide = scores.detach() if scores.dtype == torch.float64 else scores.detach().float()
+    loss, gradient = lists(np.ascontiguousarray(wide.numpy()))
+    return torch.tensor(loss, dtype=scores.dtype), torch.from_numpy(gradient).to(scores.dtype)
+
+
+def _on_device(scores: torch.Tensor, lists: Lists) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same by tensors on the device of the scores, a few lists at a time.
+
+    Lists are sorted by length, so that those that are padded together are about as long.
+    """
+    device = scores.device
+    wide = scores.detach() if scores.dtype == torch.float64 else scores.detach().float()
+    order = torch.as_tensor(lists.queries.rows(), device=device)
+    placed = wide[order]
+    slopes = torch.zeros_like(placed)
+    total = torch.zeros((), dtype=wide.dtype, device=device)
+    for chosen in _chunks(lists):
+        total += _add_chunk(placed, slopes, lists, chosen)
+    gradient = torch.empty_like(slopes)
+    gradient[order] = slopes
+    return total.to(scores.dtype), gradient.to(scores.dtype)
+
+
+def _chunks(lists: Lists) -> list[Ints64]:
+    """The numbers of lists with relevant items, in chunks that fit."""
+    sizes, relevant = lists.queries.sizes, np.diff(lists.starts)
+    todo = np.flatnonzero((relevant > 0) & (sizes > 1))
+    todo = todo[np.argsort(sizes[todo], kind="stable")]
+    chunks: list[Ints64] = []
+    begin = 0
+    while begin < len(todo):
+        end = begin + 1
+        most = relevant[todo[begin]]
+        while end < len(todo):
+            most = max(most, relevant[todo[end]])
+            if (end + 1 - begin) * most * sizes[todo[end]] > _CELLS:
+                break
+            end += 1
+        chunks.append(todo[begin:end])
+        begin = end
+    return chunks
+
+
+def _add_chunk(
+    scores: torch.Tensor, slopes: torch.Tensor, lists: Lists, chosen: Ints64
+) -> torch.Tensor:
+    """Add the slopes of a chunk of lists to ``slopes``, and return its loss.
+
+    Relevant items are taken so many at a time that a single long list fits, too.
+    """
+    device = scores.device
+    starts, offsets = lists.starts[:-1][chosen], lists.queries.offsets[:-1][chosen]
+    n_items, n_relevant = lists.queries.sizes[chosen], np.diff(lists.starts)[chosen]
+    item = np.arange(n_items.max())
+    there = torch.as_tensor(item < n_items[:, None], device=device)
+    places = np.where(item < n_items[:, None], offsets[:, None] + item, offsets[:, None])
+    place = torch.as_tensor(places, device=device)
+    s = scores[place]
+    slope = torch.zeros_like(s)
+    total = torch.zeros((), dtype=s.dtype, device=device)
+    step = max(1, _CELLS // (len(chosen) * len(item)))
+    for first in range(0, int(n_relevant.max()), step):
+        number = first + np.arange(min(step, n_relevant.max() - first))
+        valid = number < n_relevant[:, None]
+        record = np.where(valid, starts[:, None] + number, starts[:, None])
+        own = torch.as_tensor(lists.relevant[record].astype(np.int64), device=device)
+        weight = torch.as_tensor(lists.weight[record] * valid, dtype=s.dtype, device=device)
+        loss, push, pull = _pair_sums(s, there, own, weight, lists.rho)
+        total += loss
+        slope += push
+        slope.scatter_add_(1, own, -pull)
+    slopes.index_add_(0, place[there], slope[there])
+    return total
+
+
+def _pair_sums(
+    s: torch.Tensor, there: torch.Tensor, own: torch.Tensor, weight: torch.Tensor, rho: RhoName
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Loss, push on each item and pull on each relevant item, for padded lists.
+
+    ``own`` has the places of relevant items; h_yj = 1 / (1 + 2^(s_y − s_j)).
+    """
+    gap = (s[:, None, :] - s.gather(1, own)[:, :, None]) * math.log(2)
+    other = there[:, None, :].expand(gap.shape).clone()
+    other.scatter_(2, own[:, :, None], value=False)
+    t = (torch.nn.functional.softplus(gap) * other).sum(dim=2) / math.log(2)
+    value, first = _rho(t, rho)
+    h = torch.sigmoid(gap) * other
+    strength = weight * first
+    push = torch.einsum("qy,qyj->qj", strength, h)
+    return (weight * value).sum(), push, strength * h.sum(dim=2)
+
+
+def _rho(t: torch.Tensor, rho: RhoName) -> tuple[torch.Tensor, torch.Tensor]:
+    """ρ and its derivative; see `robirank.losses`."""
+    if rho == "log":
+        return torch.log2(1 + t), 1 / ((1 + t) * math.log(2))
+    if rho == "type2":
+        root = torch.log2(2 + t)
+        return 1 - 1 / root, 1 / (root**2 * (2 + t) * math.log(2))
+    return t, torch.ones_like(t)

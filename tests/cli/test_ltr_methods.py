@@ -1,0 +1,164 @@
+"""``robirank ltr`` with any ranker: train, explain, export."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from typer.testing import CliRunner
+
+from robirank import RoBiRank, load_letor, load_model, make_ranking, save_letor, signed_log
+from robirank.cli.app import app
+from robirank.data.ranking import RankingData
+
+pytest.importorskip("lightgbm")
+
+NAMES = ["bm25", "age", "clicks", "length"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("letor")
+    data = make_ranking(60, n_docs=8, n_features=4, n_grades=3, noise=0.2, random_state=0)
+    ids = np.array([f"doc{i}" for i in range(len(data))])
+    data = RankingData(data.X, data.y, data.qid, doc_ids=ids)
+    save_letor(root / "train.txt", data.take(data.qid <= 40))
+    save_letor(root / "vali.txt", data.take(data.qid > 40))
+    (root / "names.txt").write_text("\n".join(NAMES) + "\n")
+    train(root, root / "trees", "RoBiRankBooster", "--feature-names", root / "names.txt")
+    train(root, root / "linear", "RoBiRank", "--set", "alpha=0.01")
+    return root
+
+
+def run(*arguments, expect=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == expect, f"{result.stdout}\n{result.stderr}\n{result.exception!r}"
+    return result
+
+
+def train(root, path, method, *more):
+    small = () if method == "RoBiRank" else ("--set", "n_estimators=8")
+    command = ["ltr", "train", root / "train.txt", "-m", path, "--method", method, *small]
+    return json.loads(run(*command, "--threads", 1, "--json", *more).stdout)
+
+
+def test_every_method_takes_its_parameters(folder, tmp_path):
+    report = train(
+        folder,
+        tmp_path / "m",
+        "RoBiRankBooster",
+        *("--set", "learning_rate=0.2", "--set", "monotonic_cst=[1,0,0,0]", "--rho", "identity"),
+        *("--validation", folder / "vali.txt", "--seed", 3),
+    )
+    model = load_model(tmp_path / "m")
+    assert (model.n_estimators, model.learning_rate, model.rho) == (8, 0.2, "identity")
+    assert model.metric == "ndcg"
+    assert (model.random_state, model.num_threads) == (3, 1)
+    assert report["kept"] == model.best_iter_
+    assert len(model.validation_scores_) == model.n_iter_
+    assert report["validation_ndcg@10"] > 0.6
+
+
+def test_logarithms_are_remembered(folder, tmp_path):
+    report = train(folder, tmp_path / "m", "RoBiRank", "--set", "alpha=0.01", "--log-features")
+    data = load_letor(folder / "train.txt")
+    by_hand = RoBiRank(0.01).fit(signed_log(data.X), data.y, qid=data.qid)
+    assert_allclose(load_model(tmp_path / "m").coef_, by_hand.coef_)
+    assert report["train_ndcg@10"] == pytest.approx(
+        by_hand.score(signed_log(data.X), data.y, qid=data.qid)
+    )
+    scores = run("ltr", "predict", tmp_path / "m", folder / "train.txt", "--quiet").stdout.split()
+    assert_allclose(np.array(scores, float), by_hand.predict(signed_log(data.X)))
+    assert "logarithms" in run("ltr", "export", tmp_path / "m").stderr
+
+
+def test_another_linear_method(folder, tmp_path):
+    run("ltr", "train", folder / "train.txt", "-m", tmp_path / "m", "--method", "RankSVM")
+    assert type(load_model(tmp_path / "m")).__name__ == "RankSVM"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--method", "BestRank"], "must be one of AdaRank"),
+        (["--method", "MART", "--set", "depth=3"], "MART has no parameter depth"),
+        (["--method", "MART", "--rho", "identity"], "MART has no parameter rho"),
+        (["--method", "MART", "--set", "depth"], "--set takes PARAM=VALUE"),
+        (["--method", "RankSVM", "--validation", "vali.txt"], "RankSVM does not use"),
+    ],
+)
+def test_errors_name_the_option(folder, tmp_path, arguments, message, monkeypatch):
+    monkeypatch.chdir(folder)
+    result = run("ltr", "train", "train.txt", "-m", tmp_path / "m", *arguments, expect=2)
+    assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("model", ["trees", "linear"])
+def test_explain(folder, model):
+    command = ("ltr", "explain", folder / model, folder / "vali.txt", "--quiet")
+    found = json.loads(run(*command, "--query", 45, "--below", 3, "--json").stdout)
+    assert found["query"] == "45"
+    assert found["a"].startswith("doc")
+    assert found["score_a"] >= found["score_b"]
+    total = sum(e["effect"] for e in found["effects"])
+    assert total == pytest.approx(found["score_a"] - found["score_b"])
+    same = json.loads(
+        run(*command, "--query", 45, "--above", found["a"], "--below", found["b"], "--json").stdout
+    )
+    assert same == found
+    text = run(*command, "--top", 1).stdout
+    assert "effect" in text
+    assert any(name in text for name in NAMES) == (model == "trees")
+    named = run(*command, "--feature-names", folder / "names.txt", "--json").stdout
+    assert {e["feature"] for e in json.loads(named)["effects"]} <= set(NAMES)
+
+
+def test_explain_draws_a_plot(folder, tmp_path):
+    pytest.importorskip("matplotlib")
+    command = ("ltr", "explain", folder / "trees", folder / "vali.txt", "--quiet")
+    run(*command, "--plot", tmp_path / "why.svg")
+    assert b"<svg" in (tmp_path / "why.svg").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--query", "nine"], "--query must be one of the 20 query ids; got 'nine'"),
+        (["--above", "99"], "--above must be the id of a document of the query, or a rank"),
+    ],
+)
+def test_explain_errors(folder, arguments, message):
+    result = run("ltr", "explain", folder / "trees", folder / "vali.txt", *arguments, expect=2)
+    assert message in " ".join(result.stderr.split())
+
+
+def test_what_cannot_explain_says_so(folder, tmp_path):
+    command = ["ltr", "train", folder / "train.txt", "-m", tmp_path / "m", "--method", "RankNet"]
+    run(*command, "--set", "max_iter=1")
+    result = run("ltr", "explain", tmp_path / "m", folder / "vali.txt", expect=2)
+    assert "a RankNet cannot explain its scores" in " ".join(result.stderr.split())
+    result = run("ltr", "export", tmp_path / "m", expect=2)
+    assert "--format solr cannot hold a RankNet" in " ".join(result.stderr.split())
+
+
+def test_export_of_trees(folder, tmp_path):
+    solr = json.loads(run("ltr", "export", folder / "trees").stdout)
+    assert [f["name"] for f in solr["features"]] == NAMES
+    text = run("ltr", "export", folder / "trees", "--format", "lightgbm").stdout
+    import lightgbm
+
+    model = load_model(folder / "trees")
+    X = np.random.default_rng(0).standard_normal((50, 4))
+    assert_allclose(lightgbm.Booster(model_str=text).predict(X), model.predict(X), rtol=1e-12)
+    for format in ("elasticsearch", "ranklib"):
+        run("ltr", "export", folder / "trees", "--format", format, "-o", tmp_path / "m.json")
+        assert json.loads((tmp_path / "m.json").read_text())["model"]["name"] == "robirank"
+    result = run("ltr", "export", folder / "linear", "--format", "ranklib", expect=2)
+    assert "--format ranklib cannot hold a RoBiRank" in " ".join(result.stderr.split())
+
+
+def test_export_to_onnx(folder, tmp_path):
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    run("ltr", "export", folder / "trees", "--format", "onnx", "-o", tmp_path / "m.onnx")
+    assert (tmp_path / "m.onnx").stat().st_size > 100
+    run("ltr", "export", folder / "trees", "--format", "onnx", expect=2)

@@ -1,0 +1,95 @@
+"""RoBiRank's loss inside LightGBM's and XGBoost's own training."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from robirank import lightgbm_objective, listwise_loss, make_ranking, xgboost_objective
+from robirank.metrics import ndcg
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_ranking(n_queries=60, n_docs=(3, 15), n_features=5, empty=0.1, random_state=0)
+
+
+class Dataset:
+    """What both packages' data say of themselves."""
+
+    def __init__(self, data, weight=None, by_group=None):
+        self._data, self._weight, self._by_group = data, weight, by_group
+
+    def get_label(self):
+        return self._data.y
+
+    def get_group(self):
+        return self._data.queries.sizes
+
+    def get_weight(self):
+        if self._by_group is not None:
+            return self._by_group
+        return self._weight
+
+    def get_uint_info(self, name):
+        assert name == "group_ptr"
+        return self._data.queries.offsets
+
+
+@pytest.mark.parametrize("rho", ["log", "identity", "type2"])
+@pytest.mark.parametrize("metric", ["ndcg", "dcg"])
+def test_gradient_and_curvature_are_those_of_the_loss(data, rho, metric):
+    scores = np.random.default_rng(0).standard_normal(len(data)) * 3
+    weight = np.random.default_rng(1).random(len(data))
+    n = np.unique(data.qid[data.y > 0]).size
+    given = {"rho": rho, "metric": metric, "hessian": "majorant"}
+
+    expected = listwise_loss(scores, data.y, data.qid, sample_weight=weight, **given)
+    gradient, hessian = lightgbm_objective(rho=rho, metric=metric)(scores, Dataset(data, weight))
+    assert gradient.dtype == hessian.dtype == np.float32
+    assert_allclose(gradient, expected.gradient * n, rtol=2e-4, atol=1e-6)
+    assert_allclose(hessian, expected.hessian * n, rtol=2e-4, atol=1e-6)
+
+    by_group = 1.0 + np.arange(data.n_queries) % 3
+    rows = np.repeat(by_group, data.queries.sizes)
+    expected = listwise_loss(scores, data.y, data.qid, query_weight=rows, **given)
+    objective = xgboost_objective(rho=rho, metric=metric)
+    gradient, hessian = objective(scores.astype(np.float32), Dataset(data, by_group=by_group))
+    assert_allclose(gradient, expected.gradient * n, rtol=2e-4, atol=1e-5)
+
+
+def test_one_objective_serves_one_data_set_after_another(data):
+    objective = lightgbm_objective()
+    other = data.take(data.qid <= 20)
+    first = objective(np.zeros(len(data)), Dataset(data))[0].copy()
+    assert objective(np.zeros(len(other)), Dataset(other))[0].shape == (len(other),)
+    assert_allclose(objective(np.zeros(len(data)), Dataset(data))[0], first)
+
+
+def test_groups_must_hold_all_rows(data):
+    class Short(Dataset):
+        def get_group(self):
+            return self._data.queries.sizes[:-1]
+
+    with pytest.raises(ValueError, match="the groups must hold"):
+        lightgbm_objective()(np.zeros(len(data)), Short(data))
+    with pytest.raises(ValueError, match="one value for each of the 60 groups"):
+        xgboost_objective()(np.zeros(len(data)), Dataset(data, by_group=np.ones(3)))
+
+
+def test_lightgbm_learns_with_it(data):
+    lightgbm = pytest.importorskip("lightgbm")
+    params = {"objective": lightgbm_objective(), "num_leaves": 8, "verbosity": -1, "num_threads": 1}
+    train = lightgbm.Dataset(data.X, data.y, group=data.queries.sizes)
+    booster = lightgbm.train(params | {"min_data_in_leaf": 5}, train, 50)
+    before = ndcg(data.y, np.zeros(len(data)), data.qid, k=10)
+    assert ndcg(data.y, booster.predict(data.X), data.qid, k=10) > before + 0.2
+
+
+def test_xgboost_learns_with_it(data):
+    xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed: pip install xgboost")
+    train = xgboost.DMatrix(data.X, data.y)
+    train.set_group(data.queries.sizes)
+    params = {"max_depth": 3, "min_child_weight": 1e-3, "nthread": 1, "eta": 0.2}
+    booster = xgboost.train(params, train, 40, obj=xgboost_objective())
+    before = ndcg(data.y, np.zeros(len(data)), data.qid, k=10)
+    assert ndcg(data.y, booster.predict(train), data.qid, k=10) > before + 0.2

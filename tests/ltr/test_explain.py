@@ -1,0 +1,129 @@
+"""Why A stands above B: effects that add up, and are what their definition says."""
+
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from robirank import (
+    MART,
+    RandomForests,
+    RankingData,
+    RoBiRank,
+    RoBiRankBooster,
+    load_model,
+    make_ranking,
+    save_model,
+)
+
+SMALL = {"n_estimators": 12, "learning_rate": 0.3, "min_samples_leaf": 1, "num_threads": 1}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_ranking(n_queries=30, n_docs=12, n_features=4, nonlinear=True, random_state=0)
+
+
+def shapley(predict, a, b):
+    """Shapley values by their definition: every coalition of features that are A's."""
+    n = len(a)
+    values = np.zeros(n)
+    for f in range(n):
+        others = [g for g in range(n) if g != f]
+        for size in range(n):
+            for coalition in combinations(others, size):
+                without, within = b.copy(), b.copy()
+                without[list(coalition)] = a[list(coalition)]
+                within[[*coalition, f]] = a[[*coalition, f]]
+                gain = np.subtract(*predict(np.stack([within, without])))
+                values[f] += gain / (n * comb(n - 1, size))
+    return values
+
+
+@pytest.mark.parametrize(
+    "model",
+    [RoBiRankBooster(**SMALL), MART(8, num_threads=1), RandomForests(5, num_threads=1)],
+    ids=lambda m: type(m).__name__,
+)
+def test_trees_have_shapley_values(model, data):
+    pytest.importorskip("lightgbm")
+    model.fit(data.X, data.y, qid=data.qid)
+    for i, j in [(0, 1), (5, 100), (30, 31)]:
+        why = model.explain(data.X[i], data.X[j])
+        expected = shapley(model.predict, data.X[i], data.X[j])
+        assert_allclose(why.effect, expected, rtol=1e-9, atol=1e-12)
+        assert why.effect.sum() == pytest.approx(why.score_a - why.score_b)
+        assert [why.score_a, why.score_b] == model.predict(data.X[[i, j]]).tolist()
+
+
+def test_trees_with_missing_values_and_categories(data):
+    pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    X = np.column_stack([data.X, rng.integers(0, 9, len(data))]).astype(np.float64)
+    X[rng.random(X.shape) < 0.3] = np.nan
+    y = data.y + 2 * np.isin(X[:, 4], [1, 5, 7])
+    model = RoBiRankBooster(**SMALL, categorical_features=[4]).fit(X, y, qid=data.qid)
+    assert len(model.categories_)
+    for i, j in [(0, 1), (5, 100), (30, 31)]:
+        why = model.explain(X[i], X[j])
+        assert_allclose(why.effect, shapley(model.predict, X[i], X[j]), rtol=1e-9, atol=1e-12)
+
+
+def test_linear_effects_are_exact(data):
+    model = RoBiRank().fit(data.X, data.y, qid=data.qid)
+    why = model.explain(data.X[3], data.X[7])
+    assert_allclose(why.effect, model.coef_ * (data.X[3] - data.X[7]))
+    assert why.effect.sum() == pytest.approx(why.score_a - why.score_b)
+    back = model.explain(data.X[7], data.X[3])
+    assert_allclose(back.effect, -why.effect)
+
+
+def test_names_survive_from_a_frame_to_the_explanation(data, tmp_path):
+    names = ("bm25", "age", "clicks", "length")
+    named = RankingData(data.X, data.y, data.qid, feature_names=names)
+    half = named.take(named.qid % 2 == 0).normalize()
+    model = RoBiRank().fit(half.to_frame(), half.y, qid=half.qid)
+    save_model(model, tmp_path / "m.safetensors")
+    for fitted in (model, load_model(tmp_path / "m.safetensors")):
+        why = fitted.explain(half.to_frame()[:1], half.to_frame()[1:2])
+        assert why.features == names
+        assert {name for name, *_ in why.table()} <= set(names)
+        assert "clicks" in str(why)
+    plain = RoBiRank().fit(half.X, half.y, qid=half.qid)
+    assert plain.explain(half.X[0], half.X[1]).features == ("f1", "f2", "f3", "f4")
+    save_model(plain, tmp_path / "n.safetensors", feature_names=names)
+    assert load_model(tmp_path / "n.safetensors").explain(half.X[0], half.X[1]).features == names
+
+
+def test_table_has_the_strongest_first_and_sums_the_rest(data):
+    model = RoBiRank().fit(data.X, data.y, qid=data.qid)
+    why = model.explain(data.X[3], data.X[7])
+    strength = [abs(row[-1]) for row in why.table()]
+    assert strength == sorted(strength, reverse=True)
+    short = why.table(1)
+    assert short[1][0] == "(3 others)"
+    assert sum(row[-1] for row in short) == pytest.approx(why.effect.sum())
+    frame = why.to_frame()
+    assert frame.columns == ["feature", "a", "b", "effect"]
+    assert frame["effect"].sum() == pytest.approx(why.effect.sum())
+
+
+def test_plot_has_a_bar_for_each_line_of_the_table(data):
+    pytest.importorskip("matplotlib")
+    model = RoBiRank().fit(data.X, data.y, qid=data.qid)
+    why = model.explain(data.X[3], data.X[7])
+    axes = why.plot(top=2)
+    assert [bar.get_width() for bar in axes.patches] == [row[-1] for row in why.table(2)][::-1]
+    assert why.features[int(np.argmax(np.abs(why.effect)))] in axes.get_yticklabels()[-1].get_text()
+
+
+@pytest.mark.parametrize(
+    ("a", "message"),
+    [(np.zeros((2, 4)), "X_a must be one document; got 2 rows"), (np.zeros(3), "features")],
+)
+def test_errors_name_the_argument(data, a, message):
+    model = RoBiRank().fit(data.X, data.y, qid=data.qid)
+    with pytest.raises(ValueError, match=message):
+        model.explain(a, data.X[0])

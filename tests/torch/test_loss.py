@@ -1,0 +1,147 @@
+"""The loss for PyTorch: the same as the native one, and its derivative."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from robirank import listwise_loss, make_ranking
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+
+from robirank.torch import loss as module  # noqa: E402
+from robirank.torch import robirank_loss  # noqa: E402
+
+RHOS = ("log", "identity", "type2")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_ranking(n_queries=20, n_docs=(1, 12), n_features=3, empty=0.2, random_state=0)
+
+
+@pytest.fixture
+def on_device(monkeypatch):
+    """Compute as on a card, with a few pairs at a time."""
+    monkeypatch.setattr(module, "_native", module._on_device)
+    monkeypatch.setattr(module, "_CELLS", 40)
+
+
+def scores_of(data, dtype=torch.float64):
+    values = np.random.default_rng(0).standard_normal(len(data)) * 3
+    return torch.tensor(values, dtype=dtype, requires_grad=True)
+
+
+def padded(data, scores):
+    """The same lists as rows of a matrix, the padding full of traps."""
+    longest = int(data.queries.sizes.max())
+    shape = (data.n_queries + 1, longest)  # one list has nothing but padding
+    mask = torch.zeros(shape, dtype=torch.bool)
+    for number, size in enumerate(data.queries.sizes):
+        mask[number, -int(size) :] = True
+    labels = torch.full(shape, 4.0)
+    labels[mask] = torch.tensor(data.y)
+    wide = torch.full(shape, 50.0, dtype=scores.dtype)
+    wide[mask] = scores.detach()
+    return wide.requires_grad_(), labels, mask
+
+
+@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("metric", ["ndcg", "dcg"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_loss_and_gradient_are_the_native_ones(data, rho, metric, dtype):
+    scores = scores_of(data, dtype)
+    loss = robirank_loss(scores, torch.tensor(data.y), data.qid, rho=rho, metric=metric)
+    loss.backward()
+    given = scores.detach().double().numpy()
+    expected = listwise_loss(given, data.y, data.qid, rho=rho, metric=metric)
+    close = {"rtol": 2e-3, "atol": 1e-3} if dtype == torch.float16 else {"rtol": 1e-4, "atol": 1e-5}
+    assert loss.dtype == scores.grad.dtype == dtype
+    assert_allclose(loss.item(), expected.loss, **close)
+    assert_allclose(scores.grad.double().numpy(), expected.gradient, **close)
+
+
+@pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("rho", RHOS)
+def test_tensors_on_a_device_give_the_same(data, rho):
+    shuffle = np.random.default_rng(1).permutation(len(data))
+    mixed = data.take(shuffle)
+    scores = scores_of(mixed)
+    loss = robirank_loss(scores, torch.tensor(mixed.y), torch.tensor(mixed.qid), rho=rho)
+    loss.backward()
+    expected = listwise_loss(scores.detach().numpy(), mixed.y, mixed.qid, rho=rho, method="direct")
+    assert_allclose(loss.item(), expected.loss, rtol=1e-10)
+    assert_allclose(scores.grad.numpy(), expected.gradient, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("where", ["cpu", "device"])
+def test_gradcheck(data, rho, where, request):
+    if where == "device":
+        request.getfixturevalue("on_device")
+    data = data.take(data.qid <= 6)
+    labels = torch.tensor(data.y)
+    assert torch.autograd.gradcheck(
+        lambda s: robirank_loss(s, labels, data.qid, rho=rho), (scores_of(data),)
+    )
+    wide, wide_labels, mask = padded(data, scores_of(data))
+    assert torch.autograd.gradcheck(
+        lambda s: robirank_loss(s, wide_labels, mask=mask, rho=rho), (wide,)
+    )
+
+
+@pytest.mark.parametrize("where", ["cpu", "device"])
+def test_padded_lists_are_the_ragged_ones(data, where, request):
+    if where == "device":
+        request.getfixturevalue("on_device")
+    scores = scores_of(data)
+    ragged = robirank_loss(scores, torch.tensor(data.y), data.qid)
+    ragged.backward()
+    wide, labels, mask = padded(data, scores)
+    loss = robirank_loss(wide, labels, mask=mask)
+    (3 * loss).backward()
+    assert loss.item() == pytest.approx(ragged.item(), rel=1e-12)
+    assert_allclose(wide.grad[mask].numpy(), 3 * scores.grad.numpy(), rtol=1e-9, atol=1e-15)
+    assert not wide.grad[~mask].any()
+
+
+def test_without_mask_nothing_is_padding():
+    scores, labels = torch.randn(3, 4), torch.tensor([[1.0, 0, 0, 2]] * 3)
+    rows = robirank_loss(scores.reshape(-1), labels.reshape(-1), np.repeat([0, 1, 2], 4))
+    assert robirank_loss(scores, labels).item() == pytest.approx(rows.item())
+
+
+def test_nothing_relevant_is_no_loss():
+    scores = torch.randn(5, requires_grad=True)
+    loss = robirank_loss(scores, torch.zeros(5))
+    loss.backward()
+    assert loss.item() == 0
+    assert not scores.grad.any()
+
+
+@pytest.mark.parametrize(
+    ("shapes", "extra", "message"),
+    [
+        (((3,), (4,)), {}, "labels must have the shape of scores"),
+        (((3,), (3,)), {"mask": torch.ones(3, dtype=torch.bool)}, "mask is for padded lists"),
+        (((2, 3), (2, 3)), {"qid": [0, 1]}, "qid is for scores of shape"),
+        (((2, 3), (2, 3)), {"mask": torch.ones(2, 3)}, "mask must be a bool tensor"),
+        (((1, 2, 3), (1, 2, 3)), {}, r"\(n_rows,\) or \(n_lists, length\)"),
+        (((3,), (3,)), {"rho": "square"}, "rho must be one of"),
+    ],
+)
+def test_errors_name_the_argument(shapes, extra, message):
+    with pytest.raises(ValueError, match=message):
+        robirank_loss(torch.zeros(shapes[0]), torch.ones(shapes[1]), **extra)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_a_card_gives_the_same(data):
+    scores = scores_of(data)
+    moved = scores.detach().cuda().requires_grad_()
+    labels = torch.tensor(data.y)
+    here = robirank_loss(scores, labels, data.qid)
+    there = robirank_loss(moved, labels.cuda(), data.qid)
+    here.backward()
+    there.backward()
+    assert there.item() == pytest.approx(here.item(), rel=1e-6)
+    assert_allclose(moved.grad.cpu().numpy(), scores.grad.numpy(), rtol=1e-5, atol=1e-9)
