@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-
 import torch
+
 from robirank import RoBiRankNet
 
 

@@ -67,7 +67,7 @@ def folder(tmp_path_factory):
     return root
 
 
-SMALL = ("--factors", "4", "--iterations", "30", "--regularization", "0.02", "--threads", "1", "-q")
+SMALL = ("--factors", "4", "--iterations", "30", "--regularization", "0.2", "--threads", "1", "-q")
 
 
 def run(*arguments, expect=0):
@@ -101,7 +101,7 @@ def test_train_writes_a_model_with_ids(folder, tmp_path):
     shape = {"users": 24, "items": 8, "interactions": 72, "factors": 4, "epochs": 30}
     assert report == report | shape | {"solver": "sgd", "rho": "identity", "interrupted": False}
     model = load_model(out)
-    params = {"regularization": 0.02, "learning_rate": 0.03, "random_state": 3, "num_threads": 1}
+    params = {"regularization": 0.2, "learning_rate": 0.03, "random_state": 3, "num_threads": 1}
     assert model.get_params() == model.get_params() | params
     assert list(model.user_ids_) == list(USERS)
     assert set(model.item_ids_) == {meal for _, meal, _ in pairs()}

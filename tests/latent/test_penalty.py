@@ -71,12 +71,18 @@ def test_noise_level_is_that_of_a_table_whose_items_were_shuffled(n_users, n_ite
 
 
 def test_default_is_the_noise_where_records_say_little():
-    side = RowLengths([4], [50])
+    side = RowLengths([20], [50])
     one = default_regularization(side, side)
-    assert one == pytest.approx(1.3 * noise_level(side, side) * 4**-0.2)
+    assert one == pytest.approx(1.3 * noise_level(side, side) * 20**-0.2)
     assert default_regularization(side, side, factors=256) > one
     assert default_regularization(side, side, rho="identity") > one
     assert default_regularization(side, side, rho="type2") < one
+
+
+def test_a_handful_of_records_does_not_forbid_every_taste():
+    few = RowLengths([2], [5])
+    assert noise_level(few, few) > 0.7
+    assert default_regularization(few, few) == 0.55
 
 
 def test_a_table_without_records_has_no_noise():

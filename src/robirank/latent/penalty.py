@@ -20,6 +20,7 @@ from robirank.losses import RhoName
 #: for its two rows alike; less protects the rows that have few records.
 EXPONENTS = (0.5, 0.85)
 _MULTIPLE = 1.3  # of the noise, for users with one record
+_HIGHEST = 0.55  # about 1 / (2 ln 2) is what the clearest taste of all reaches
 _WARP = 11.0  # the slopes of WARP, compared with those of ρ = log
 
 
@@ -116,7 +117,8 @@ def default_regularization(
     .. math:: λ = 1.3 \; σ \; \bar n^{-1/5} \, (d / 64)^{0.06}
 
     with the `noise_level` σ, the mean number \bar n of a user's records and d factors: the more a
-    user's records say, the less it takes. The constants come from fits to 19 tables of different
+    user's records say, the less it takes; at most 0.55, because the clearest taste that a table can
+    show is at about 1 / (2 ln 2). The constants come from fits to 19 tables of different
     shapes and sources (docs/method/penalty.md); for three of four of them, this λ has more than .95
     of the recall of the best one. The slopes of other losses than ρ = log have another size.
 
@@ -128,7 +130,8 @@ def default_regularization(
     """
     level = noise_level(users, items, exponents)
     size = _slope_size(rho, n_items or int(items.sum(0)))
-    return _MULTIPLE * size * level * max(users.mean(), 1.0) ** -0.2 * (factors / 64) ** 0.06
+    multiple = _MULTIPLE * max(users.mean(), 1.0) ** -0.2 * (factors / 64) ** 0.06
+    return size * min(multiple * level, _HIGHEST)
 
 
 def _slope_size(rho: RhoName | None, n_items: int) -> float:

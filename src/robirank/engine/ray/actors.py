@@ -153,7 +153,11 @@ class WorkerGroup:
         wanted = min(self._config.workers, parts)
         options = {"num_cpus": 1, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
         actor = ray.remote(_Actor).options(**options)
-        self._actors, self.members = _ready(actor, wanted, timeout)
+        try:
+            self._actors, self.members = _ready(actor, wanted, timeout)
+        except ClusterError:
+            self._wait_for_a_node()  # which says so where none is left
+            raise
         if not self._actors:
             self.stop()
             raise ClusterError(
