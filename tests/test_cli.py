@@ -114,7 +114,7 @@ def test_train_with_a_penalty(files, tmp_path):
     model = load_model(out)
     assert type(model) is RoBiRank
     np.testing.assert_allclose(model.coef_, load_model(files / "model").coef_, atol=1e-6)
-    assert load_extra(out) == {"normalize": False}
+    assert load_extra(out) == {"normalize": False, "log_features": False}
     assert list(tmp_path.iterdir()) == [out]
 
 
@@ -155,7 +155,7 @@ def test_train_chooses_the_penalty_by_folds(files, tmp_path):
 def test_normalize_is_remembered(files, tmp_path):
     model_path = tmp_path / "m"
     run("ltr", "train", files / "train.txt", "--alpha", 0.1, "--normalize", "--model", model_path)
-    assert load_extra(model_path) == {"normalize": True}
+    assert load_extra(model_path) == {"normalize": True, "log_features": False}
     model = load_model(model_path)
     lines = run("ltr", "predict", model_path, files / "test.txt").stdout.split()
     expected = model.predict(TEST.normalize().X)

@@ -75,4 +75,5 @@ class AlternatingLeastSquares(FactorModel):
         self.user_factors = np.asarray(peer.user_factors, np.float32)
         self.item_factors = np.asarray(peer.item_factors, np.float32)
         self.n_iter_, self.stopped_ = self.iterations, ""
+        self.history_ = [{"epoch": self.iterations, "seconds": seconds}]
         return self
