@@ -225,12 +225,11 @@ class _Search:
         grid = {name: list(values) for name, values in (self._cv.grid or {}).items()}
         iterations = grid.pop("iterations", [self._base.get_params()["iterations"]])
         with Workers(self._base.request().num_threads) as self._workers:
-            found = {}
-            for number, params in enumerate(ParameterGrid(grid)):
-                paths = [self._path(params, split) for split in range(self._cv.cv)]
-                value = float(np.mean([path.means().max() for path in paths]))
-                found[number] = value, params, paths
-            _, params, paths = max(found.values(), key=lambda entry: entry[0])
+            found = [
+                (params, [self._path(params, split) for split in range(self._cv.cv)])
+                for params in ParameterGrid(grid)
+            ]
+            params, paths = max(found, key=lambda entry: _mean_peak(entry[1]))
             if any(path.at_border() for path in paths):
                 _warn_of_border()
             centre = float(np.exp(np.mean([np.log(path.best()) for path in paths])))
@@ -311,6 +310,10 @@ class _Search:
             f"{self._cv.metric} {value:.4f}  {trial.seconds:6.1f} s  {settings}",
             highlight=False,
         )
+
+
+def _mean_peak(paths: list[PenaltyPath]) -> float:
+    return float(np.mean([path.means().max() for path in paths]))
 
 
 def _some_users(records: Records, n: int, seed: int) -> Records:
