@@ -5,9 +5,11 @@ the twelve fits of "grid" are measured on test one by one: they say, for the rec
 would have given, and choose nothing.
 
     python benchmarks/boards.py [--boards gowalla …] [--methods default64 …] [--folder runs/boards]
+        [--device cuda]
 
 Every result is kept in the folder as it comes, and is not computed again: the whole takes about
-half a day on two cores and can be stopped at any time. The last line is one JSON object.
+half a day on two cores and can be stopped at any time; on a card RoBiRank's part takes minutes.
+The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ PUBLISHED: dict[str, tuple[float, float, str]] = {
 MOST_EASE_ITEMS = 15_000  # a dense matrix of items × items is inverted
 SEED = 0
 MODEL = rr.LatentRoBiRank  # imported before anything is timed
+DEVICE = "cpu"
 
 
 def load(folder: Path) -> tuple[Any, Any]:
@@ -79,8 +82,12 @@ def timed(fit: Callable[[], Any]) -> tuple[Any, Found]:
 # RoBiRank
 
 
+def robirank(**params: Any) -> Any:
+    return MODEL(random_state=SEED, device=DEVICE, **params)
+
+
 def default64(train: Any, test: Any, _: Found) -> Found:
-    model, took = timed(lambda: MODEL(random_state=SEED).fit(train, False))
+    model, took = timed(lambda: robirank().fit(train, False))
     return measured(model, train, test) | took | {"regularization": model.regularization_}
 
 
@@ -88,7 +95,7 @@ def grid64(train: Any, test: Any, _: Found) -> Found:
     rule, rule_took = timed(lambda: rule_of(train))
     rows = []
     for reg in rule * np.geomspace(0.6, 1.8, 12):
-        model = MODEL(random_state=SEED, regularization=float(reg))
+        model = robirank(regularization=float(reg))
         model, took = timed(lambda model=model: model.fit(train, False))
         rows.append(measured(model, train, test) | took | {"regularization": reg})
         print(f"    λ {reg:.4f}  recall@20 {rows[-1]['recall']:.4f}", flush=True)
@@ -98,13 +105,13 @@ def grid64(train: Any, test: Any, _: Found) -> Found:
 
 
 def rule_of(train: Any) -> float:
-    request = MODEL(random_state=SEED).request()
+    request = robirank().request()
     return Problem.of_records(request, as_records(train)).penalty.regularization
 
 
 def tuned(factors: int) -> Callable[[Any, Any, Found], Found]:
     def run(train: Any, test: Any, _: Found) -> Found:
-        search = rr.LatentRoBiRankCV(MODEL(factors, random_state=SEED))
+        search = rr.LatentRoBiRankCV(robirank(factors=factors))
         search, took = timed(lambda: search.fit(train, False))
         return measured(search, train, test) | took | {"params": search.best_params_}
 
@@ -278,7 +285,10 @@ def main() -> None:
     parser.add_argument("--boards", nargs="*", default=list(PUBLISHED), choices=list(PUBLISHED))
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--folder", type=Path, default=Path("runs/boards"))
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     args = parser.parse_args()
+    global DEVICE
+    DEVICE = args.device
     root = Path(os.environ.get("ROBIRANK_DATA", "../shared/data")) / "implicit"
     args.folder.mkdir(parents=True, exist_ok=True)
     done: dict[str, Found] = {}

@@ -32,7 +32,7 @@ from robirank.cli.interactions import (
 )
 from robirank.cli.latent_partition import partition
 from robirank.cli.models import load
-from robirank.cli.options import Json, LatentModel, Quiet, Rho, Threads
+from robirank.cli.options import Device, Json, LatentModel, Quiet, Rho, Threads
 from robirank.cli.recommend import recommend, similar
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ def train(
     sep: Sep = None,
     header: Header = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides everything that is random.")] = 0,
+    device: Device = "cpu",
     threads: Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -151,6 +152,7 @@ def train(
         method,
         solver,
         rho,
+        device,
         factors=factors,
         regularization=regularization,
         iterations=iterations,
@@ -215,6 +217,7 @@ def evaluate(
     count: Count = None,
     sep: Sep = None,
     header: Header = None,
+    device: Device = "cpu",
     threads: Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -226,7 +229,7 @@ def evaluate(
     if fold_in and train is None:
         raise typer.BadParameter("--fold-in needs --train, what the new users have")
     ks = _cutoffs(cutoffs)
-    model, users, items = load(model_path, threads)
+    model, users, items = load(model_path, threads, device)
     columns = Columns(user, item, count, None, sep, header)
     if train is None:
         seen = None
@@ -256,13 +259,17 @@ app.command()(similar)
 app.command()(partition)
 
 
-def _make(method: Method, solver: str, rho: str, **options: Any) -> Any:
+def _make(method: Method, solver: str, rho: str, device: str, **options: Any) -> Any:
     given = {name: value for name, value in options.items() if value is not None}
     if method == "robirank":
         from robirank.latent.model import LatentRoBiRank
 
-        return LatentRoBiRank(solver=solver, rho=rho, **given)  # type: ignore[arg-type]
-    for name, value, default in (("solver", solver, "auto"), ("rho", rho, "log")):
+        return LatentRoBiRank(solver=solver, rho=rho, device=device, **given)  # type: ignore[arg-type]
+    for name, value, default in (
+        ("solver", solver, "auto"),
+        ("rho", rho, "log"),
+        ("device", device, "cpu"),
+    ):
         if value != default:
             raise typer.BadParameter(f"--{name} {value} is for --method robirank, not for WARP")
     from robirank.latent.warp import WARP
@@ -355,6 +362,8 @@ def _plan(model: Any, data: Interactions | Partitions) -> str:
     if solver is None:
         return f"{type(model).__name__}{where}, {shape}"
     name = model.solver_for(data.n_users, data.n_items)
+    if model.device == "cuda":
+        where = " on a card"
     if where or solver != "auto":
         return f"solver {name}{where}: {shape}"
     why = "can be afforded" if name == "exact" else "would take more than about a minute"

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from robirank.data.ids import Ids
 
 
-def load(path: Path, threads: int | None = None) -> tuple[Any, Ids, Ids]:
+def load(
+    path: Path, threads: int | None = None, device: str = "cpu"
+) -> tuple[Any, Ids, Ids]:
     """A model, its users and its items; 0, 1, 2, … where it was trained without ids."""
     from robirank.latent.retrieve.recommend import FactorModel
     from robirank.storage.estimators import load_model
@@ -19,4 +21,5 @@ def load(path: Path, threads: int | None = None) -> tuple[Any, Ids, Ids]:
         raise ValueError(f"{path} holds a {type(model).__name__}, which has no users and items")
     if threads is not None:
         model.num_threads = threads
+    model.device = device
     return model, model.by_id.users, model.by_id.items

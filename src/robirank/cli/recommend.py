@@ -13,7 +13,7 @@ from robirank.cli.console import check_folder, note, step
 from robirank.cli.interactions import Columns, Count, Header, Item, Sep, User, read_known
 from robirank.cli.lists import as_frame, check_format, print_lists, write_file
 from robirank.cli.models import load
-from robirank.cli.options import Json, LatentModel, Quiet, Threads
+from robirank.cli.options import Device, Json, LatentModel, Quiet, Threads
 from robirank.data.names import Names, look_up
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def recommend(
     count: Count = None,
     sep: Sep = None,
     header: Header = None,
+    device: Device = "cpu",
     threads: Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -110,7 +111,7 @@ def recommend(
     check_format(output)
     if output is not None:
         check_folder(output)
-    model, user_ids, item_ids = load(model_path, threads)
+    model, user_ids, item_ids = load(model_path, threads, device)
     names = None if names_file is None else Names.read(names_file, name_columns)
     columns = Columns(user, item, count, None, sep, header)
     if likes:

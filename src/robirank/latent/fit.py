@@ -124,6 +124,7 @@ def local_setup(
             checkpoint=checkpoint,
             resume=options.resume,
             num_threads=request.num_threads,
+            device=request.device,
         )
         ids = ids_of(data, "users"), ids_of(data, "items")
         yield Setup(request, problem, name, solver, store, *ids, title(request, name, problem))

@@ -35,6 +35,9 @@ def make_solver(
 ) -> tuple[Solver, Any]:
     """A solver by its name, and what holds its factors and state: itself, or the strata."""
     entry = SOLVERS[name]
+    if request.device != "cpu":
+        solver = entry.on_device(request, problem, records, start, workers)
+        return solver, solver
     if not entry.in_strata:
         solver = entry.make(request, problem, records, start, workers)
         return solver, solver

@@ -10,6 +10,7 @@ from robirank._types import Floats32
 from robirank.data.records import Records, Weighting, as_records
 from robirank.engine.config import RayConfig
 from robirank.latent.base import LatentModel
+from robirank.latent.device import resolve_device
 from robirank.latent.objective import objective
 from robirank.latent.penalty import EXPONENTS, RowWeights
 from robirank.latent.problem import Problem, Request
@@ -73,6 +74,11 @@ class LatentRoBiRank(LatentModel):
         has the same bits. "ray" takes the cluster that this process is connected to or that
         ``RAY_ADDRESS`` names, or starts one on this machine; a `RayConfig` says more, and keeps
         checkpoints.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where "exact" trains, and where items are ranked and new users folded in. "cuda" needs a
+        card and ``robirank[gpu]``; "auto" takes a card where both are there. One seed gives the
+        same bits on the same kind of card, and other roundings than on the CPU. Files know no
+        device.
     random_state : int, RandomState or None, default=None
         Decides everything; the same seed gives the same bits for any number of threads.
     num_threads : int, default=0
@@ -127,6 +133,7 @@ class LatentRoBiRank(LatentModel):
         negatives: int = 128,
         parts: int = 8,
         engine: Literal["local", "ray"] | RayConfig = "local",
+        device: Literal["cpu", "cuda", "auto"] = "cpu",
         random_state: Any = None,
         num_threads: int = 0,
     ) -> None:
@@ -142,6 +149,7 @@ class LatentRoBiRank(LatentModel):
         self.negatives = negatives
         self.parts = parts
         self.engine = engine
+        self.device = device
         self.random_state = random_state
         self.num_threads = num_threads
 
@@ -184,6 +192,7 @@ class LatentRoBiRank(LatentModel):
             rho=self.rho,
             decay=weights.of(records.user_counts(), self.regularization_),
             num_threads=int(self.num_threads),
+            device=resolve_device(self.device),
         )
 
     def _request(self, seed: int) -> Request:
@@ -214,4 +223,5 @@ class LatentRoBiRank(LatentModel):
             parts=int(self.parts),
             num_threads=int(self.num_threads),
             engine=self.engine,
+            device=resolve_device(self.device),
         )

@@ -50,6 +50,7 @@ class Request:
     parts : int
     num_threads : int
     engine : "local", "ray" or RayConfig
+    device : "cpu" or "cuda"
     rate : float
         A factor of the solver's step sizes.
     """
@@ -69,6 +70,7 @@ class Request:
     parts: int = 8
     num_threads: int = 0
     engine: Any = "local"
+    device: str = "cpu"
     rate: float = 1.0
 
 

@@ -26,7 +26,7 @@ from robirank.latent.retrieve.evaluate import check_metric, evaluate
 from robirank.latent.retrieve.recommend import FactorModel
 
 #: The best λ of an epoch on the path, divided by the best λ of a whole fit.
-LAG = 0.67
+LAG = 0.645
 #: Epochs of a path, about.
 STEPS = 16
 #: Held-out records that a search needs; below, the measure is mostly chance.
@@ -123,7 +123,7 @@ def follow_path(
             holder.restore(state)
         solver.epoch(number, _ENDLESS, never)
         state, start = holder.state(), holder.factors()
-        found = measure(FactorModel.of(start[0], start[1], request.num_threads))
+        found = measure(FactorModel.of(*start, request.num_threads, request.device))
         path = PenaltyPath(np.append(path.regularizations, reg), np.append(path.values, found))
         tell(path)
         if path.is_past() and number + 1 >= STEPS // 2:
@@ -149,19 +149,18 @@ def whole_fit(
         if not np.isfinite(figures["loss"]) or figures.get("not_finite"):
             return -1.0
     U, V = holder.factors()
-    return _measure(request, train, held_out, metric)(FactorModel.of(U, V, request.num_threads))
+    return _measure(request, train, held_out, metric)(
+        FactorModel.of(U, V, request.num_threads, request.device)
+    )
 
 
 def as_strong(request: Request, found_on: Records, used_on: Records) -> float:
     """By what a λ that was found on a part of a table is multiplied for the whole.
 
-    With more records there is less noise in each row: the `default_regularization` of both says how
-    much less.
+    With more records there is less noise in each row, and λ keeps its ratio to the noise.
     """
-    open_request = replace(request, regularization=None)
     part, whole = (
-        Problem.of_records(open_request, records).penalty.regularization
-        for records in (found_on, used_on)
+        Problem.of_records(request, records).noise_level for records in (found_on, used_on)
     )
     return whole / part
 

@@ -59,6 +59,8 @@ class MemoryStore:
     resume : bool
         Whether to go on from the checkpoint.
     num_threads : int
+    device : "cpu" or "cuda"
+        Where validation ranks.
     """
 
     def __init__(
@@ -70,9 +72,11 @@ class MemoryStore:
         checkpoint: CheckpointFile | None = None,
         resume: bool = False,
         num_threads: int = 0,
+        device: str = "cpu",
     ) -> None:
         self._holder, self._train, self._validation = holder, train, validation
-        self._checkpoint, self._resume, self._threads = checkpoint, resume, num_threads
+        self._checkpoint, self._resume = checkpoint, resume
+        self._threads, self._on_device = num_threads, device
         self._best: tuple[Floats32, Floats32] | None = None
         self.whole_epochs = checkpoint is not None
 
@@ -116,7 +120,7 @@ class MemoryStore:
 
     def validate(self, metric: str) -> float:
         """The validation measure of the factors."""
-        model = FactorModel.of(*self._holder.factors(), num_threads=self._threads)
+        model = FactorModel.of(*self._holder.factors(), self._threads, self._on_device)
         _, k = check_metric(metric)
         return evaluate(model, train=self._train, test=self._validation, k=k)[metric]
 

@@ -19,12 +19,17 @@ from robirank.storage.tensor_file import ModelFile, all_finite
 # Parameters: JSON values and arrays are saved, anything else is noted and becomes the default.
 
 
+_WHERE = ("device",)  # parameters that say where to compute: a file knows no device
+
+
 def pack_params(model: Any) -> tuple[dict[str, Any], dict[str, str], dict[str, NDArray[Any]]]:
     """Return parameters for the header, those that cannot be saved, and those that are arrays."""
     params: dict[str, Any] = {}
     unsaved: dict[str, str] = {}
     arrays: dict[str, NDArray[Any]] = {}
     for name, value in model.get_params(deep=False).items():
+        if name in _WHERE:
+            continue
         value = value.item() if isinstance(value, np.generic) else value
         value = list(value) if isinstance(value, tuple) else value
         array = _as_array(value)

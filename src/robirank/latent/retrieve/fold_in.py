@@ -13,6 +13,7 @@ scores of all, another sends the gradient back, and each user has a line search 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,7 @@ def fold_in(
     rho: RhoName,
     decay: Floats64,
     num_threads: int = 0,
+    device: str = "cpu",
 ) -> Floats32:
     """Solve for the factors of every user of the records; users without any get zeros.
 
@@ -50,6 +52,7 @@ def fold_in(
         λ a of each user.
     num_threads : int, default=0
         0: every core.
+    device : "cpu" or "cuda"
 
     Returns
     -------
@@ -57,39 +60,63 @@ def fold_in(
     """
     U = np.zeros((records.n_users, V.shape[1]), np.float32)
     users = np.flatnonzero(records.user_counts() > 0)
-    size = min(_MOST_USERS, users_that_fit(records.n_items))
     with Workers(num_threads) as workers:
-        products = Products(V, workers)
+        losses, size = _losses(V, records, rho, workers, device)
         for begin in range(0, len(users), size):
             block = users[begin : begin + size]
-            problem = _Problem(products, records, rho, decay[block], block, workers.num_threads)
-            U[block] = _minimise(problem, len(block), V.shape[1])
+            U[block] = _minimise(_Problem(losses, decay[block], block), len(block), V.shape[1])
     return U
+
+
+class _Losses(Protocol):
+    def losses(self, u: Floats64, users: Ints64) -> tuple[Floats64, Floats64]:
+        """Losses and gradients of some users, without the penalty."""
+
+
+def _losses(
+    V: Floats32, records: Records, rho: RhoName, workers: Workers, device: str
+) -> tuple[_Losses, int]:
+    """What computes the losses of users, and how many of them at a time."""
+    if device == "cpu":
+        size = min(_MOST_USERS, users_that_fit(records.n_items))
+        return _NativeLosses(Products(V, workers), records, rho, workers.num_threads, size), size
+    from robirank.latent.gpu import fold_in as on_device
+
+    found = on_device.DeviceProblem(V, records, rho)
+    return found, found.block
+
+
+@dataclass
+class _NativeLosses:
+    products: Products
+    records: Records
+    rho: RhoName
+    num_threads: int
+    most_users: int
+    _scores: Floats32 = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._scores = score_rows(self.most_users, self.records.n_items)
+
+    def losses(self, u: Floats64, users: Ints64) -> tuple[Floats64, Floats64]:
+        scores = self._scores[: len(users)]
+        self.products.scores(u.astype(np.float32), scores)
+        records = self.records.of_users(users)
+        losses = slopes_in_place(scores, *records, rho=self.rho, num_threads=self.num_threads)
+        return losses, self.products.back_to_users(scores).astype(np.float64)
 
 
 @dataclass
 class _Problem:
-    """The losses of a block of users, and their gradients."""
+    """The losses of a block of users with the penalty, and their gradients."""
 
-    products: Products
-    records: Records
-    rho: RhoName
+    losses: _Losses
     decay: Floats64
     users: Ints64
-    num_threads: int
-    _scores: Floats32 = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._scores = score_rows(len(self.users), self.records.n_items)
 
     def at(self, u: Floats64, active: Ints64) -> tuple[Floats64, Floats64]:
         """Losses and gradients of some users of the block."""
-        rows = u.astype(np.float32)
-        scores = self._scores[: len(active)]
-        self.products.scores(rows, scores)
-        records = self.records.of_users(self.users[active])
-        losses = slopes_in_place(scores, *records, rho=self.rho, num_threads=self.num_threads)
-        slope = self.products.back_to_users(scores).astype(np.float64)
+        losses, slope = self.losses.losses(u, self.users[active])
         decay = self.decay[active]
         losses += 0.5 * decay * np.einsum("ij,ij->i", u, u)
         return losses, slope + decay[:, None] * u

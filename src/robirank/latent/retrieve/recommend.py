@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from robirank._checks import check_count
 from robirank._types import Floats32, Ints32
 from robirank.data.ids import Ids
+from robirank.latent.device import resolve_device
 from robirank.latent.retrieve.ids import ById, in_ids, lists_of
 from robirank.latent.retrieve.topk import Liked, inverse_norms, rows_of, top_rows
 from robirank.storage.estimators import SaveMixin
@@ -74,13 +75,20 @@ class FactorModel(SaveMixin, BaseEstimator):
     user_factors: Floats32
     item_factors: Floats32
     num_threads: int = 0
+    device: str = "cpu"
 
     @classmethod
-    def of(cls, user_factors: Floats32, item_factors: Floats32, num_threads: int = 0) -> Self:
+    def of(
+        cls,
+        user_factors: Floats32,
+        item_factors: Floats32,
+        num_threads: int = 0,
+        device: str = "cpu",
+    ) -> Self:
         """A model of given factors."""
         model = cls()
         model.user_factors, model.item_factors = user_factors, item_factors
-        model.num_threads = num_threads
+        model.num_threads, model.device = num_threads, device
         return model
 
     @property
@@ -182,6 +190,7 @@ class FactorModel(SaveMixin, BaseEstimator):
                 rows=query.candidates,
                 liked=query.liked if filter_already_liked_items else None,
                 num_threads=self.num_threads,
+                device=resolve_device(self.device),
             )
         )
 
@@ -346,6 +355,7 @@ class FactorModel(SaveMixin, BaseEstimator):
             rows=rows,
             scale=scale,
             num_threads=self.num_threads,
+            device=resolve_device(self.device),
         )
         np.multiply(scores, scale[asked, None], out=scores, where=found >= 0)
         np.clip(scores, -1, 1, out=scores, where=found >= 0)  # rounding may go past

@@ -66,6 +66,7 @@ def top_rows(
     scale: Floats32 | None = None,
     liked: Liked | None = None,
     num_threads: int = 0,
+    device: str = "cpu",
 ) -> tuple[Ints32, Floats32]:
     r"""Find the rows of ``factors`` with the largest inner products with each query.
 
@@ -91,6 +92,8 @@ def top_rows(
         Rows that each query must not get.
     num_threads : int, default=0
         0: every core.
+    device : "cpu" or "cuda"
+        On a card scores have other roundings.
 
     Returns
     -------
@@ -110,6 +113,12 @@ def top_rows(
     if n_best == 0:
         empty = (len(asked), 0)
         return np.empty(empty, np.int32), np.empty(empty, np.float32)
+    if device != "cpu":
+        from robirank.latent.gpu import topk
+
+        return topk.top_rows(
+            queries, asked, factors, n_best, rows=rows, scale=scale, liked=liked
+        )
     return _core.topk(
         users=queries,
         user_rows=asked,

@@ -30,6 +30,8 @@ class SolverEntry:
         An `InStrataSolver` where ``in_strata`` is true, else an `InMemorySolver`.
     in_strata : bool
         Whether it runs on an engine; only such a solver can train on a cluster.
+    on_device : callable or None
+        Makes the solver for a CUDA device, an `InMemorySolver`; None where there is none.
     epochs : int
         How many it takes where none are asked for.
     searches : bool
@@ -38,12 +40,19 @@ class SolverEntry:
 
     make: Any
     in_strata: bool = False
+    on_device: Any = None
     epochs: int = 64
     searches: bool = False
 
 
+def _exact_on_device(*arguments: Any) -> Any:
+    from robirank.latent.gpu.solver import DeviceExactSolver
+
+    return DeviceExactSolver(*arguments)
+
+
 SOLVERS: dict[str, SolverEntry] = {
-    "exact": SolverEntry(ExactSolver, epochs=32, searches=True),
+    "exact": SolverEntry(ExactSolver, on_device=_exact_on_device, epochs=32, searches=True),
     "sgd": SolverEntry(SgdSolver, in_strata=True),
     "warp": SolverEntry(WarpSolver, in_strata=True),
 }
@@ -62,7 +71,9 @@ def robirank_solvers() -> list[str]:
 
 
 def resolve_solver(request: Request, n_users: int, n_items: int) -> str:
-    """The solver that is meant: "auto" goes by the size of the table, a cluster needs strata."""
+    """The solver that is meant: "auto" goes by device and size, a cluster needs strata."""
+    if request.device != "cpu":
+        return _solver_on_device(request)
     if request.engine == "local":
         if request.solver == "auto":
             return choose_solver(n_users, n_items, request.factors)
@@ -71,6 +82,16 @@ def resolve_solver(request: Request, n_users: int, n_items: int) -> str:
     if not SOLVERS[name].in_strata:
         able = [other for other in robirank_solvers() if SOLVERS[other].in_strata]
         raise ValueError(f"solver must be one of {able} on a cluster; got {name!r}")
+    return name
+
+
+def _solver_on_device(request: Request) -> str:
+    name = "exact" if request.solver == "auto" else request.solver
+    if request.engine != "local":
+        raise ValueError("device must be 'cpu' on a cluster; its workers train on their processors")
+    if SOLVERS[name].on_device is None:
+        able = [other for other in robirank_solvers() if SOLVERS[other].on_device]
+        raise ValueError(f"solver must be one of {able} on device {request.device!r}; got {name!r}")
     return name
 
 

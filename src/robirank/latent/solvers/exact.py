@@ -29,15 +29,15 @@ from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.products import Products, score_rows, sum_in_order, users_that_fit
 from robirank.objectives.listwise import slopes_in_place
 
-_STEPS = 60  # an epoch should have about this many
+STEPS = 60  # an epoch should have about this many
 _MOST_USERS = 512  # in a step
-_B1, _B2 = 0.9, 0.99
-_USER_RATE = 0.8  # of Adagrad on U
+B1, B2 = 0.9, 0.99  # of Adam on V
+USER_RATE = 0.8  # of Adagrad on U
 
 
 def block_users(n_users: int, n_items: int) -> int:
     """How many users a step takes: about 60 steps an epoch, at most 512 users and 256 MB."""
-    return int(np.clip(n_users // _STEPS, 8, min(_MOST_USERS, users_that_fit(n_items))))
+    return int(np.clip(n_users // STEPS, 8, min(_MOST_USERS, users_that_fit(n_items))))
 
 
 class ExactSolver:
@@ -67,7 +67,7 @@ class ExactSolver:
         self.U, self.V = start
         self._records, self._rho, self._seed = records, request.rho, request.seed
         self._rate = request.rate * (request.learning_rate or self.default_rate)
-        self._user_rate = request.rate * _USER_RATE
+        self._user_rate = request.rate * USER_RATE
         self._workers = workers
         self.products = Products(self.V, workers)
         self._user_decay = problem.penalty.user_weights(records.user_counts())
@@ -130,10 +130,10 @@ class ExactSolver:
             second=self._second[items],
             gradient=self.products.product(gradient[:, items].T, U),
             decay=self._item_decay[items] * np.float32(share),
-            rate=self._rate * fade / (1.0 - _B1**n),
-            b1=_B1,
-            b2=_B2,
-            correction=1.0 / (1.0 - _B2**n),
+            rate=self._rate * fade / (1.0 - B1**n),
+            b1=B1,
+            b2=B2,
+            correction=1.0 / (1.0 - B2**n),
         )
         return slope
 

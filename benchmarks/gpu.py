@@ -1,0 +1,418 @@
+"""The exact solver on a card: checked against plain PyTorch, timed, and compared.
+
+    python benchmarks/gpu.py [--parts check gowalla yelp msd topk softmax] [--epochs 64]
+
+- check: losses and gradients of the kernels beside plain PyTorch in double precision, and whether
+  a second run has the same bits.
+- gowalla, yelp: default fits and a search, each in a process of its own that starts cold (compiled
+  kernels are kept from an earlier run); the seconds are those of the whole process up to the
+  fitted model, the table's reading left out.
+- msd: the generated Million Song shape, epochs, memory, and the floor of an epoch.
+- topk: the best 100 of all items for 100,000 users beside torch.topk over full scores.
+- softmax: matrix factors under a softmax over all items, in PyTorch, on the same card: seconds to
+  its own best Recall@20, and ours to that value.
+
+The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import boards
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+import robirank as rr
+from robirank.data.records import as_records
+from robirank.latent.gpu import fused, plain, topk
+from robirank.latent.gpu.block import BlockRecords
+from robirank.latent.gpu.device import cuda_device
+from robirank.latent.problem import Problem
+
+MILLION_SONG = (1_129_318, 386_133, 49_824_519)
+Figures = dict[str, float]
+SHAPES = [  # users, items, factors, records of a user, size of the factors
+    (5, 1, 4, 1, 1.0),
+    (5, 30, 4, 1, 1.0),
+    (5, 30, 4, 30, 1.0),
+    (4, 1000, 8, 20, 0.0),
+    (4, 1000, 8, 20, 500.0),
+    (100, 20_000, 64, 40, 0.4),
+    (70, 9_000, 40, 40, 0.3),
+    (130, 9_000, 128, 40, 0.3),
+    (130, 9_000, 256, 40, 0.2),
+    (300, 400_000, 64, 40, 0.35),
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("--epochs", type=int, default=64, help="of the Million Song fit")
+    parser.add_argument("--cold", nargs=3, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.cold:
+        return cold(*args.cold)
+    card = torch.cuda.get_device_properties(cuda_device())
+    driver = subprocess.run(
+        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    print(
+        f"{card.name}, {card.total_memory / 2**30:.0f} GiB, driver {driver}, CUDA "
+        f"{torch.version.cuda}, torch {torch.__version__}, robirank {rr.__version__}"
+    )
+    figures: Figures = {}
+    for part in args.parts:
+        print(f"\n{part}", flush=True)
+        figures |= PARTS[part](args)
+    print(json.dumps({name: round(value, 4) for name, value in figures.items()}))
+    return None
+
+
+# The kernels beside plain PyTorch
+
+
+def random_block(n: int, m: int, d: int, each: int, size: float, seed: int = 0) -> tuple[Any, ...]:
+    rng = np.random.default_rng(seed)
+    rows = np.repeat(np.arange(n), each)
+    items = rng.permuted(np.tile(np.arange(m), (1, 1)))[0] if each == m else None
+    columns = np.tile(items, n) if items is not None else rng.integers(0, m, len(rows))
+    records = as_records(sp.csr_matrix((np.ones(len(rows)), (rows, columns)), (n, m)))
+    device = cuda_device()
+    U, V = (
+        torch.tensor(size * rng.standard_normal((k, d)), dtype=torch.float32, device=device)
+        for k in (n, m)
+    )
+    return U, V, BlockRecords.of_users(records, np.arange(n), device)
+
+
+def check(_: Any) -> Figures:
+    worst = 0.0
+    print(f"{'users':>6s}{'items':>8s}{'factors':>8s}{'size':>7s}  rho      loss     dU     dV")
+    for n, m, d, each, size in SHAPES:
+        for rho in ("log", "identity", "type2"):
+            U, V, records = random_block(n, m, d, each, size)
+            found, again = (fused.gradients(U, V, records, rho) for _ in range(2))
+            wide = records._replace(weights=records.weights.double())
+            expected = plain.gradients(U.double(), V.double(), wide, rho)
+            errors = [distance(a, b) for a, b in zip(found, expected, strict=True)]
+            same = all(torch.equal(a, b) for a, b in zip(found, again, strict=True))
+            worst = max(worst, *errors)
+            text = "  ".join(f"{error:.0e}" for error in errors)
+            print(f"{n:6d}{m:8d}{d:8d}{size:7g}  {rho:8s} {text}{'' if same else '  OTHER BITS'}")
+            assert same
+    assert worst < 1e-3
+    return {"worst_error": worst}
+
+
+def distance(found: torch.Tensor, expected: torch.Tensor) -> float:
+    """The relative error; beside one where nothing is expected."""
+    return float((found.double() - expected).norm() / expected.norm().clamp_min(1.0))
+
+
+# Boards from a cold start
+
+
+def cold(table: str, factors: str, how: str) -> None:
+    """Fit and measure; the parent says when the process began."""
+    began = float(os.environ["BEGAN"])
+    train, test = (sp.load_npz(f"{table}.{part}.npz") for part in ("train", "test"))
+    read = time.time()
+    model = rr.LatentRoBiRank(int(factors), random_state=0, device="cuda")
+    fitted = (rr.LatentRoBiRankCV(model) if how == "tuned" else model).fit(train, False)
+    done = time.time()
+    found = rr.evaluate(fitted, train=train, test=test, k=20)
+    best = getattr(fitted, "best_estimator_", fitted)
+    print(
+        json.dumps(
+            {
+                "seconds": done - began,
+                "fit": done - read,
+                "recall20": found["recall@20"],
+                "ndcg20": found["ndcg@20"],
+                "regularization": best.regularization_,
+            }
+        )
+    )
+
+
+def fit_cold(table: Path, factors: int, how: str) -> Figures:
+    done = subprocess.run(
+        [sys.executable, __file__, "--cold", str(table), str(factors), how],
+        env=os.environ | {"BEGAN": str(time.time())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    found: Figures = json.loads(done.stdout.splitlines()[-1])
+    print(
+        f"  {factors} factors, {how}: {found['seconds']:.1f} s from a cold start, {found['fit']:.1f} s "
+        f"of it for the fit; Recall@20 {found['recall20']:.4f}, NDCG@20 {found['ndcg20']:.4f}, "
+        f"λ {found['regularization']:.4g}",
+        flush=True,
+    )
+    return found
+
+
+def board(name: str) -> Callable[[Any], Figures]:
+    def run(_: Any) -> Figures:
+        figures = {}
+        with tempfile.TemporaryDirectory() as folder:
+            table = Path(folder) / name
+            save(name, table)
+            fit_cold(table, 64, "default")  # compiles
+            fit_cold(table, 256, "default")
+            for factors in (64, 256):
+                for how in ("default", "tuned"):
+                    found = fit_cold(table, factors, how)
+                    key = f"{name}{factors}" + ("" if how == "default" else "_tuned")
+                    figures |= {f"{key}_seconds": found["seconds"]}
+                    figures |= {f"{key}_{m}": found[m] for m in ("recall20", "ndcg20")}
+        return figures
+
+    return run
+
+
+def save(name: str, table: Path) -> None:
+    for part, matrix in zip(("train", "test"), tables(name), strict=True):
+        sp.save_npz(f"{table}.{part}.npz", matrix)
+
+
+def tables(name: str) -> tuple[Any, Any]:
+    root = Path(os.environ.get("ROBIRANK_DATA", "../shared/data")) / "implicit"
+    return boards.load(root / name)
+
+
+# The Million Song shape
+
+
+def msd(args: Any) -> Figures:
+    data = rr.make_interactions(*MILLION_SONG, random_state=0)
+    train, held_out = rr.split_ratio(data, 0.02, random_state=0)
+    users, items = train.shape
+    reg = Problem.of_records(rr.LatentRoBiRank(random_state=0).request(), as_records(train))
+    ends: list[float] = []
+    torch.cuda.reset_peak_memory_stats()
+    model = rr.LatentRoBiRank(
+        iterations=args.epochs,
+        regularization=reg.penalty.regularization,
+        random_state=0,
+        device="cuda",
+    )
+    begin = time.perf_counter()
+    model.fit(train, False, callback=lambda *_: ends.append(time.perf_counter()))
+    seconds = time.perf_counter() - begin
+    epoch = float(np.median(np.diff(ends)))
+    state = 4 * 64 * (users + 3 * items)
+    peak = (torch.cuda.max_memory_allocated() - state) / 1e9
+    rng = np.random.default_rng(0)
+    asked = np.sort(rng.choice(users, 20_000, replace=False))
+    found = rr.evaluate(model, train=train, test=held_out, k=1, users=asked)
+    floor = floors(users, items)
+    lowest = max(floor.values())
+    print(
+        f"  {epoch:.2f} s an epoch, {len(ends)} epochs in {seconds / 60:.1f} min; "
+        f"{peak:.1f} GB beside factors and state; held-out precision@1 {found['precision@1']:.4f}"
+    )
+    print("  floor: " + ", ".join(f"{name} {t:.2f} s" for name, t in floor.items()))
+    return {
+        "msd_epoch_seconds": epoch,
+        "msd_total_minutes": seconds / 60,
+        "msd_peak_gb": peak,
+        "msd_precision1": found["precision@1"],
+        "msd_over_floor": epoch / lowest,
+        **row_speedup(items),
+    }
+
+
+def floors(users: int, items: int) -> dict[str, float]:
+    """Seconds that an epoch needs at least, by what it needs: the rates are measured here."""
+    pairs = float(users) * items
+    a = torch.randn(8192, 8192, device=cuda_device(), dtype=torch.float16)
+    product = 2 * 8192**3 / timed(lambda: a @ a, 20)
+    x = torch.empty(2**30, device=cuda_device(), dtype=torch.uint8)
+    y = torch.empty_like(x)
+    copy = 2 * 2**30 / timed(lambda: y.copy_(x), 20)
+    card = torch.cuda.get_device_properties(cuda_device())
+    clock = torch.cuda.clock_rate() * 1e6
+    lanes = card.multi_processor_count * 32 * clock  # numbers of shared memory a second
+    steps = users / 2048
+    return {
+        "products (5 of all pairs, 64 factors)": 5 * 128 * pairs / product,
+        "shared memory (3 visits of a pair)": 3 * pairs / lanes,
+        "card's memory (factors, averages)": steps * items * 64 * 4 * 14 / copy,
+    }
+
+
+def row_speedup(items: int) -> Figures:
+    """One step at that many items: the kernels beside plain PyTorch."""
+    U, V, records = random_block(512, items, 64, 44, 0.35)
+    with_kernels = timed(lambda: fused.gradients(U, V, records, "log"), 10)
+    without = timed(lambda: plain.gradients(U, V, records, "log"), 3)
+    print(f"  a step of 512 users: {1e3 * with_kernels:.2f} ms, plain {1e3 * without:.2f} ms")
+    return {"row_speedup": without / with_kernels}
+
+
+def timed(run: Callable[[], Any], times: int) -> float:
+    run()
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(times):
+        run()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - begin) / times
+
+
+# The best of all items
+
+
+def best_items(_: Any) -> Figures:
+    users, items, n = 100_000, MILLION_SONG[1], 100
+    device = cuda_device()
+    Q, V = (0.3 * torch.randn(k, 64, device=device) for k in (users, items))
+
+    def ours() -> list[Any]:
+        owned = topk._Owned.of(None, users, None, device)
+        size = topk._MOST_USERS
+        return [
+            topk._collected(
+                Q[a : a + size], V, n, owned.of_queries(a, min(a + size, users))
+            )
+            for a in range(0, users, size)
+        ]
+
+    def full() -> None:
+        for a in range(0, users, 4096):
+            (Q[a : a + 4096] @ V.T).topk(n, dim=1)
+
+    some = ours()[0][1][:512]
+    expected = (Q[:512].double() @ V.double().T).topk(n, dim=1).values
+    assert distance(some, expected) < 1e-5
+    torch.backends.cuda.matmul.allow_tf32 = True  # the rival may be inexact
+    mine, theirs = timed(ours, 2), timed(full, 1)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    print(f"  top {n} of {items:,} for {users:,}: {mine:.3f} s, torch.topk {theirs:.3f} s")
+    return {"recommend_seconds": mine, "recommend_speedup": theirs / mine}
+
+
+# A softmax over all items
+
+
+def softmax(_: Any) -> Figures:
+    figures: Figures = {}
+    for name in ("gowalla", "yelp2018"):
+        train, test = tables(name)
+        best, seconds = softmax_best(train, test)
+        curve = our_curve(train, test)
+        reached = next((s for s, recall in curve if recall >= best), float("nan"))
+        print(
+            f"  {name}: softmax Recall@20 {best:.4f} after {seconds:.1f} s; RoBiRank reaches it "
+            f"after {reached:.1f} s and ends at {curve[-1][1]:.4f} after {curve[-1][0]:.1f} s"
+        )
+        figures |= {
+            f"{name}_softmax_recall20": best,
+            f"{name}_softmax_seconds": seconds,
+            f"{name}_seconds_to_softmax": reached,
+        }
+    return figures
+
+
+def our_curve(train: Any, test: Any) -> list[tuple[float, float]]:
+    """Seconds (the search for λ among them) and Recall@20 after each epoch."""
+    curve = []
+    begin, spent = time.perf_counter(), 0.0
+
+    def measure(report: Any) -> None:
+        nonlocal spent
+        paused = time.perf_counter()
+        recall = recall_of(report.user_factors, report.item_factors, train, test)
+        curve.append((paused - begin - spent, recall))
+        spent += time.perf_counter() - paused
+
+    model = rr.LatentRoBiRank(random_state=0, device="cuda")
+    model.fit(train, False, callbacks=[measure])
+    return curve
+
+
+def recall_of(U: Any, V: Any, train: Any, test: Any) -> float:
+    from robirank.latent.retrieve.recommend import FactorModel
+
+    model = FactorModel.of(U, V, device="cuda")
+    return float(rr.evaluate(model, train=train, test=test, k=20)["recall@20"])
+
+
+def softmax_best(train: Any, test: Any) -> tuple[float, float]:
+    """The best Recall@20 of settings chosen on held-out records, and the seconds of that fit."""
+    part, held_out = (
+        p.matrix for p in rr.split_ratio(rr.Interactions.from_matrix(train), 0.1, random_state=0)
+    )
+    settings = [(t, decay) for t in (0.1, 0.2) for decay in (1e-7, 1e-6)]
+    values = {s: max(r for _, r in softmax_curve(part, held_out, *s, epochs=30)) for s in settings}
+    chosen = max(values, key=lambda s: values[s])
+    curve = softmax_curve(train, test, *chosen, epochs=60)
+    print(f"  softmax settings (temperature, decay): {chosen}")
+    seconds, best = max(curve, key=lambda point: point[1])
+    return best, seconds
+
+
+def softmax_curve(
+    train: Any, test: Any, temperature: float, decay: float, epochs: int
+) -> list[tuple[float, float]]:
+    """Cosines over a temperature, cross-entropy over all items, Adam; (seconds, Recall@20)."""
+    device = cuda_device()
+    generator = torch.Generator(device).manual_seed(0)
+    U, V = (
+        (0.1 * torch.randn(n, 64, device=device, generator=generator)).requires_grad_()
+        for n in train.shape
+    )
+    adam = torch.optim.Adam([U, V], lr=1e-2)
+    coo = train.tocoo()
+    users, items = (torch.tensor(x, device=device).long() for x in (coo.row, coo.col))
+    unit = torch.nn.functional.normalize
+    curve, spent = [], 0.0
+    for epoch in range(epochs):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for some in torch.randperm(len(users), device=device, generator=generator).split(4096):
+            u, v = unit(U[users[some]]), unit(V)
+            loss = torch.nn.functional.cross_entropy(u @ v.T / temperature, items[some])
+            loss = loss + decay * (U[users[some]].square().sum() + V[items[some]].square().sum())
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+        torch.cuda.synchronize()
+        spent += time.perf_counter() - begin
+        if epoch % 3 == 2:
+            rows = (unit(x.detach()).cpu().numpy() for x in (U, V))
+            curve.append((spent, recall_of(*rows, train, test)))
+    return curve
+
+
+PARTS: dict[str, Callable[[Any], Figures]] = {
+    "check": check,
+    "gowalla": board("gowalla"),
+    "yelp": board("yelp2018"),
+    "msd": msd,
+    "topk": best_items,
+    "softmax": softmax,
+}
+
+
+if __name__ == "__main__":
+    main()

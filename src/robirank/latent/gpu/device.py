@@ -1,0 +1,68 @@
+"""The device of a fit: whether it is there, and what its errors mean."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+
+import torch
+
+from robirank.latent.gpu.kernels import MOST_FACTORS, KernelError, kernels_for
+
+
+class DeviceError(RuntimeError):
+    """The device that was asked for is not there, was lost, or has too little memory."""
+
+
+def has_card() -> bool:
+    """Whether PyTorch sees a card."""
+    return torch.cuda.is_available()
+
+
+def cuda_device() -> torch.device:
+    """The current card; an error says why there is none."""
+    if not has_card():
+        build = torch.version.cuda
+        why = "no card is visible to PyTorch" if build else "this PyTorch is built without CUDA"
+        raise DeviceError(
+            f"device must be 'cpu' here: {why} (torch {torch.__version__}). See nvidia-smi, or "
+            "take device='auto', which uses a card only where there is one"
+        )
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+def has_kernels(factors: int, device: torch.device) -> bool:
+    """Whether the kernels can be used; where they should but cannot, a warning says why."""
+    if device.type != "cuda" or factors > MOST_FACTORS:
+        return False
+    try:
+        kernels_for(factors, device.index or 0)
+    except (KernelError, OSError) as error:
+        warnings.warn(
+            f"plain PyTorch is used on the card, which is much slower: {error}",
+            UserWarning,
+            stacklevel=2,
+        )
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def device_errors(doing: str) -> Iterator[None]:
+    """Say in plain words what an error of the device means."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        free, total = (number / 2**30 for number in torch.cuda.mem_get_info())
+        raise DeviceError(
+            f"the card ran out of memory while {doing}: {free:.1f} of {total:.1f} GiB are free, "
+            "perhaps because another process uses it. Fewer factors need less, and device='cpu' "
+            "needs none"
+        ) from error
+    except torch.AcceleratorError as error:
+        first = str(error).splitlines()[0]
+        raise DeviceError(
+            f"the card failed while {doing}: {first}. The factors on it are lost; a fit with "
+            "checkpoint= goes on with resume=True, in a new process"
+        ) from error

@@ -1,0 +1,197 @@
+"""The steps of the exact solver by kernels that write no score to memory; see kernels.cu."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from robirank.latent.gpu import plain
+from robirank.latent.gpu.block import BINS, BlockRecords, Gradients, Grid, score_bound
+from robirank.latent.gpu.kernels import Kernels, kernels_for
+from robirank.losses import RhoName
+
+_LARGEST_HALF = 65504.0
+_RHO_NUMBERS = {"identity": 0, "log": 1, "type2": 2}
+
+
+def gradients(
+    U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
+) -> Gradients:
+    """As `robirank.latent.gpu.plain.gradients`, on a card."""
+    run = FusedBlock(U, V, records, rho)
+    if not run.grid.wide.any():
+        return run.gradients()
+    return _with_wide(U, V, records, rho, run.grid.wide)
+
+
+def user_gradients(
+    U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Losses of a block of users, and the gradient by their factors alone."""
+    run = FusedBlock(U, V, records, rho)
+    if not run.grid.wide.any():
+        return run.user_gradients()
+    found = _with_wide(U, V, records, rho, run.grid.wide)
+    return found.losses, found.users
+
+
+class FusedBlock:
+    """The kernels' steps for one block of users.
+
+    Parameters
+    ----------
+    U : float32 tensor of shape (users, factors)
+    V : float32 tensor of shape (items, factors)
+    records : BlockRecords
+    rho : str
+    """
+
+    def __init__(
+        self, U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
+    ) -> None:
+        self._kernels = kernels_for(V.shape[1], V.device.index or 0)
+        self._U, self._V, self._records, self._rho = U, V, records, rho
+        self._u, self._v = (as_halves(rows, self._kernels.width) for rows in (U, V))
+        pairs = self._u[records.rows.long()].float() * self._v[records.items.long()].float()
+        self._points = pairs.sum(1)
+        reach = score_bound(U, V)
+        grid = Grid.around(self._points, records, reach, len(V))
+        self.grid = replace(grid, wide=grid.wide | (V.abs().max() > _LARGEST_HALF))
+        self._scales = self.grid.scales()
+        self._sizes = len(U), len(V)
+
+    def gradients(self) -> Gradients:
+        """Losses, and the gradient by the block's users and by all items."""
+        losses, own = self._tables()
+        by_user, by_item = self._to_users(), self._to_items()
+        return Gradients(losses, *self._add_own(own, by_user, by_item))
+
+    def user_gradients(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Losses, and the gradient by the block's users alone."""
+        losses, own = self._tables()
+        by_user = self._to_users()
+        self._add(self._records.rows, self._records.items, own, self._V, by_user)
+        return losses, by_user
+
+    def _tables(self) -> tuple[torch.Tensor, torch.Tensor]:
+        (users, items), records = self._sizes, self._records
+        counts, sums, excess, ranges = count_scores(
+            self._kernels, self._u, self._v, self._scales, self._sizes
+        )
+        number = torch.empty_like(self._points)
+        losses, own, first = number, torch.empty_like(number), torch.empty_like(number)
+        self._tables_of = torch.empty((users, BINS), dtype=torch.int32, device=counts.device)
+        self._unit = torch.empty(users, device=counts.device)
+        self._kernels.launch(
+            "user_tables",
+            (users, 1),
+            *(counts, sums, excess, ranges, self._scales, records.starts, self._points),
+            *(records.weights, _RHO_NUMBERS[self._rho], users),
+            *(losses, own, first, self._tables_of, self._unit),
+            threads=128,
+        )
+        return losses, own
+
+    def _to_users(self) -> torch.Tensor:
+        (users, items), kernels = self._sizes, self._kernels
+        tiles, ranges, size = kernels.ranges(users, items)
+        shape = ranges * kernels.item_warps, users, kernels.width
+        parts = torch.empty(shape, device=self._v.device)
+        kernels.launch(
+            "slopes_to_users",
+            (tiles, ranges),
+            *(self._u, self._v, self._scales, self._tables_of, users, items, size, parts),
+        )
+        return (parts.sum(0) * self._unit[:, None])[:, : self._V.shape[1]].contiguous()
+
+    def _to_items(self) -> torch.Tensor:
+        (users, items), kernels = self._sizes, self._kernels
+        largest = self._unit.max()
+        in_units = as_halves(self._U * (self._unit / largest)[:, None], kernels.width)
+        out = torch.empty((items, kernels.width), device=self._v.device)
+        kernels.launch(
+            "slopes_to_items",
+            (-(-items // kernels.block_items), 1),
+            *(self._u, in_units, self._v, self._scales, self._tables_of, users, items),
+            *(largest, out),
+        )
+        return out[:, : self._V.shape[1]].contiguous()
+
+    def _add_own(
+        self, own: torch.Tensor, by_user: torch.Tensor, by_item: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        rows, items = self._records.rows, self._records.items
+        self._add(rows, items, own, self._V, by_user)
+        items, order = torch.sort(items, stable=True)
+        self._add(items, rows[order], own[order], self._U, by_item)
+        return by_user, by_item
+
+    def _add(
+        self,
+        keys: torch.Tensor,
+        rows: torch.Tensor,
+        own: torch.Tensor,
+        factors: torch.Tensor,
+        out: torch.Tensor,
+    ) -> None:
+        n, d = len(keys), factors.shape[1]
+        threads = min(256, -(-d // 32) * 32)
+        arguments = (keys, rows, own, factors, n, d, out)
+        self._kernels.launch("add_records", (n, 1), *arguments, threads=threads)
+
+
+def count_scores(
+    kernels: Kernels,
+    u: torch.Tensor,
+    v: torch.Tensor,
+    scales: torch.Tensor,
+    sizes: tuple[int, int],
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]:
+    """Count scores into bins: how many, their offsets, what lies above, and the item ranges."""
+    users, items = sizes
+    tiles, ranges, size = kernels.ranges(users, items)
+    counts, sums = torch.zeros((2, users, BINS), dtype=torch.int32, device=u.device)
+    excess = torch.empty((ranges, users), device=u.device)
+    kernels.launch(
+        "count_scores",
+        (tiles, ranges),
+        *(u, v, scales, users, items, size, counts, sums, excess),
+    )
+    return counts, sums, excess, ranges
+
+
+def as_halves(rows: torch.Tensor, width: int) -> torch.Tensor:
+    """Rows in half precision, filled up with zeros to a width."""
+    if rows.shape[1] < width:
+        rows = torch.nn.functional.pad(rows, (0, width - rows.shape[1]))
+    return rows.half()
+
+
+def _with_wide(
+    U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName, wide: torch.Tensor
+) -> Gradients:
+    """Users whose scores spread too far are summed pair by pair, the others as usual."""
+    losses = torch.empty(len(records.items), device=U.device)
+    by_user, by_item = torch.zeros_like(U), torch.zeros_like(V)
+    for rows, step in ((wide, _direct), (~wide, _fused)):
+        chosen = rows.nonzero()[:, 0]
+        if len(chosen):
+            part = step(U[chosen], V, records.of_rows(chosen), rho)
+            losses[rows[records.rows.long()]] = part.losses
+            by_user[chosen] = part.users
+            by_item += part.items
+    return Gradients(losses, by_user, by_item)
+
+
+def _direct(
+    U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
+) -> Gradients:
+    losses, slopes = plain.direct_slopes(U @ V.T, records, rho)
+    return Gradients(losses, slopes @ V, slopes.T @ U)
+
+
+def _fused(
+    U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
+) -> Gradients:
+    return FusedBlock(U, V, records, rho).gradients()

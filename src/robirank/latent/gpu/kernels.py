@@ -1,0 +1,228 @@
+"""Kernels for a CUDA device: compiled when they are first needed, kept as files, launched.
+
+NVRTC, which comes with PyTorch, compiles ``kernels.cu`` for a number of factors and the card that is
+there; no compiler has to be installed. The driver's own functions load and launch the result.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from robirank.storage.files import write_whole
+
+#: Bins of a user's grid of scores; as in kernels.cu.
+BINS = 512
+#: More factors than this do not fit into the registers of the kernels.
+MOST_FACTORS = 256
+
+_SPARE = 4096  # bytes of shared memory that are not in the dynamic part
+_LEAST_CAPABILITY = (8, 0)
+_MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+
+
+class KernelError(RuntimeError):
+    """The kernels cannot be compiled or launched on this machine."""
+
+
+@cache
+def kernels_for(factors: int, device: int) -> Kernels:
+    """The kernels for rows of so many factors on a card; compiled once for each process."""
+    return Kernels(factors, device)
+
+
+class Kernels:
+    """The compiled kernels for one number of factors.
+
+    Parameters
+    ----------
+    factors : int
+        At most `MOST_FACTORS`.
+    device : int
+        The index of the card.
+
+    Attributes
+    ----------
+    width : int
+        The number of factors, rounded up to a multiple of 16.
+    rows : int
+        Users of a tile.
+    """
+
+    def __init__(self, factors: int, device: int) -> None:
+        card = torch.cuda.get_device_properties(device)
+        if (card.major, card.minor) < _LEAST_CAPABILITY:
+            raise KernelError(
+                f"{card.name} has compute capability {card.major}.{card.minor}; 8.0 is needed"
+            )
+        self.width = -(-factors // 16) * 16
+        self.multiprocessors = card.multi_processor_count
+        self.rows = self._rows_that_fit(card.shared_memory_per_block_optin)
+        self._device = device
+        self._cuda = ctypes.CDLL("libcuda.so.1")
+        self._functions: dict[str, ctypes.c_void_p] = {}
+        self._module = self._load(f"sm_{card.major}{card.minor}")
+
+    def launch(self, name: str, grid: tuple[int, int], *arguments: Any, threads: int = 0) -> None:
+        """Run a kernel on the current stream; tensors are given by address, integers as they are."""
+        values = [
+            ctypes.c_void_p(a.data_ptr()) if isinstance(a, torch.Tensor) else ctypes.c_int(a)
+            for a in arguments
+        ]
+        pointers = (ctypes.c_void_p * len(values))(
+            *(ctypes.cast(ctypes.pointer(v), ctypes.c_void_p) for v in values)
+        )
+        stream = ctypes.c_void_p(torch.cuda.current_stream(self._device).cuda_stream)
+        shared = self._shared_memory().get(name, 0)
+        block = threads or 32 * self._warps
+        self._check(
+            self._cuda.cuLaunchKernel(
+                self._function(name), *grid, 1, block, 1, 1, shared, stream, pointers, None
+            ),
+            f"{name} could not be launched",
+        )
+
+    def ranges(self, users: int, items: int) -> tuple[int, int, int]:
+        """How tiles of users and ranges of items share the card: tiles, ranges, items of a range."""
+        tiles = -(-users // self.rows)
+        wanted = max(1, round(2 * self.multiprocessors / tiles))
+        size = -(-items // wanted)
+        size = -(-size // self._tile_items(self.rows)) * self._tile_items(self.rows)
+        return tiles, -(-items // size), size
+
+    @property
+    def item_warps(self) -> int:
+        """How many warps share the users of a tile; each leaves sums of its own."""
+        return self._warps * 16 // self.rows
+
+    @property
+    def block_items(self) -> int:
+        """Items of a block of slopes_to_items."""
+        return 16 * self._warps
+
+    def _tile_items(self, rows: int) -> int:
+        return 256 if self._warps * 16 // rows > 8 else 128
+
+    @property
+    def _warps(self) -> int:
+        return 16 if self.width <= 64 else 8
+
+    def _shared_memory(self, rows: int = 0) -> dict[str, int]:
+        rows = rows or self.rows
+        row, bins = 2 * (self.width + 8), 4 * (BINS + 4)
+        step = max(16, rows // 2) * (bins + 2 * row + 8)
+        tiles = 2 * self._tile_items(rows) * row
+        return {
+            "count_scores": rows * (bins + row) + tiles,
+            "slopes_to_users": rows * (bins + row) + tiles,
+            "slopes_to_items": 2 * step + self.block_items * row,
+            "collect_scores": rows * row + tiles,
+        }
+
+    def _rows_that_fit(self, limit: int) -> int:
+        for rows in (64, 32, 16):
+            if max(self._shared_memory(rows).values()) + _SPARE <= limit:
+                return rows
+        raise KernelError(f"{self.width} factors do not fit into {limit} bytes of shared memory")
+
+    def _function(self, name: str) -> ctypes.c_void_p:
+        if name not in self._functions:
+            function = ctypes.c_void_p()
+            self._check(
+                self._cuda.cuModuleGetFunction(
+                    ctypes.byref(function), self._module, name.encode()
+                ),
+                f"there is no kernel {name}",
+            )
+            shared = self._shared_memory().get(name, 0)
+            self._check(
+                self._cuda.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, shared),
+                f"{name} cannot have {shared} bytes of shared memory",
+            )
+            self._functions[name] = function
+        return self._functions[name]
+
+    def _load(self, architecture: str) -> ctypes.c_void_p:
+        torch.cuda.current_stream(self._device).synchronize()  # the card's context is there now
+        sizes = f"constexpr int kFactors = {self.width}, kRows = {self.rows};\n"
+        source = sizes + resources.files(__package__).joinpath("kernels.cu").read_text()
+        binary = _compiled(source, architecture)
+        module = ctypes.c_void_p()
+        self._check(
+            self._cuda.cuModuleLoadData(ctypes.byref(module), binary),
+            "the compiled kernels could not be loaded",
+        )
+        return module
+
+    def _check(self, status: int, what: str) -> None:
+        if status:
+            text = ctypes.c_char_p()
+            self._cuda.cuGetErrorString(status, ctypes.byref(text))
+            raise KernelError(f"{what}: {(text.value or b'unknown error').decode()}")
+
+
+def _compiled(source: str, architecture: str) -> bytes:
+    """The binary of a source, from the cache or the compiler."""
+    key = hashlib.sha256(f"{torch.version.cuda} {architecture}\n{source}".encode()).hexdigest()
+    kept = _cache_folder() / f"{key[:32]}.cubin"
+    try:
+        return kept.read_bytes()
+    except OSError:
+        binary = _compile(source, architecture)
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with write_whole(kept) as file:
+            file.write(binary)
+    except OSError:  # a home that cannot be written to: compile again next time
+        pass
+    return binary
+
+
+def _cache_folder() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "robirank" / "kernels"
+
+
+def _compile(source: str, architecture: str) -> bytes:
+    nvrtc = _find_nvrtc()
+    program = ctypes.c_void_p()
+    nvrtc.nvrtcCreateProgram(
+        ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None
+    )
+    options = [f"--gpu-architecture={architecture}".encode(), b"-std=c++17"]
+    status = nvrtc.nvrtcCompileProgram(
+        program, len(options), (ctypes.c_char_p * len(options))(*options)
+    )
+    if status:
+        log = _output(nvrtc, program, "ProgramLog").decode(errors="replace")
+        raise KernelError(f"the kernels could not be compiled for {architecture}: {log[:2000]}")
+    binary = _output(nvrtc, program, "CUBIN")
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    return binary
+
+
+def _output(nvrtc: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
+    size = ctypes.c_size_t()
+    getattr(nvrtc, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+    buffer = ctypes.create_string_buffer(size.value)
+    getattr(nvrtc, f"nvrtcGet{what}")(program, buffer)
+    return buffer.raw
+
+
+def _find_nvrtc() -> ctypes.CDLL:
+    """The compiler's library: where the system finds it, or beside PyTorch."""
+    name = f"libnvrtc.so.{str(torch.version.cuda).partition('.')[0]}"
+    packages = Path(torch.__file__).parent.parent
+    for path in [name, *sorted(packages.glob(f"nvidia/*/lib/{name}*"))]:
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError:
+            continue
+    raise KernelError(f"{name}, which compiles the kernels and comes with PyTorch, was not found")

@@ -1,0 +1,136 @@
+r"""The steps of the exact solver in plain PyTorch: the reference of the kernels, on any device.
+
+With the scores s of a user's items, the loss and its slopes are
+
+.. math::
+    \sum_y w_y ρ(t_y), \quad t_y = \sum_{j ≠ y} \log_2(1 + 2^{s_j - s_y}), \qquad
+    g_j = \sum_y w_y ρ'(t_y) h(s_j - s_y), \quad h(z) = 1 / (1 + 2^{-z})
+
+and a relevant item y gets :math:`-w_y ρ'(t_y) \sum_j h(s_j - s_y)` beside it. Both sums are functions
+of one number, a score. Scores are counted into bins, each with the mean of its scores; sums over
+items become sums over bins, and :math:`g` becomes a straight line in every bin.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+
+from robirank.latent.gpu.block import BINS, BlockRecords, Gradients, Grid, score_bound
+from robirank.losses import RhoName
+
+_LOG2_E = 1.4426950408889634
+_CELLS = 1 << 24  # numbers of a record and a bin, or of a record and an item, at a time
+
+
+def gradients(
+    U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
+) -> Gradients:
+    """Losses of a block of users, and the gradient by their factors and by all items'."""
+    scores = U @ V.T
+    losses, slopes = slopes_of_scores(scores, records, rho, reach=score_bound(U, V))
+    return Gradients(losses, slopes @ V, slopes.T @ U)
+
+
+def slopes_of_scores(
+    scores: torch.Tensor, records: BlockRecords, rho: RhoName, reach: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The losses of the records, and the slope of the loss by every score of a block."""
+    rows, items = records.rows.long(), records.items.long()
+    points = scores[rows, items]
+    grid = Grid.around(points, records, reach, scores.shape[1])
+    losses, slopes = _on_grid(scores, points, records, grid, rho)
+    wide = grid.wide.nonzero()[:, 0]
+    if len(wide):
+        among = grid.wide[rows]
+        losses[among], slopes[wide] = direct_slopes(scores[wide], records.of_rows(wide), rho)
+    return losses, slopes
+
+
+def rho_at(t: torch.Tensor, rho: RhoName) -> tuple[torch.Tensor, torch.Tensor]:
+    """ρ(t) and ρ'(t)."""
+    if rho == "identity":
+        return t, torch.ones_like(t)
+    if rho == "log":
+        return torch.log2(1 + t), _LOG2_E / (1 + t)
+    log = torch.log2(2 + t)
+    return 1 - 1 / log, _LOG2_E / ((t + 2) * log**2)
+
+
+def direct_slopes(
+    scores: torch.Tensor, records: BlockRecords, rho: RhoName
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same as `slopes_of_scores`, a pair of a relevant item and another at a time."""
+    slopes = torch.zeros_like(scores)
+    losses = torch.empty_like(records.weights)
+    size = max(1, _CELLS // scores.shape[1])
+    starts = records.starts.tolist()
+    for row, (begin, end) in enumerate(pairwise(starts)):
+        for first in range(begin, end, size):
+            some = slice(first, min(first + size, end))
+            items = records.items[some].long()
+            each = torch.arange(len(items), device=scores.device)
+            gaps = scores[row] - scores[row, items][:, None]
+            gaps[each, items] = -torch.inf
+            value, slope = rho_at(_log2_sum(gaps).sum(1), rho)
+            losses[some] = records.weights[some] * value
+            own = (records.weights[some] * slope)[:, None] * _slope(gaps)
+            own[each, items] = -own.sum(1)
+            slopes[row] += own.sum(0)
+    return losses, slopes
+
+
+def _on_grid(
+    scores: torch.Tensor,
+    points: torch.Tensor,
+    records: BlockRecords,
+    grid: Grid,
+    rho: RhoName,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    rows = records.rows.long()
+    place = scores * grid.bins[:, None] + grid.shift[:, None]
+    excess = ((place - BINS).clamp_min(0).sum(1) / grid.bins)[rows]
+    place = place.clamp(0, BINS - 2.0**-10)
+    bins = place.floor()
+    counts, middles = _count(place, bins.long(), grid)
+    losses, own = torch.empty_like(points), torch.empty_like(points)
+    nodes = torch.arange(BINS + 1, device=scores.device, dtype=scores.dtype)
+    at = (nodes - grid.shift[:, None]) / grid.bins[:, None]
+    table = torch.zeros_like(at)
+    for some in torch.arange(len(points), device=points.device).split(_CELLS // BINS):
+        gaps = middles[rows[some]] - points[some, None]
+        amount = counts[rows[some]]
+        t = ((amount * _log2_sum(gaps)).sum(1) - 1).clamp_min(0) + excess[some]
+        value, slope = rho_at(t, rho)
+        losses[some] = records.weights[some] * value
+        first = records.weights[some] * slope
+        own[some] = first * (amount * _slope(gaps)).sum(1)
+        from_point = _slope(at[rows[some]] - points[some, None])
+        table.index_add_(0, rows[some], first[:, None] * from_point)
+    low = table.gather(1, bins.long())
+    slopes = low + (place - bins) * (table.gather(1, bins.long() + 1) - low)
+    slopes[rows, records.items.long()] -= own
+    return losses, slopes
+
+
+def _count(
+    place: torch.Tensor, bins: torch.Tensor, grid: Grid
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """How many scores each bin has, and their mean."""
+    shape = len(place), BINS
+    counts = torch.zeros(shape, dtype=place.dtype, device=place.device)
+    sums = torch.zeros_like(counts)
+    counts.scatter_add_(1, bins, torch.ones_like(place))
+    sums.scatter_add_(1, bins, place)
+    return counts, (sums / counts.clamp_min(1) - grid.shift[:, None]) / grid.bins[:, None]
+
+
+def _log2_sum(z: torch.Tensor) -> torch.Tensor:
+    """log2(1 + 2^z)."""
+    return z.clamp_min(0) + torch.log1p(torch.exp2(-z.abs())) * _LOG2_E
+
+
+def _slope(z: torch.Tensor) -> torch.Tensor:
+    """1 / (1 + 2^−z)."""
+    return torch.sigmoid(z / _LOG2_E)

@@ -1,0 +1,168 @@
+"""The exact solver on a device; see `robirank.latent.solvers.exact` for what it does.
+
+Blocks, their order, the steps and the state are those of the solver on the CPU, so a checkpoint has
+the same arrays. V and its averages live on the device; U does where it fits, and its rows travel
+where it does not. Records travel with each block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from robirank._types import Floats32, Ints64
+from robirank._workers import Workers
+from robirank.data.records import Records
+from robirank.engine.interface import Figures, never
+from robirank.latent.gpu import fused, plain
+from robirank.latent.gpu.block import BlockRecords, Gradients
+from robirank.latent.gpu.device import cuda_device, device_errors, has_kernels
+from robirank.latent.problem import Problem, Request
+from robirank.latent.solvers.exact import B1, B2, STEPS, USER_RATE, ExactSolver
+
+_MOST_USERS = 2048  # in a step
+_USER_SHARE = 0.5  # of the free memory, for U
+_PLAIN_CELLS = 1 << 27  # scores at a time without kernels
+
+
+class DeviceExactSolver:
+    """State and steps of the exact solver on a device.
+
+    Parameters
+    ----------
+    request : Request
+    problem : Problem
+    records : Records
+    start : (U, V), float32 arrays
+    workers : Workers
+        Not needed; the solvers are all made alike.
+    device : torch.device, optional
+        Default: the current card. The CPU is for tests.
+    kernels : bool, optional
+        Default: where they can be used.
+    """
+
+    default_rate: ClassVar[float] = ExactSolver.default_rate
+
+    def __init__(
+        self,
+        request: Request,
+        problem: Problem,
+        records: Records,
+        start: tuple[Floats32, Floats32],
+        workers: Workers | None = None,  # noqa: ARG002
+        *,
+        device: torch.device | None = None,
+        kernels: bool | None = None,
+    ) -> None:
+        assert request.rho is not None
+        self._device = device or cuda_device()
+        if kernels is None:
+            kernels = has_kernels(request.factors, self._device)
+        self._steps: ModuleType = fused if kernels else plain
+        self._records, self._rho, self._seed = records, request.rho, request.seed
+        self._rate = request.rate * (request.learning_rate or self.default_rate)
+        self._user_rate = request.rate * USER_RATE
+        counts = records.user_counts()
+        self._users = np.flatnonzero(counts > 0)
+        most = _MOST_USERS if kernels else max(1, _PLAIN_CELLS // records.n_items)
+        self._block = int(np.clip(len(self._users) // STEPS, min(8, most), most))
+        self._step_number = 0
+        with device_errors("the factors were copied to it"):
+            self._user_decay = self._to_device(problem.penalty.user_weights(counts))
+            self._item_decay = self._to_device(problem.penalty.item_weights(records.item_counts()))
+            self._V = self._to_device(start[1])
+            self._first, self._second = torch.zeros_like(self._V), torch.zeros_like(self._V)
+            self._U = self._place_users(start[0])
+            self._user_sum = torch.zeros(len(self._U), device=self._device)
+
+    def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
+        """One pass over the users; see `ExactSolver.epoch`."""
+        order = np.random.default_rng([self._seed, number]).permutation(self._users)
+        starts = range(0, len(order), self._block)
+        loss, seen, first = torch.zeros((), dtype=torch.float64, device=self._device), 0, 0.0
+        with device_errors("it trained"):
+            for i, start in enumerate(starts):
+                progress = (number + i / len(starts)) / epochs
+                users = np.sort(order[start : start + self._block])
+                losses = self._step(users, 0.5 * (1.0 + np.cos(np.pi * min(progress, 1.0))))
+                loss += losses.sum(dtype=torch.float64)
+                seen += len(losses)
+                first = first if i else float(loss) / max(1, seen)
+                if should_stop():
+                    break
+            return {"loss": float(loss) / max(1, seen), "start": first}
+
+    def factors(self) -> tuple[Floats32, Floats32]:
+        """U and V, copied from the device."""
+        with device_errors("the factors were read"):
+            return self._U.cpu().numpy(), self._V.cpu().numpy()
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything that a later start needs to go on with the same bits."""
+        U, V = self.factors()
+        return {
+            "U": U,
+            "V": V,
+            "user_sum": self._user_sum.cpu().numpy(),
+            "first": self._first.cpu().numpy(),
+            "second": self._second.cpu().numpy(),
+            "steps": np.array([self._step_number], np.int64),
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go on from a state that `state` gave."""
+        for name, tensor in (
+            ("U", self._U),
+            ("V", self._V),
+            ("user_sum", self._user_sum),
+            ("first", self._first),
+            ("second", self._second),
+        ):
+            tensor.copy_(torch.from_numpy(np.ascontiguousarray(state[name])))
+        self._step_number = int(state["steps"][0])
+
+    def _step(self, users: Ints64, fade: float) -> torch.Tensor:
+        places = torch.from_numpy(users)
+        U = self._U[places.to(self._U.device)].to(self._device)
+        records = BlockRecords.of_users(self._records, users, self._device)
+        found: Gradients = self._steps.gradients(U, self._V, records, self._rho)
+        self._step_number += 1
+        self._update_items(found.items, fade, len(users) / max(1, len(self._users)))
+        self._update_users(places, U, found.users, fade)
+        return found.losses
+
+    def _update_items(self, slope: torch.Tensor, fade: float, share: float) -> None:
+        """One step of Adam."""
+        n = self._step_number
+        slope.addcmul_(self._item_decay[:, None], self._V, value=share)
+        self._first.lerp_(slope, 1.0 - B1)
+        self._second.mul_(B2).addcmul_(slope, slope, value=1.0 - B2)
+        length = (self._second / (1.0 - B2**n)).sqrt_().add_(1e-8)
+        self._V.addcdiv_(self._first, length, value=-self._rate * fade / (1.0 - B1**n))
+
+    def _update_users(
+        self, places: torch.Tensor, U: torch.Tensor, slope: torch.Tensor, fade: float
+    ) -> None:
+        """One step of row-wise Adagrad."""
+        here = places.to(self._device)
+        slope = torch.addcmul(slope, self._user_decay[here, None], U)
+        sums = self._user_sum[here] + slope.square().mean(dim=1)
+        self._user_sum[here] = sums
+        U = U - self._user_rate * fade * slope / (sums.sqrt() + 1e-8)[:, None]
+        self._U[places.to(self._U.device)] = U.to(self._U.device)
+
+    def _place_users(self, U: Floats32) -> torch.Tensor:
+        if self._device.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(self._device)
+            if U.nbytes > _USER_SHARE * free:
+                return torch.from_numpy(U.copy()).pin_memory()
+        return self._to_device(U)
+
+    def _to_device(self, array: NDArray[Any]) -> torch.Tensor:
+        return torch.tensor(array, dtype=torch.float32, device=self._device)

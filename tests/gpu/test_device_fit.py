@@ -1,0 +1,152 @@
+"""Fits, retrieval and fold-in with device="cuda", on PyTorch's CPU in place of a card."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from robirank import LatentRoBiRank, LatentRoBiRankCV, evaluate, load_model, make_interactions
+from robirank.data.splits import split_ratio
+from robirank.latent.gpu import topk
+from robirank.latent.gpu.device import DeviceError, device_errors, has_kernels
+from robirank.latent.retrieve.topk import Liked, top_rows
+
+TABLE = make_interactions(80, 70, 1500, random_state=0)
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def _card(as_if_a_card):
+    return as_if_a_card
+
+
+def model(device, **params):
+    settings = {"iterations": 4, "regularization": 0.1, "random_state": 0} | params
+    return LatentRoBiRank(8, device=device, **settings)
+
+
+@pytest.mark.parametrize("rho", ["log", "identity", "type2"])
+def test_a_fit_is_that_of_the_cpu(rho):
+    reg = {"log": 0.1, "identity": 20.0, "type2": 0.002}[rho]
+    here, there = (
+        model(device, rho=rho, regularization=reg).fit(TABLE, False) for device in ("cpu", "cuda")
+    )
+    assert there.solver_ == "exact"
+    assert there.history_[-1]["loss"] == pytest.approx(here.history_[-1]["loss"], rel=1e-4)
+    np.testing.assert_allclose(there.user_factors, here.user_factors, atol=0.01)
+    np.testing.assert_allclose(there.item_factors, here.item_factors, atol=0.01)
+
+
+def test_one_seed_one_result():
+    one, other = (model("cuda").fit(TABLE, False) for _ in range(2))
+    np.testing.assert_array_equal(one.user_factors, other.user_factors)
+    np.testing.assert_array_equal(one.item_factors, other.item_factors)
+
+
+def test_a_fit_that_was_stopped_goes_on_with_the_same_bits(tmp_path):
+    whole = model("cuda").fit(TABLE, False)
+    path = tmp_path / "state"
+    stopped = model("cuda").fit(
+        TABLE, False, checkpoint=path, callbacks=[lambda report: report.epoch == 2]
+    )
+    assert stopped.n_iter_ == 2
+    resumed = model("cuda").fit(TABLE, False, checkpoint=path, resume=True)
+    np.testing.assert_array_equal(resumed.user_factors, whole.user_factors)
+    np.testing.assert_array_equal(resumed.item_factors, whole.item_factors)
+
+
+def test_models_move_between_devices(tmp_path):
+    fitted = model("cuda").fit(TABLE, False)
+    fitted.save(tmp_path / "m.safetensors")
+    loaded = load_model(tmp_path / "m.safetensors")
+    assert loaded.device == "cpu"
+    users = np.arange(20)
+    there = fitted.recommend(users, TABLE.matrix[:20], N=5)
+    here = loaded.recommend(users, TABLE.matrix[:20], N=5)
+    np.testing.assert_array_equal(there[0], here[0])
+    np.testing.assert_allclose(there[1], here[1], rtol=1e-5)
+    np.testing.assert_array_equal(
+        fitted.similar_items([1, 2], N=4)[0], loaded.similar_items([1, 2], N=4)[0]
+    )
+
+
+def test_validation_callbacks_and_the_search_for_a_penalty():
+    train, held_out = split_ratio(TABLE, 0.2, random_state=0)
+    seen = []
+    fitted = model("cuda", regularization=None).fit(
+        train,
+        False,
+        validation=held_out,
+        callbacks=[lambda report: seen.append(report.item_factors.copy())],
+    )
+    assert len(seen) == 4
+    assert fitted.best_iter_ in (1, 2, 3, 4)
+    assert any("ndcg@20" in entry for entry in fitted.history_)
+    found = evaluate(fitted, train=train, test=held_out, k=20)
+    best = max(entry["ndcg@20"] for entry in fitted.history_ if "ndcg@20" in entry)
+    assert found["ndcg@20"] == pytest.approx(best)
+
+
+def test_the_close_search():
+    search = LatentRoBiRankCV(LatentRoBiRank(4, iterations=2, random_state=0, device="cuda"))
+    search.fit(TABLE, False)
+    assert search.best_estimator_.device == "cuda"
+    assert search.best_params_["regularization"] > 0
+
+
+def test_folding_in_is_that_of_the_cpu():
+    fitted = model("cuda").fit(TABLE, False)
+    there = fitted.fold_in(TABLE.matrix[:30])
+    here = fitted.set_params(device="cpu").fold_in(TABLE.matrix[:30])
+    np.testing.assert_allclose(there, here, atol=0.02)
+
+
+def test_partial_fit():
+    fitted = model("cuda").fit(TABLE, False)
+    before = fitted.item_factors.copy()
+    fitted.partial_fit(TABLE, iterations=1)
+    assert not np.array_equal(fitted.item_factors, before)
+
+
+@pytest.mark.parametrize("with_liked", [False, True])
+@pytest.mark.parametrize("with_rows", [False, True])
+@pytest.mark.parametrize("n_best", [1, 20, 300])
+def test_the_best_rows_are_those_of_the_cpu(with_liked, with_rows, n_best):
+    rng = np.random.default_rng(0)
+    queries = rng.integers(-2, 3, (40, 6)).astype(np.float32)  # whole numbers: many equal scores
+    queries[0] = 0
+    factors = rng.integers(-2, 3, (250, 6)).astype(np.float32)
+    liked = Liked.of(make_interactions(40, 250, 900, random_state=0).matrix, 40, 250)
+    arguments = (queries, np.arange(40, dtype=np.int32), factors, n_best)
+    options = {
+        "rows": np.arange(0, 250, 3, dtype=np.int32) if with_rows else None,
+        "liked": liked if with_liked else None,
+    }
+    here, there = top_rows(*arguments, **options), topk.top_rows(*arguments, **options)
+    np.testing.assert_array_equal(here[0], there[0])
+    np.testing.assert_array_equal(here[1], there[1])
+
+
+def test_scores_fall_as_their_numbers_rise():
+    scores = torch.tensor([-torch.inf, -1e30, -1.0, -1e-40, -0.0, 0.0, 1e-40, 2.0, torch.inf])
+    numbers = topk._falling(scores)
+    assert (numbers[:-1] >= numbers[1:]).all()
+    assert numbers[4] == numbers[5]
+    assert numbers.min() >= 0
+    assert numbers.max() < 2**32
+
+
+def test_there_are_no_kernels_for_the_cpu_or_for_very_many_factors():
+    assert not has_kernels(64, CPU)
+    assert not has_kernels(512, torch.device("cuda", 0))
+
+
+def test_errors_of_a_device_are_told_in_plain_words(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2**30, 2**34))
+    with pytest.raises(DeviceError, match=r"ran out of memory while it trained: 1.0 of 16.0 GiB"):
+        with device_errors("it trained"):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+    with pytest.raises(DeviceError, match="the card failed while it trained: unspecified launch"):
+        with device_errors("it trained"):
+            raise torch.AcceleratorError("unspecified launch failure\nmore")

@@ -1,0 +1,152 @@
+"""The plain PyTorch steps against the native kernel, which has tests of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robirank.data.records import as_records
+from robirank.latent.gpu import plain
+from robirank.latent.gpu.block import BINS, BlockRecords, Grid
+from robirank.losses import RHOS
+from robirank.objectives.listwise import slopes_in_place
+
+CPU = torch.device("cpu")
+
+
+def block(n, m, d, share, size, seed=0):
+    """Random factors and records; every user has one record at least."""
+    rng = np.random.default_rng(seed)
+    chosen = rng.random((n, m)) < share
+    chosen[np.arange(n), rng.integers(0, m, n)] = True
+    table = sp.csr_matrix(np.where(chosen, rng.integers(1, 9, (n, m)), 0))
+    records = as_records(table, "log")
+    U, V = ((size * rng.standard_normal((k, d))).astype(np.float32) for k in (n, m))
+    return U, V, records
+
+
+def native(U, V, records, rho):
+    slopes = U @ V.T
+    users = np.arange(len(U))
+    losses = slopes_in_place(slopes, *records.of_users(users), rho=rho, num_threads=1)
+    return losses, slopes
+
+
+def found(U, V, records, rho):
+    on_device = BlockRecords.of_users(records, np.arange(len(U)), CPU)
+    result = plain.gradients(torch.from_numpy(U), torch.from_numpy(V), on_device, rho)
+    losses = np.bincount(on_device.rows.numpy(), result.losses.numpy(), minlength=len(U))
+    return losses, result.users.numpy(), result.items.numpy()
+
+
+def assert_close(actual, expected, scale):
+    assert np.linalg.norm(actual - expected) <= 1e-3 * np.linalg.norm(expected) + 1e-6 * scale
+
+
+@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize(
+    ("n", "m", "share", "size"),
+    [
+        (5, 1, 1.0, 1.0),  # one item
+        (4, 30, 0.0, 1.0),  # one positive each
+        (4, 30, 1.0, 1.0),  # all positive
+        (3, 400, 0.1, 0.0),  # equal scores
+        (3, 400, 0.1, 0.01),
+        (3, 400, 0.1, 5.0),
+        (3, 400, 0.02, 500.0),  # scores of 1e6
+        (20, 3000, 0.01, 0.7),
+    ],
+)
+def test_losses_and_gradients_are_the_native_kernels(rho, n, m, share, size):
+    U, V, records = block(n, m, 8, share, size)
+    losses, slopes = native(U, V, records, rho)
+    actual = found(U, V, records, rho)
+    reach = max(1.0, float(np.abs(losses).max()))
+    for one, other in zip(actual, (losses, slopes @ V, slopes.T @ U), strict=True):
+        assert_close(one, other, reach * max(1.0, size))
+
+
+def test_four_hundred_thousand_items():
+    rng = np.random.default_rng(0)
+    m = 400_000
+    table = sp.csr_matrix((np.ones(40), (np.repeat([0, 1], 20), rng.integers(0, m, 40))), (2, m))
+    U, V = (rng.standard_normal((k, 16)).astype(np.float32) for k in (2, m))
+    records = as_records(table)
+    losses, slopes = native(U, V, records, "log")
+    actual = found(U, V, records, "log")
+    for one, other in zip(actual, (losses, slopes @ V, slopes.T @ U), strict=True):
+        assert_close(one, other, 1.0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(1, 6),
+    st.integers(1, 80),
+    st.floats(0, 1),
+    st.floats(1e-3, 30),
+    st.sampled_from(sorted(RHOS)),
+    st.integers(0, 99),
+)
+def test_any_table(n, m, share, size, rho, seed):
+    U, V, records = block(n, m, 3, share, size, seed)
+    losses, slopes = native(U, V, records, rho)
+    actual = found(U, V, records, rho)
+    for one, other in zip(actual, (losses, slopes @ V, slopes.T @ U), strict=True):
+        assert_close(one, other, max(1.0, size) ** 2)
+
+
+@pytest.mark.parametrize("rho", RHOS)
+def test_the_grid_and_the_direct_sums_agree(rho):
+    U, V, records = block(6, 500, 8, 0.05, 0.8)
+    on_device = BlockRecords.of_users(records, np.arange(6), CPU)
+    scores = torch.from_numpy(U @ V.T).double()
+    wide = on_device._replace(weights=on_device.weights.double())
+    losses, slopes = plain.direct_slopes(scores, wide, rho)
+    reach = scores.abs().amax(1)
+    by_grid = plain.slopes_of_scores(scores, wide, rho, reach)
+    torch.testing.assert_close(by_grid[0], losses, rtol=1e-4, atol=1e-6)
+    assert (by_grid[1] - slopes).norm() < 3e-4 * slopes.norm()
+
+
+def test_direct_slopes_are_the_derivatives():
+    U, V, records = block(3, 25, 4, 0.2, 1.0)
+    on_device = BlockRecords.of_users(records, np.arange(3), CPU)
+    on_device = on_device._replace(weights=on_device.weights.double())
+    scores = torch.from_numpy(U @ V.T).double()
+    _, slopes = plain.direct_slopes(scores, on_device, "log")
+    for row, item in ((0, 3), (1, 0), (2, 24)):
+        values = []
+        for step in (1e-5, -1e-5):
+            moved = scores.clone()
+            moved[row, item] += step
+            values.append(plain.direct_slopes(moved, on_device, "log")[0].sum())
+        assert float(slopes[row, item]) == pytest.approx(float(values[0] - values[1]) / 2e-5, 1e-5)
+
+
+def test_of_rows_keeps_the_records_of_some_users():
+    _, _, records = block(5, 20, 2, 0.3, 1.0)
+    whole = BlockRecords.of_users(records, np.arange(5), CPU)
+    part = whole.of_rows(torch.tensor([1, 4]))
+    expected = BlockRecords.of_users(records, np.array([1, 4]), CPU)
+    for one, other in zip(part, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_grid_that_would_be_too_coarse_is_marked():
+    records = BlockRecords(
+        torch.tensor([0, 1, 3]),
+        torch.tensor([0, 1, 1], dtype=torch.int32),
+        torch.tensor([0, 0, 1], dtype=torch.int32),
+        torch.ones(3),
+    )
+    points = torch.tensor([1.0, 0.0, 1000.0])
+    grid = Grid.around(points, records, torch.tensor([2.0, 2000.0]), n_items=100)
+    assert grid.wide.tolist() == [False, True]
+    place = points[0] * grid.bins[0] + grid.shift[0]
+    assert 0 <= place <= BINS
+    nothing = Grid.around(points * torch.nan, records, torch.tensor([2.0, 2.0]), n_items=100)
+    assert nothing.wide.all()
