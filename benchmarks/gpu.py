@@ -1,9 +1,10 @@
 """The exact solver on a card: checked against plain PyTorch, timed, and compared.
 
-    python benchmarks/gpu.py [--parts check gowalla yelp msd topk softmax] [--epochs 64]
+    python benchmarks/gpu.py [--parts check precision gowalla yelp msd topk softmax] [--epochs 64]
 
 - check: losses and gradients of the kernels beside plain PyTorch in double precision, and whether
   a second run has the same bits.
+- precision: what half-precision products change on Gowalla.
 - gowalla, yelp: default fits and a search, each in a process of its own that starts cold (compiled
   kernels are kept from an earlier run); the seconds are those of the whole process up to the
   fitted model, the table's reading left out.
@@ -35,9 +36,9 @@ import torch
 
 import robirank as rr
 from robirank.data.records import as_records
-from robirank.latent.gpu import fused, plain, topk
+from robirank.latent.gpu import fused, plain, solver, topk
 from robirank.latent.gpu.block import BlockRecords
-from robirank.latent.gpu.device import cuda_device
+from robirank.latent.gpu.device import cuda_device, has_kernels
 from robirank.latent.problem import Problem
 
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
@@ -187,6 +188,20 @@ def board(name: str) -> Callable[[Any], Figures]:
         return figures
 
     return run
+
+
+def precision(_: Any) -> Figures:
+    """Recall@20 with the kernels' half-precision products and with PyTorch's float32, one λ."""
+    train, test = tables("gowalla")
+    recalls = []
+    for usable in (True, False):
+        solver.has_kernels = lambda *_, usable=usable: usable
+        model = rr.LatentRoBiRank(regularization=0.19, random_state=0, device="cuda")
+        model.fit(train, False)
+        recalls.append(recall_of(model.user_factors, model.item_factors, train, test))
+    solver.has_kernels = has_kernels
+    print(f"  Recall@20 {recalls[0]:.5f} with half-precision products, {recalls[1]:.5f} in float32")
+    return {"precision_recall20_change": abs(recalls[0] - recalls[1])}
 
 
 def save(name: str, table: Path) -> None:
@@ -406,6 +421,7 @@ def softmax_curve(
 
 PARTS: dict[str, Callable[[Any], Figures]] = {
     "check": check,
+    "precision": precision,
     "gowalla": board("gowalla"),
     "yelp": board("yelp2018"),
     "msd": msd,

@@ -22,7 +22,8 @@ constexpr int kBinStride = kBins + 4;                        // words between ro
 constexpr int kParts = 32;                                   // of a bin; offsets are counted in them
 constexpr int kPartBits = 5, kSumBits = 18;                  // a counter: 13 bits items, 18 bits offsets
 constexpr int kMostTiles = 8191 / kItems;                    // between two flushes
-constexpr int kBlockItems = 16 * kWarps;                     // of a block in slopes_to_items
+constexpr int kItemTiles = kFactors <= 64 ? 2 : 1;           // of 16 items, of a warp in slopes_to_items
+constexpr int kBlockItems = 16 * kItemTiles * kWarps;
 constexpr int kStepRows = kRows > 16 ? kRows / 2 : 16;       // users of a step there
 
 struct Scale {
@@ -440,8 +441,8 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void slopes_to_items(
   load_rows<kBlockItems>(vs, V, first, items);
   load_users(steps[0], U, W, scales, tables, 0, users);
   commit();
-  const u16* own = vs + warp * 16 * kStride;
-  float sum[kFactors / 8][4] = {};
+  const u16* own = vs + warp * 16 * kItemTiles * kStride;
+  float sum[kItemTiles][kFactors / 8][4] = {};
   int at = 0;
   for (int user = 0; user < users; user += kStepRows, at ^= 1) {
     if (user + kStepRows < users)
@@ -450,34 +451,38 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void slopes_to_items(
     wait<1>();
     __syncthreads();
     const Users& now = steps[at];
+#pragma unroll 1
+    for (int row = 0; row < kStepRows; row += 16)
 #pragma unroll
-    for (int row = 0; row < kStepRows; row += 16) {
-      float s[2][4];
-      scores<1>(s, own, now.us + row * kStride);
-      u32 slopes[4];
+      for (int i = 0; i < kItemTiles; ++i) {
+        float s[2][4];
+        scores<1>(s, own + i * 16 * kStride, now.us + row * kStride);
+        u32 slopes[4];
 #pragma unroll
-      for (int t = 0; t < 2; ++t) {
-        const int column = row + t * 8 + lane % 4 * 2;
-        const Scale a = now.scale[column], b = now.scale[column + 1];
-        const u32 *from_a = now.table + column * kBinStride, *from_b = from_a + kBinStride;
+        for (int t = 0; t < 2; ++t) {
+          const int column = row + t * 8 + lane % 4 * 2;
+          const Scale a = now.scale[column], b = now.scale[column + 1];
+          const u32 *from_a = now.table + column * kBinStride, *from_b = from_a + kBinStride;
 #pragma unroll
-        for (int h = 0; h < 2; ++h)
-          slopes[2 * t + h] = pack(slope_at(place_of(s[t][2 * h], a), from_a),
-                                   slope_at(place_of(s[t][2 * h + 1], b), from_b));
+          for (int h = 0; h < 2; ++h)
+            slopes[2 * t + h] = pack(slope_at(place_of(s[t][2 * h], a), from_a),
+                                     slope_at(place_of(s[t][2 * h + 1], b), from_b));
+        }
+        add_product(sum[i], slopes, now.ws + row * kStride);
       }
-      add_product(sum, slopes, now.ws + row * kStride);
-    }
     __syncthreads();
   }
 #pragma unroll
-  for (int f = 0; f < kFactors / 8; ++f)
+  for (int i = 0; i < kItemTiles; ++i)
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int item = first + warp * 16 + lane / 4 + 8 * h;
-      if (item >= items) continue;
-      float* to = out + static_cast<i64>(item) * kFactors + f * 8 + lane % 4 * 2;
-      to[0] = sum[f][2 * h] * *unit, to[1] = sum[f][2 * h + 1] * *unit;
-    }
+    for (int f = 0; f < kFactors / 8; ++f)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int item = first + (warp * kItemTiles + i) * 16 + lane / 4 + 8 * h;
+        if (item >= items) continue;
+        float* to = out + static_cast<i64>(item) * kFactors + f * 8 + lane % 4 * 2;
+        to[0] = sum[i][f][2 * h] * *unit, to[1] = sum[i][f][2 * h + 1] * *unit;
+      }
 }
 
 // to[key] −= Σ own · from[row] over the records of a key. Keys rise; a block serves the key that

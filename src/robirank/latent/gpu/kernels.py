@@ -105,7 +105,7 @@ class Kernels:
     @property
     def block_items(self) -> int:
         """Items of a block of slopes_to_items."""
-        return 16 * self._warps
+        return 16 * self._warps * (2 if self.width <= 64 else 1)
 
     def _tile_items(self, rows: int) -> int:
         return 256 if self._warps * 16 // rows > 8 else 128
