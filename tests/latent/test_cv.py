@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
@@ -167,3 +168,19 @@ def test_a_trial_is_known_again():
     trial = Trial("fit", {"factors": 8}, 0, [0.1], [0.5], 1.0)
     assert trial.is_of("fit", {"factors": 8}, 0)
     assert not trial.is_of("fit", {"factors": 9}, 0)
+
+
+def test_a_table_says_which_records_are_held_out():
+    data = rr.make_interactions(200, 80, 4000, random_state=0)
+    _, valid = rr.split_ratio(data, 0.15, random_state=1)
+    model = rr.LatentRoBiRank(4, iterations=3, random_state=0)
+    search = rr.LatentRoBiRankCV(model, cv=valid)
+    found = search.search(data, False)
+    assert found["regularization"] > 0
+    sampled = rr.LatentRoBiRankCV(model, cv=valid, sample_users=120).search(data, False)
+    assert sampled["regularization"] != found["regularization"]
+    with pytest.raises(ValueError, match="cv must have the shape of user_items"):
+        rr.LatentRoBiRankCV(model, cv=valid.matrix[:, :50]).search(data, False)
+    others = sp.csr_matrix(1 - (data.matrix.toarray() > 0))
+    with pytest.raises(ValueError, match="cv must hold some of the interactions of user_items"):
+        rr.LatentRoBiRankCV(model, cv=others).search(data, False)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
@@ -50,8 +51,9 @@ class LatentRoBiRankCV(FactorModel):
         ``{"factors": [64, 128], "user_exponent": [0.5, 1.0], "iterations": [16, 32]}``.
     metric : str, default="ndcg@20"
         What is measured on the held-out records.
-    cv : int, default=1
-        How many times records are held out, each time others; the values are averaged.
+    cv : int, sparse matrix or Interactions, default=1
+        How many times records are held out, each time others; the values are averaged. A table
+        says which of the records are held out instead, such as a validation part.
     sample_users : int, default=50000
         Of a table with more users, so many are searched on; what is found is scaled to the whole.
 
@@ -87,7 +89,7 @@ class LatentRoBiRankCV(FactorModel):
         *,
         grid: Mapping[str, Sequence[Any]] | None = None,
         metric: str = DEFAULT_METRIC,
-        cv: int = 1,
+        cv: Any = 1,
         sample_users: int = 50_000,
     ) -> None:
         self.estimator = estimator
@@ -196,7 +198,8 @@ class LatentRoBiRankCV(FactorModel):
             if isinstance(values, str) or not isinstance(values, Sequence) or not len(values):
                 raise ValueError(f"grid must give a list for {name}; got {values!r}")
         check_metric(self.metric)
-        check_count("cv", self.cv)
+        if isinstance(self.cv, int) or not hasattr(self.cv, "shape"):
+            check_count("cv", self.cv)
         check_count("sample_users", self.sample_users)
 
 
@@ -214,10 +217,16 @@ class _Search:
     ) -> None:
         self._cv, self._base, self._show = cv, base, show
         request = base.request()
-        data = [checksum(records), cv.cv, cv.sample_users, repr(cv.grid)]
+        self._sample, where = _some_users(records, cv.sample_users, request.seed)
+        held_out = None if isinstance(cv.cv, int) else as_records(cv.cv, name="cv")
+        if held_out is None:
+            self._splits = [hold_out(self._sample, request.seed + n) for n in range(cv.cv)]
+        else:
+            taken = _among(records, held_out)[where]
+            self._splits = [(self._sample.take(~taken), self._sample.take(taken))]
+        splits = checksum(held_out) or cv.cv
+        data = [checksum(records), splits, cv.sample_users, repr(cv.grid)]
         self._log = TrialLog(path, fingerprint(request, data, cv.metric), resume, self._tell)
-        self._sample = _some_users(records, cv.sample_users, request.seed)
-        self._splits = [hold_out(self._sample, request.seed + n) for n in range(cv.cv)]
         self._scale = as_strong(request, self._splits[0][0], records)
 
     def run(self) -> tuple[dict[str, Any], float]:
@@ -226,7 +235,7 @@ class _Search:
         iterations = grid.pop("iterations", [self._base.get_params()["iterations"]])
         with Workers(self._base.request().num_threads) as self._workers:
             found = [
-                (params, [self._path(params, split) for split in range(self._cv.cv)])
+                (params, [self._path(params, split) for split in range(len(self._splits))])
                 for params in ParameterGrid(grid)
             ]
             params, paths = max(found, key=lambda entry: _mean_peak(entry[1]))
@@ -316,14 +325,35 @@ def _mean_peak(paths: list[PenaltyPath]) -> float:
     return float(np.mean([path.means().max() for path in paths]))
 
 
-def _some_users(records: Records, n: int, seed: int) -> Records:
+def _some_users(records: Records, n: int, seed: int) -> tuple[Records, Any]:
+    """At most n of the users that have records, and the places of their records."""
     users = np.flatnonzero(records.user_counts())
     if len(users) <= n:
-        return records
+        return records, slice(None)
     chosen = np.sort(np.random.default_rng([seed, _SAMPLE]).choice(users, n, replace=False))
     starts, where = records.places_of(chosen)
     weight = None if records.weight is None else records.weight[where]
-    return Records(starts, records.items[where], weight, records.n_items)
+    return Records(starts, records.items[where], weight, records.n_items), where
+
+
+def _among(records: Records, others: Records) -> NDArray[np.bool_]:
+    """Which records are among others, of the same users and items; all of those must be found."""
+    if (others.n_users, others.n_items) != (records.n_users, records.n_items):
+        raise ValueError(
+            f"cv must have the shape of user_items, {(records.n_users, records.n_items)}; it has "
+            f"{(others.n_users, others.n_items)}"
+        )
+    keys, other_keys = (
+        np.repeat(np.arange(table.n_users), table.user_counts()) * table.n_items + table.items
+        for table in (records, others)
+    )
+    found = np.isin(keys, other_keys)
+    if found.sum() != others.n_records or not found.any() or found.all():
+        raise ValueError(
+            f"cv must hold some of the interactions of user_items; of its {others.n_records}, "
+            f"{int(found.sum())} are among the {records.n_records} there"
+        )
+    return found
 
 
 def _warn_of_border() -> None:

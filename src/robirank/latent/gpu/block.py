@@ -17,6 +17,7 @@ BINS = 512
 #: Scores that spread over more than this are not counted but summed one by one.
 MOST_WIDTH = 128.0
 
+_RECORDS_SHARE = 0.25  # of the free memory, for records
 _FAR = 10.0  # beyond log2(items): so far below, all items together are nothing beside one
 _LEAST_WIDTH = 2.0**-10
 
@@ -44,7 +45,7 @@ class BlockRecords(NamedTuple):
         starts, items, weights = records.of_users(users)
         rows = np.repeat(np.arange(len(users), dtype=np.int32), np.diff(starts))
         to = [starts, rows, items, weights.astype(np.float32)]
-        return cls(*(torch.from_numpy(array).to(device, non_blocking=True) for array in to))
+        return cls(*(torch.from_numpy(array).to(device) for array in to))
 
     def of_rows(self, chosen: torch.Tensor) -> BlockRecords:
         """The records of some rows, which are counted anew."""
@@ -55,6 +56,47 @@ class BlockRecords(NamedTuple):
         counts = torch.bincount(rows[kept], minlength=len(chosen))
         starts = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
         return BlockRecords(starts, rows[kept], self.items[kept], self.weights[kept])
+
+
+class DeviceRecords:
+    """All records, on the device where they fit; blocks of them are taken there.
+
+    Parameters
+    ----------
+    records : Records
+    device : torch.device
+    """
+
+    def __init__(self, records: Records, device: torch.device) -> None:
+        self._records, self._device = records, device
+        self._fits = device.type == "cpu" or (
+            8 * records.n_records < _RECORDS_SHARE * torch.cuda.mem_get_info(device)[0]
+        )
+        if self._fits:
+            self._begins = torch.from_numpy(records.indptr[:-1]).to(device)
+            self._counts = torch.from_numpy(records.user_counts()).to(device)
+            self._items = torch.from_numpy(records.items).to(device)
+            if records.weight is not None:
+                self._weights = torch.from_numpy(records.weight).to(device)
+
+    def of_users(self, users: Ints64) -> BlockRecords:
+        """The records of some users."""
+        if not self._fits:
+            return BlockRecords.of_users(self._records, users, self._device)
+        indptr = self._records.indptr
+        n = int((indptr[users + 1] - indptr[users]).sum())
+        here = torch.from_numpy(users).to(self._device)
+        counts = self._counts[here]
+        starts = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
+        rows = torch.repeat_interleave(
+            torch.arange(len(users), device=self._device, dtype=torch.int32), counts, output_size=n
+        )
+        shift = self._begins[here] - starts[:-1]
+        where = torch.arange(n, device=self._device) + shift[rows.long()]
+        weights = torch.ones(n, device=self._device)
+        if self._records.weight is not None:
+            weights = self._weights[where]
+        return BlockRecords(starts, rows, self._items[where], weights)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from robirank.latent.gpu.kernels import Kernels, kernels_for
 from robirank.losses import RhoName
 
 _LARGEST_HALF = 65504.0
+_FEW_ITEMS = 64  # so few are summed directly: their slopes cancel beyond half precision
 _RHO_NUMBERS = {"identity": 0, "log": 1, "type2": 2}
 
 
@@ -57,7 +58,8 @@ class FusedBlock:
         self._points = pairs.sum(1)
         reach = score_bound(U, V)
         grid = Grid.around(self._points, records, reach, len(V))
-        self.grid = replace(grid, wide=grid.wide | (V.abs().max() > _LARGEST_HALF))
+        direct = V.abs().max() > _LARGEST_HALF if len(V) > _FEW_ITEMS else torch.tensor(True)
+        self.grid = replace(grid, wide=grid.wide | direct.to(U.device))
         self._scales = self.grid.scales()
         self._sizes = len(U), len(V)
 

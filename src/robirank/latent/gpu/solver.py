@@ -2,7 +2,7 @@
 
 Blocks, their order, the steps and the state are those of the solver on the CPU, so a checkpoint has
 the same arrays. V and its averages live on the device; U does where it fits, and its rows travel
-where it does not. Records travel with each block.
+where it does not; so do records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.engine.interface import Figures, never
 from robirank.latent.gpu import fused, plain
-from robirank.latent.gpu.block import BlockRecords, Gradients
+from robirank.latent.gpu.block import DeviceRecords, Gradients
 from robirank.latent.gpu.device import cuda_device, device_errors, has_kernels
 from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.exact import B1, B2, STEPS, USER_RATE, ExactSolver
@@ -65,7 +65,7 @@ class DeviceExactSolver:
         if kernels is None:
             kernels = has_kernels(request.factors, self._device)
         self._steps: ModuleType = fused if kernels else plain
-        self._records, self._rho, self._seed = records, request.rho, request.seed
+        self._rho, self._seed = request.rho, request.seed
         self._rate = request.rate * (request.learning_rate or self.default_rate)
         self._user_rate = request.rate * USER_RATE
         counts = records.user_counts()
@@ -74,6 +74,7 @@ class DeviceExactSolver:
         self._block = int(np.clip(len(self._users) // STEPS, min(8, most), most))
         self._step_number = 0
         with device_errors("the factors were copied to it"):
+            self._records = DeviceRecords(records, self._device)
             self._user_decay = self._to_device(problem.penalty.user_weights(counts))
             self._item_decay = self._to_device(problem.penalty.item_weights(records.item_counts()))
             self._V = self._to_device(start[1])
@@ -130,7 +131,7 @@ class DeviceExactSolver:
     def _step(self, users: Ints64, fade: float) -> torch.Tensor:
         places = torch.from_numpy(users)
         U = self._U[places.to(self._U.device)].to(self._device)
-        records = BlockRecords.of_users(self._records, users, self._device)
+        records = self._records.of_users(users)
         found: Gradients = self._steps.gradients(U, self._V, records, self._rho)
         self._step_number += 1
         self._update_items(found.items, fade, len(users) / max(1, len(self._users)))
