@@ -1,8 +1,8 @@
 """Published splits of implicit feedback: RoBiRank, its peers, and the best published figures.
 
 Every setting is chosen on a part of the train set; the test part is used once for each line. Only
-the twelve fits of "grid" are measured on test one by one: they say, for the record, what the best λ
-would have given, and choose nothing.
+the twelve fits of a "grid" are measured on test one by one: they say, for the record, what the best
+λ would have given, and choose nothing.
 
     python benchmarks/boards.py [--boards gowalla …] [--methods default64 …] [--folder runs/boards]
 
@@ -79,27 +79,46 @@ def timed(fit: Callable[[], Any]) -> tuple[Any, Found]:
 # RoBiRank
 
 
-def default64(train: Any, test: Any, _: Found) -> Found:
-    model, took = timed(lambda: MODEL(random_state=SEED).fit(train, False))
-    return measured(model, train, test) | took | {"regularization": model.regularization_}
+def exact(**params: Any) -> Any:
+    return MODEL(random_state=SEED, **params)
 
 
-def grid64(train: Any, test: Any, _: Found) -> Found:
-    rule, rule_took = timed(lambda: rule_of(train))
-    rows = []
-    for reg in rule * np.geomspace(0.6, 1.8, 12):
-        model = MODEL(random_state=SEED, regularization=float(reg))
-        model, took = timed(lambda model=model: model.fit(train, False))
-        rows.append(measured(model, train, test) | took | {"regularization": reg})
-        print(f"    λ {reg:.4f}  recall@20 {rows[-1]['recall']:.4f}", flush=True)
-    best = max(rows, key=_recall)
-    cpu = float(np.median([row["cpu"] for row in rows]))
-    return best | {"grid": rows, "cpu": cpu, "rule_cpu": rule_took["cpu"]}
+def sgd(**params: Any) -> Any:
+    return MODEL(solver="sgd", random_state=SEED, **params)
 
 
-def rule_of(train: Any) -> float:
-    request = MODEL(random_state=SEED).request()
-    return Problem.of_records(request, as_records(train)).penalty.regularization
+def warp(**params: Any) -> Any:
+    return rr.WARP(random_state=SEED, **params)
+
+
+def default(make: Callable[..., Any]) -> Callable[[Any, Any, Found], Found]:
+    def run(train: Any, test: Any, _: Found) -> Found:
+        model, took = timed(lambda: make().fit(train, False))
+        return measured(model, train, test) | took | {"regularization": model.regularization_}
+
+    return run
+
+
+def grid(make: Callable[..., Any]) -> Callable[[Any, Any, Found], Found]:
+    """Twelve λs around the rule."""
+
+    def run(train: Any, test: Any, _: Found) -> Found:
+        rule, rule_took = timed(lambda: rule_of(make(), train))
+        rows = []
+        for reg in rule * np.geomspace(0.6, 1.8, 12):
+            model = make(regularization=float(reg))
+            model, took = timed(lambda model=model: model.fit(train, False))
+            rows.append(measured(model, train, test) | took | {"regularization": reg})
+            print(f"    λ {reg:.4f}  recall@20 {rows[-1]['recall']:.4f}", flush=True)
+        best = max(rows, key=_recall)
+        cpu = float(np.median([row["cpu"] for row in rows]))
+        return best | {"grid": rows, "cpu": cpu, "rule_cpu": rule_took["cpu"]}
+
+    return run
+
+
+def rule_of(model: Any, train: Any) -> float:
+    return Problem.of_records(model.request(), as_records(train)).penalty.regularization
 
 
 def tuned(factors: int) -> Callable[[Any, Any, Found], Found]:
@@ -225,7 +244,7 @@ def ranked(train: Any, test: Any, weights: Any, scores: Any = None) -> Found:
 
 
 METHODS: dict[str, Callable[[Any, Any, Found], Found]] = {
-    "default64": default64,
+    "default64": default(exact),
     "cv64": tuned(64),
     "als_default": als_default,
     "popular": popular,
@@ -233,7 +252,21 @@ METHODS: dict[str, Callable[[Any, Any, Found], Found]] = {
     "als": peer("als", draw_als),
     "bpr": peer("bpr", draw_bpr),
     "cv256": tuned(256),
-    "grid64": grid64,
+    "grid64": grid(exact),
+    "sgd64": default(sgd),
+    "sgd_grid64": grid(sgd),
+    "warp64": default(warp),
+    "warp_grid64": grid(warp),
+}
+#: Recall@20 of these methods in the JSON object.
+RECALLS = {
+    "default64": "default",
+    "cv64": "cv64",
+    "grid64": "best",
+    "sgd64": "sgd_default",
+    "sgd_grid64": "sgd_best",
+    "warp64": "warp_default",
+    "warp_grid64": "warp_best",
 }
 
 
@@ -256,7 +289,7 @@ def summary(done: dict[str, Found]) -> dict[str, float]:
         best = max((found[m] for m in ("cv64", "cv256") if m in found), key=_recall, default=None)
         if best:
             figures |= {f"{name}_recall20": best["recall"], f"{name}_ndcg20": best["ndcg"]}
-        for method, key in (("default64", "default"), ("cv64", "cv64"), ("grid64", "best")):
+        for method, key in RECALLS.items():
             if method in found:
                 figures[f"{name}_{key}_recall20"] = found[method]["recall"]
         if {"default64", "cv64", "grid64"} <= found.keys():
