@@ -1,6 +1,7 @@
 """Recall@20 on the test part against seconds on two cores, for RoBiRank and its peers.
 
-    python benchmarks/time_to_quality.py [--boards gowalla yelp2018] [--folder runs/quality]
+    python benchmarks/time_to_quality.py [--boards gowalla …] [--methods RoBiRank …]
+                                         [--folder runs/quality]
 
 Every method has 64 factors and two threads. Seconds are processor seconds of this process divided
 by two, so that other work on the machine does not count; measuring stands outside of them, and wall
@@ -52,13 +53,13 @@ COMMON: dict[str, Any] = {"factors": FACTORS, "random_state": SEED, "num_threads
 MEASURES = RECALL, _ = "recall@20", "ndcg@20"
 COLUMNS = {"user": 0, "item": 1, "header": False}
 
-DEFAULT, GIVEN = "RoBiRank", "RoBiRank, λ given"
+DEFAULT, GIVEN, SGD = "RoBiRank", "RoBiRank, λ given", "RoBiRank sgd"
 # What version 0.1.0 did by default, but for the step size of U, and today's steps under its λ.
 OLD, OLD_PENALTY = "RoBiRank 0.1.0", "RoBiRank, λ .21"
 SETTINGS: dict[str, dict[str, Any]] = {
-    "RoBiRank sgd": {"solver": "sgd"},
-    OLD: {"regularization": 0.21, "learning_rate": 0.02, "iterations": 64},
+    SGD: {"solver": "sgd"},
     OLD_PENALTY: {"regularization": 0.21},
+    OLD: {"regularization": 0.21, "learning_rate": 0.02, "iterations": 64},
 }
 SEARCH_EPOCHS = 16
 PEERS = {  # and the epochs of the fit that is measured
@@ -79,7 +80,7 @@ BOARDS = {"gowalla": ALL, "yelp2018": tuple(m for m in ALL if m not in (OLD, OLD
 KEYS = {
     DEFAULT: "exact",
     GIVEN: "given",
-    "RoBiRank sgd": "sgd",
+    SGD: "sgd",
     "implicit ALS": "als",
     "LightFM WARP": "lightfm",
     OLD: "old",
@@ -194,7 +195,9 @@ def unit(
     return fit, taken
 
 
-def run_board(board: str, data: Path, folder: Path) -> RunDirectory[QualitySettings]:
+def run_board(
+    board: str, data: Path, folder: Path, methods: list[str]
+) -> RunDirectory[QualitySettings]:
     recall, ndcg, source = PUBLISHED[board]
     experiment = QualityExperiment(data, dict(zip(MEASURES, (recall, ndcg), strict=True)), source)
     loading = LatentExperiment(data, COLUMNS)
@@ -204,16 +207,17 @@ def run_board(board: str, data: Path, folder: Path) -> RunDirectory[QualitySetti
         experiment,
         folder,
         data=describe_parts(loading, parts),
-        methods=BOARDS[board],
+        methods=[name for name in BOARDS[board] if name in methods],
         command=f"python benchmarks/time_to_quality.py --boards {board}",
     )
-    while todo := run.todo():
-        name = todo[0][0]
+    while todo := [name for (name,) in run.todo() if name in methods]:
+        name = todo[0]
         print(f"{board}: {name}", flush=True)
         for fit, taken in fits(name, parts, data):
             rows = [(s.epoch, s.processor, s.found) for s in taken]
             run.append_fit(fit, snapshot_frame(fit.method, rows, MEASURES))
-    run.finish()
+    if not run.missing():
+        run.finish()
     print(f"report: {write_report(run.path)}")
     return run
 
@@ -223,13 +227,13 @@ def summary(board: str, curves: dict[str, LearningCurve]) -> dict[str, float | N
     for method, curve in curves.items():
         key = f"{board}_{KEYS[method]}"
         figures |= {f"{key}_recall20": curve.last(RECALL), f"{key}_seconds": curve.seconds[-1]}
-    for rival in PEERS:
+    for rival in (name for name in PEERS if name in curves):
         best = max(curves[rival].values[RECALL])
         figures[f"{board}_{KEYS[rival]}_best_recall20"] = best
-        for method in (DEFAULT, GIVEN, "RoBiRank sgd"):
+        for method in (name for name in (DEFAULT, GIVEN, SGD) if name in curves):
             to = curves[method].seconds_to(RECALL, best)
             figures[f"{board}_{KEYS[method]}_seconds_to_{KEYS[rival]}"] = to
-    if OLD in curves:
+    if {OLD, OLD_PENALTY} <= curves.keys():
         old = curves[OLD]
         to = curves[OLD_PENALTY].seconds_to(RECALL, old.last(RECALL))
         figures[f"{board}_half_time"] = None if to is None else to / old.seconds[-1]
@@ -239,12 +243,13 @@ def summary(board: str, curves: dict[str, LearningCurve]) -> dict[str, float | N
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--boards", nargs="*", default=list(BOARDS), choices=list(BOARDS))
+    parser.add_argument("--methods", nargs="*", default=list(ALL), choices=list(ALL))
     parser.add_argument("--folder", type=Path, default=Path("runs/quality"))
     args = parser.parse_args()
     root = Path(os.environ.get("ROBIRANK_DATA", "../shared/data")) / "implicit"
     figures: dict[str, float | None] = {}
     for board in args.boards:
-        run = run_board(board, root / board, args.folder / board)
+        run = run_board(board, root / board, args.folder / board, args.methods)
         figures |= summary(board, learning_curves(run.results(), run.complete_methods()))
     print(json.dumps(figures))
 

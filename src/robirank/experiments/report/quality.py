@@ -20,13 +20,12 @@ from robirank.experiments.run_format import QualitySettings
 
 Curves = Mapping[str, LearningCurve]
 
+#: What the page is about; methods whose names begin so are variants of it, the others are rivals.
+EMPHASIS = "RoBiRank"
+
 
 def quality_parts(run: RunDirectory[QualitySettings]) -> dict[str, Any]:
-    """What the page of quality against time shows that differs from that of others.
-
-    The first method is what the page is about. Those whose names begin with its name are variants
-    of it, the others are rivals.
-    """
+    """What the page of quality against time shows that differs from that of others."""
     settings = run.settings
     measures = list(settings.published)
     curves = learning_curves(run.results(), run.complete_methods())
@@ -47,7 +46,7 @@ def quality_parts(run: RunDirectory[QualitySettings]) -> dict[str, Any]:
         f"line is the best published figure ({settings.source}).",
         "clock": f"processor time ÷ {settings.threads}",
         "published": settings.published,
-        "emphasis": 0,
+        "emphasis": run.methods.index(EMPHASIS) if EMPHASIS in run.methods else 0,
         "methods": method_states(run),
         "cases": cases_of(run),
         "measures": measures,
@@ -61,7 +60,7 @@ def _goals(
     run: RunDirectory[QualitySettings], curves: Curves, measure: str
 ) -> list[dict[str, Any]]:
     """The best of each rival and the best published: when each method reaches them."""
-    rivals = [m for m in curves if not m.startswith(run.methods[0])]
+    rivals = [m for m in curves if not m.startswith(EMPHASIS)]
     values = {m: float(curves[m].values[measure].max()) for m in rivals}
     values["best published"] = run.settings.published[measure]
     reach = [curves[m].seconds_to if m in curves else None for m in run.methods]
@@ -74,12 +73,12 @@ def _goals(
 def _findings(
     run: RunDirectory[QualitySettings], curves: Curves, goals: list[dict[str, Any]]
 ) -> list[str]:
-    first, measure = run.methods[0], next(iter(run.settings.published))
-    if first not in curves:
+    if EMPHASIS not in curves:
         return []
-    own = curves[first]
+    measure, place = next(iter(run.settings.published)), run.methods.index(EMPHASIS)
+    own = curves[EMPHASIS]
     end, value = _seconds(float(own.seconds[-1])), fraction(own.last(measure))
-    found = [f"{first} ends with a {measure_name(measure)} of {value} after {end} seconds."]
+    found = [f"{EMPHASIS} ends with a {measure_name(measure)} of {value} after {end} seconds."]
     for goal in goals:
         name, value = goal["name"], fraction(goal["value"])
         if name in curves:
@@ -87,9 +86,9 @@ def _findings(
             what = f"What {name} has at best, {value} after {theirs} seconds,"
         else:
             what = f"The best published figure, {value} ({run.settings.source}),"
-        after = goal["seconds"][0]
+        after = goal["seconds"][place]
         when = "does not reach" if after is None else f"has after {_seconds(after)}"
-        found.append(f"{what} {first} {when}.")
+        found.append(f"{what} {EMPHASIS} {when}.")
     return found
 
 

@@ -75,7 +75,7 @@ function lineChart(figure, width, options) {
     const height = y(options.level.value);
     return [
       svg("line", { class: "level", x1: box.left, x2: box.right, y1: height, y2: height }),
-      svg("text", { x: box.left + 6, y: height - 6 }, options.level.text),
+      svg("text", { class: "level-name", x: box.left + 6, y: height - 6 }, options.level.text),
     ];
   }
 
