@@ -1,14 +1,16 @@
 """Published splits of implicit feedback: RoBiRank, its peers, and the best published figures.
 
 Every setting is chosen on a part of the train set; the test part is used once for each line. Only
-the twelve fits of "grid" are measured on test one by one: they say, for the record, what the best λ
-would have given, and choose nothing.
+the twelve fits of a "grid" are measured on test one by one: they say, for the record, what the best
+λ would have given, and choose nothing.
 
     python benchmarks/boards.py [--boards gowalla …] [--methods default64 …] [--folder runs/boards]
         [--device cuda]
 
+Where a split comes with a validation part, searches hold that out, else a tenth of the train set.
+
 Every result is kept in the folder as it comes, and is not computed again: the whole takes about
-half a day on two cores and can be stopped at any time; on a card RoBiRank's part takes minutes.
+half a day on two cores and can be stopped at any time; RoBiRank's part takes minutes on a card.
 The last line is one JSON object.
 """
 
@@ -20,7 +22,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -45,10 +47,16 @@ PUBLISHED: dict[str, tuple[float, float, str]] = {
 MOST_EASE_ITEMS = 15_000  # a dense matrix of items × items is inverted
 SEED = 0
 MODEL = rr.LatentRoBiRank  # imported before anything is timed
-DEVICE = "cpu"
+DEVICE = "cpu"  # of the exact solver
 
 
-def load(folder: Path) -> tuple[Any, Any]:
+class Board(NamedTuple):
+    train: Any
+    test: Any
+    valid: Any = None  # a part of train
+
+
+def load(folder: Path) -> Board:
     """Train (with the published validation part, where there is one) and test."""
     columns = {"user": 0, "item": 1, "header": False}
     tables = {p.name.split(".")[0]: rr.load_interactions(p, **columns) for p in folder.glob("*.gz")}
@@ -64,7 +72,7 @@ def load(folder: Path) -> tuple[Any, Any]:
     }
     train = parts["train"] + parts["valid"] if "valid" in parts else parts["train"]
     train.data[:] = 1.0
-    return train.tocsr().astype(np.float32), parts["test"]
+    return Board(train.tocsr().astype(np.float32), parts["test"], parts.get("valid"))
 
 
 def measured(model: Any, train: Any, test: Any) -> Found:
@@ -82,36 +90,55 @@ def timed(fit: Callable[[], Any]) -> tuple[Any, Found]:
 # RoBiRank
 
 
-def robirank(**params: Any) -> Any:
+def exact(**params: Any) -> Any:
     return MODEL(random_state=SEED, device=DEVICE, **params)
 
 
-def default64(train: Any, test: Any, _: Found) -> Found:
-    model, took = timed(lambda: robirank().fit(train, False))
-    return measured(model, train, test) | took | {"regularization": model.regularization_}
+def sgd(**params: Any) -> Any:
+    return MODEL(solver="sgd", random_state=SEED, **params)
 
 
-def grid64(train: Any, test: Any, _: Found) -> Found:
-    rule, rule_took = timed(lambda: rule_of(train))
-    rows = []
-    for reg in rule * np.geomspace(0.6, 1.8, 12):
-        model = robirank(regularization=float(reg))
-        model, took = timed(lambda model=model: model.fit(train, False))
-        rows.append(measured(model, train, test) | took | {"regularization": reg})
-        print(f"    λ {reg:.4f}  recall@20 {rows[-1]['recall']:.4f}", flush=True)
-    best = max(rows, key=_recall)
-    cpu = float(np.median([row["cpu"] for row in rows]))
-    return best | {"grid": rows, "cpu": cpu, "rule_cpu": rule_took["cpu"]}
+def warp(**params: Any) -> Any:
+    return rr.WARP(random_state=SEED, **params)
 
 
-def rule_of(train: Any) -> float:
-    request = robirank().request()
-    return Problem.of_records(request, as_records(train)).penalty.regularization
+def default(make: Callable[..., Any]) -> Callable[[Board, Found], Found]:
+    def run(board: Board, _: Found) -> Found:
+        train, test, _ = board
+        model, took = timed(lambda: make().fit(train, False))
+        return measured(model, train, test) | took | {"regularization": model.regularization_}
+
+    return run
 
 
-def tuned(factors: int) -> Callable[[Any, Any, Found], Found]:
-    def run(train: Any, test: Any, _: Found) -> Found:
-        search = rr.LatentRoBiRankCV(robirank(factors=factors))
+def grid(make: Callable[..., Any]) -> Callable[[Board, Found], Found]:
+    """Twelve λs around the rule."""
+
+    def run(board: Board, _: Found) -> Found:
+        train, test, _ = board
+        rule, rule_took = timed(lambda: rule_of(make(), train))
+        rows = []
+        for reg in rule * np.geomspace(0.6, 1.8, 12):
+            model = make(regularization=float(reg))
+            model, took = timed(lambda model=model: model.fit(train, False))
+            rows.append(measured(model, train, test) | took | {"regularization": reg})
+            print(f"    λ {reg:.4f}  recall@20 {rows[-1]['recall']:.4f}", flush=True)
+        best = max(rows, key=_recall)
+        cpu = float(np.median([row["cpu"] for row in rows]))
+        return best | {"grid": rows, "cpu": cpu, "rule_cpu": rule_took["cpu"]}
+
+    return run
+
+
+def rule_of(model: Any, train: Any) -> float:
+    return Problem.of_records(model.request(), as_records(train)).penalty.regularization
+
+
+def tuned(factors: int) -> Callable[[Board, Found], Found]:
+    def run(board: Board, _: Found) -> Found:
+        train, test, valid = board
+        held_out = 1 if valid is None else valid
+        search = rr.LatentRoBiRankCV(exact(factors=factors), cv=held_out)
         search, took = timed(lambda: search.fit(train, False))
         return measured(search, train, test) | took | {"params": search.best_params_}
 
@@ -132,11 +159,10 @@ def implicit_model(name: str, **params: Any) -> Any:
 def peer(name: str, draw: Callable[[np.random.Generator], Found]) -> Callable[..., Found]:
     """Random search on held-out records, for as long as RoBiRank's search took, then one fit."""
 
-    def run(train: Any, test: Any, done: Found) -> Found:
+    def run(board: Board, done: Found) -> Found:
+        train, test, _ = board
         budget = done["cv64"]["cpu"]
-        kept, held_out = (
-            part.matrix for part in rr.split_ratio(rr.Interactions.from_matrix(train), 0.1)
-        )
+        kept, held_out = parts_of(board)
         rng, begin, tried = np.random.default_rng(SEED), time.process_time(), []
         while len(tried) < 4 or time.process_time() - begin < budget:
             params = draw(rng)
@@ -147,6 +173,17 @@ def peer(name: str, draw: Callable[[np.random.Generator], Found]) -> Callable[..
         return measured(model, train, test) | took | {"params": params, "tried": len(tried)}
 
     return run
+
+
+def parts_of(board: Board) -> tuple[Any, Any]:
+    """What a search fits to, and what it holds out."""
+    train, _, valid = board
+    if valid is not None:
+        kept = (train - valid.astype(bool).astype(train.dtype)).tocsr()
+        kept.eliminate_zeros()
+        return kept, valid
+    kept, held_out = rr.split_ratio(rr.Interactions.from_matrix(train), 0.1)
+    return kept.matrix, held_out.matrix
 
 
 def factors_of(name: str, train: Any, params: Found) -> Any:
@@ -160,7 +197,8 @@ def factors_of(name: str, train: Any, params: Found) -> Any:
     return FactorModel.of(np.ascontiguousarray(U), np.ascontiguousarray(V))
 
 
-def als_default(train: Any, test: Any, _: Found) -> Found:
+def als_default(board: Board, _: Found) -> Found:
+    train, test, _ = board
     model, took = timed(lambda: factors_of("als", train, {}))
     return measured(model, train, test) | took
 
@@ -183,13 +221,12 @@ def draw_bpr(rng: np.random.Generator) -> Found:
     }
 
 
-def ease(train: Any, test: Any, _: Found) -> Found:
+def ease(board: Board, _: Found) -> Found:
     """EASE: B = −P / diag(P) with P = (XᵀX + λI)⁻¹ (Steck, WWW 2019)."""
+    train, test, _ = board
     if train.shape[1] > MOST_EASE_ITEMS:
         return {}
-    kept, held_out = (
-        part.matrix for part in rr.split_ratio(rr.Interactions.from_matrix(train), 0.1)
-    )
+    kept, held_out = parts_of(board)
     regs = [30.0, 100.0, 300.0, 1000.0, 3000.0]
     values = [ranked(kept, held_out, ease_weights(kept, reg))["ndcg"] for reg in regs]
     reg = regs[int(np.argmax(values))]
@@ -206,7 +243,8 @@ def ease_weights(train: Any, reg: float) -> Any:
     return weights.astype(np.float32)
 
 
-def popular(train: Any, test: Any, _: Found) -> Found:
+def popular(board: Board, _: Found) -> Found:
+    train, test, _ = board
     counts = np.asarray(train.sum(axis=0), np.float32)
     return ranked(sp.csr_matrix(train), test, None, counts)
 
@@ -231,8 +269,8 @@ def ranked(train: Any, test: Any, weights: Any, scores: Any = None) -> Found:
     return {"recall": recall / len(users), "ndcg": ndcg / len(users)}
 
 
-METHODS: dict[str, Callable[[Any, Any, Found], Found]] = {
-    "default64": default64,
+METHODS: dict[str, Callable[[Board, Found], Found]] = {
+    "default64": default(exact),
     "cv64": tuned(64),
     "als_default": als_default,
     "popular": popular,
@@ -240,7 +278,21 @@ METHODS: dict[str, Callable[[Any, Any, Found], Found]] = {
     "als": peer("als", draw_als),
     "bpr": peer("bpr", draw_bpr),
     "cv256": tuned(256),
-    "grid64": grid64,
+    "grid64": grid(exact),
+    "sgd64": default(sgd),
+    "sgd_grid64": grid(sgd),
+    "warp64": default(warp),
+    "warp_grid64": grid(warp),
+}
+#: Recall@20 of these methods in the JSON object.
+RECALLS = {
+    "default64": "default",
+    "cv64": "cv64",
+    "grid64": "best",
+    "sgd64": "sgd_default",
+    "sgd_grid64": "sgd_best",
+    "warp64": "warp_default",
+    "warp_grid64": "warp_best",
 }
 
 
@@ -263,7 +315,7 @@ def summary(done: dict[str, Found]) -> dict[str, float]:
         best = max((found[m] for m in ("cv64", "cv256") if m in found), key=_recall, default=None)
         if best:
             figures |= {f"{name}_recall20": best["recall"], f"{name}_ndcg20": best["ndcg"]}
-        for method, key in (("default64", "default"), ("cv64", "cv64"), ("grid64", "best")):
+        for method, key in RECALLS.items():
             if method in found:
                 figures[f"{name}_{key}_recall20"] = found[method]["recall"]
         if {"default64", "cv64", "grid64"} <= found.keys():
@@ -301,7 +353,7 @@ def main() -> None:
                 found[name] = json.loads(path.read_text())
             elif name in args.methods:
                 data = data or load(root / board)
-                found[name] = method(*data, found)
+                found[name] = method(data, found)
                 path.write_text(json.dumps(found[name], default=float))
                 shown = {k: v for k, v in found[name].items() if k != "grid"}
                 print(board, name, json.dumps(shown, default=float), flush=True)

@@ -131,10 +131,10 @@ def distance(found: torch.Tensor, expected: torch.Tensor) -> float:
 def cold(table: str, factors: str, how: str) -> None:
     """Fit and measure; the parent says when the process began."""
     began = float(os.environ["BEGAN"])
-    train, test = (sp.load_npz(f"{table}.{part}.npz") for part in ("train", "test"))
+    train, test, valid = (sp.load_npz(f"{table}.{p}.npz") for p in ("train", "test", "valid"))
     read = time.time()
     model = rr.LatentRoBiRank(int(factors), random_state=0, device="cuda")
-    fitted = (rr.LatentRoBiRankCV(model) if how == "tuned" else model).fit(train, False)
+    fitted = (rr.LatentRoBiRankCV(model, cv=valid) if how == "tuned" else model).fit(train, False)
     done = time.time()
     found = rr.evaluate(fitted, train=train, test=test, k=20)
     best = getattr(fitted, "best_estimator_", fitted)
@@ -192,7 +192,7 @@ def board(name: str) -> Callable[[Any], Figures]:
 
 def precision(_: Any) -> Figures:
     """Recall@20 with the kernels' half-precision products and with PyTorch's float32, one λ."""
-    train, test = tables("gowalla")
+    train, test, _ = tables("gowalla")
     recalls = []
     for usable in (True, False):
         solver.has_kernels = lambda *_, usable=usable: usable
@@ -205,11 +205,11 @@ def precision(_: Any) -> Figures:
 
 
 def save(name: str, table: Path) -> None:
-    for part, matrix in zip(("train", "test"), tables(name), strict=True):
+    for part, matrix in zip(("train", "test", "valid"), tables(name), strict=True):
         sp.save_npz(f"{table}.{part}.npz", matrix)
 
 
-def tables(name: str) -> tuple[Any, Any]:
+def tables(name: str) -> boards.Board:
     root = Path(os.environ.get("ROBIRANK_DATA", "../shared/data")) / "implicit"
     return boards.load(root / name)
 
@@ -332,7 +332,7 @@ def best_items(_: Any) -> Figures:
 def softmax(_: Any) -> Figures:
     figures: Figures = {}
     for name in ("gowalla", "yelp2018"):
-        train, test = tables(name)
+        train, test, _ = tables(name)
         best, seconds = softmax_best(train, test)
         curve = our_curve(train, test)
         reached = next((s for s, recall in curve if recall >= best), float("nan"))

@@ -170,6 +170,7 @@ def test_a_trial_is_known_again():
     assert not trial.is_of("fit", {"factors": 9}, 0)
 
 
+@pytest.mark.filterwarnings("ignore:the best")
 def test_a_table_says_which_records_are_held_out():
     data = rr.make_interactions(200, 80, 4000, random_state=0)
     _, valid = rr.split_ratio(data, 0.15, random_state=1)

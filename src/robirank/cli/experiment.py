@@ -110,7 +110,7 @@ def latent(
     select: Select = "ndcg@10",
     seeds: Annotated[int, typer.Option(min=1, help="Starting points.")] = 1,
     quick: Annotated[
-        bool, typer.Option("--quick", help="16 epochs, and no search for the penalty.")
+        bool, typer.Option("--quick", help="16 epochs, and no search for the step size.")
     ] = False,
     seed: Seed = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="All cores by default.")] = None,

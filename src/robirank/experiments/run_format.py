@@ -119,6 +119,24 @@ class LatentFit(SearchedFit, kw_only=True):
     seed: Number
 
 
+class QualityFit(Fit, kw_only=True):
+    """A method whose quality is followed along one fit.
+
+    Attributes
+    ----------
+    params : dict
+        What was set.
+    grid : list of GridPoint
+        Settings that were tried beforehand on the validation part; their time is not counted.
+    wall_seconds : float
+        Of the fit on this machine, whatever else it did; results count processor seconds.
+    """
+
+    params: dict[str, Any] = {}
+    grid: list[GridPoint] = []
+    wall_seconds: Seconds = 0.0
+
+
 class ScalingFit(Fit, kw_only=True):
     """A measured run, and where the time of its workers went.
 
@@ -304,7 +322,6 @@ class _SnapshotSettings(Settings, kw_only=True):
 
     columns: dict[str, Any]
     factors: Count
-    iterations: Count
 
     def check_unit(self, frame: pl.DataFrame, where: str) -> None:
         """There must be the same measures after each of some rising epochs."""
@@ -324,6 +341,7 @@ class LatentSettings(_SnapshotSettings, kw_only=True, tag="latent"):
     schema: ClassVar[Mapping[str, Any]] = {"seed": pl.Int64, **_SnapshotSettings.schema}
 
     data: LatentFacts
+    iterations: Count
     select: str
     rates: bool
     seeds: Count
@@ -335,12 +353,33 @@ class LatentSettings(_SnapshotSettings, kw_only=True, tag="latent"):
         return [(self.seed + i,) for i in range(self.seeds)]
 
 
+class QualitySettings(_SnapshotSettings, kw_only=True, tag="quality"):
+    """Quality on the test part against processor time, beside the best published figures.
+
+    Attributes
+    ----------
+    threads : int
+        Of every method; seconds are processor seconds of the process, divided by it.
+    published : dict from measure to float
+    source : str
+        Who published them.
+    """
+
+    fit_type: ClassVar[type[Fit]] = QualityFit
+
+    data: LatentFacts
+    threads: Count
+    published: dict[str, float]
+    source: str
+
+
 class ScalingSettings(_SnapshotSettings, kw_only=True, tag="scaling"):
     """Runs on several numbers of workers, and a simulation of many machines."""
 
     fit_type: ClassVar[type[Fit]] = ScalingFit
 
     data: InteractionFacts
+    iterations: Count
     shape: tuple[Count, Count, Count] | None
     workers: list[Count]
     parts: list[Count]
@@ -349,7 +388,7 @@ class ScalingSettings(_SnapshotSettings, kw_only=True, tag="scaling"):
     ray: bool
 
 
-AnySettings: Any = LtrSettings | LatentSettings | ScalingSettings
+AnySettings: Any = LtrSettings | LatentSettings | QualitySettings | ScalingSettings
 
 
 class Significance(Record, kw_only=True):

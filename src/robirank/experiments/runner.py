@@ -20,7 +20,7 @@ from robirank.experiments.run_dir import RunDirectory, S
 from robirank.experiments.run_format import SearchedFit
 from robirank.experiments.text import setting_text
 
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "polars", "lightgbm")
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "polars", "lightgbm", "implicit", "lightfm-next")
 
 
 def check_methods(methods: Sequence[str], known: Collection[str]) -> None:

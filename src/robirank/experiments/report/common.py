@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from robirank.experiments.run_dir import RunDirectory
+from robirank.experiments.run_format import LatentSettings, QualitySettings
 from robirank.experiments.text import abbreviate, natural_key
 
 _MEASURE_NAMES = {"ndcg": "NDCG", "mean_ndcg": "MeanNDCG", "map": "MAP", "hit_rate": "hit rate"}
@@ -32,7 +33,7 @@ def _state(name: str, fits: Sequence[Any], cases: Sequence[str]) -> dict[str, st
     seen = {fit.case for fit in fits}
     missing = [case for case in cases if case not in seen]
     if missing or not seen:
-        where = f" on {abbreviate(missing)}" if missing else ""
+        where = f" on {abbreviate(missing)}" if any(missing) else ""
         return {"name": name, "state": "missing", "note": f"not yet run{where}"}
     return {"name": name, "state": "ok"}
 
@@ -48,6 +49,15 @@ def shown_fits(run: RunDirectory[Any]) -> list[dict[str, Any]]:
         }
         for fit in run.fits()
     ]
+
+
+def interaction_facts(settings: LatentSettings | QualitySettings) -> dict[str, str]:
+    """The numbers of a data set of users and items, by name."""
+    counted = ("users", "items", "train", "valid", "test", "test_users")
+    found = {
+        name.capitalize().replace("_", " "): f"{getattr(settings.data, name):,}" for name in counted
+    }
+    return found | {"Factors": str(settings.factors)}
 
 
 def what_is_lacking(run: RunDirectory[Any]) -> list[str]:

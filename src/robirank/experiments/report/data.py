@@ -11,10 +11,16 @@ import numpy as np
 
 from robirank.experiments.report.latent import latent_parts
 from robirank.experiments.report.ltr import ltr_parts
+from robirank.experiments.report.quality import quality_parts
 from robirank.experiments.report.scaling import scaling_parts
 from robirank.experiments.run_dir import RunDirectory
 
-_PARTS: Mapping[str, Any] = {"ltr": ltr_parts, "latent": latent_parts, "scaling": scaling_parts}
+_PARTS: Mapping[str, Any] = {
+    "ltr": ltr_parts,
+    "latent": latent_parts,
+    "quality": quality_parts,
+    "scaling": scaling_parts,
+}
 _DIGITS = 6  # of numbers on their way to the page
 
 

@@ -10,6 +10,7 @@ from robirank.experiments.latent.units import MEASURES
 from robirank.experiments.report.common import (
     cases_of,
     fraction,
+    interaction_facts,
     measure_name,
     method_states,
     shown_fits,
@@ -31,7 +32,7 @@ def latent_parts(run: RunDirectory[LatentSettings]) -> dict[str, Any]:
     return {
         "sections": ("learning", "reached", "settings", "times"),
         "overline": "Recommending, a comparison",
-        "facts": _facts(settings),
+        "facts": interaction_facts(settings) | {"Starting points": str(settings.seeds)},
         "findings": [*_findings(curves), *what_is_lacking(run)],
         "how": {
             "test_users": settings.data.test_users,
@@ -40,6 +41,9 @@ def latent_parts(run: RunDirectory[LatentSettings]) -> dict[str, Any]:
             "iterations": settings.iterations,
             "select": measure_name(settings.select),
         },
+        "about": "On the test part, after some of the epochs of the final fit; a dot marks the end "
+        "of training. All methods begin at the same random factors.",
+        "clock": "training time",
         "select": settings.select,
         "lead": LEAD,
         "emphasis": run.methods.index(EMPHASIS) if EMPHASIS in run.methods else 0,
@@ -50,14 +54,6 @@ def latent_parts(run: RunDirectory[LatentSettings]) -> dict[str, Any]:
         "learning": [vars(curve) if curve else None for curve in shown],
         "fits": shown_fits(run),
     }
-
-
-def _facts(settings: LatentSettings) -> dict[str, str]:
-    counted = ("users", "items", "train", "valid", "test", "test_users")
-    found = {
-        name.capitalize().replace("_", " "): f"{getattr(settings.data, name):,}" for name in counted
-    }
-    return found | {"Factors": str(settings.factors), "Starting points": str(settings.seeds)}
 
 
 def _findings(curves: Mapping[str, LearningCurve]) -> list[str]:

@@ -30,6 +30,7 @@ _SCRIPTS = (
     "times.js",
     "learning.js",
     "reached.js",
+    "goals.js",
     "lines.js",
     "scaling.js",
     "page.js",

@@ -1,8 +1,11 @@
-// Measures on the test part against seconds of training: the paper's figure, a panel a measure.
+// Measures on the test part against time: the paper's figure, a panel a measure.
 
 sections.learning = (root) => {
   const view = { log: true, hidden: new Set(), pair: 0 };
-  const pairs = [["precision@1", "precision@10"], ["recall@20", "ndcg@20"]];
+  const pairs = [
+    { measures: ["precision@1", "precision@10"], text: "Precision@1 and @10" },
+    { measures: ["recall@20", "ndcg@20"], text: "Recall@20 and NDCG@20" },
+  ].filter(({ measures }) => data.measures.includes(measures[0]));
   const holders = [html("figure"), html("figure")];
   const drawn = [null, null];
 
@@ -10,20 +13,22 @@ sections.learning = (root) => {
 
   function draw(panel, width) {
     const methods = visible();
-    const measure = pairs[view.pair][panel];
+    const measure = pairs[view.pair].measures[panel];
+    const published = data.published?.[measure];
     const times = methods.flatMap((i) => data.learning[i].seconds);
     const range = [view.log ? Math.min(...times) : 0, Math.max(...times)];
     drawn[panel] = lineChart(holders[panel], width, {
       title: measureName(measure),
-      label: `${measureName(measure)} against seconds of training, ${methods.length} methods. `
+      label: `${measureName(measure)} against ${data.clock}, ${methods.length} methods. `
         + "Left and right arrow keys move along a method, up and down change it.",
       lines: methods.map((i) => ({
         id: i, name: data.methods[i].name, ...look(i), x: data.learning[i].seconds,
         y: data.learning[i].values[measure], rows: (n) => rows(i, n),
       })),
-      xLabel: "training time", log: view.log, xRange: range, xText: (t) => (t ? duration(t) : "0"),
+      xLabel: data.clock, log: view.log, xRange: range, xText: (t) => (t ? duration(t) : "0"),
       marks: view.log ? timeMarks(range) : ticks(...range, 5).values,
-      yRange: [0, Math.max(1e-6, ...methods.flatMap((i) => data.learning[i].values[measure])) * 1.04],
+      yRange: [0, Math.max(published ?? 1e-6, ...methods.flatMap((i) => data.learning[i].values[measure])) * 1.04],
+      level: published && { value: published, text: `best published, ${decimal(published)}` },
       onHighlight: (id, n) => drawn[1 - panel]?.highlight(id, n),
     });
   }
@@ -59,11 +64,10 @@ sections.learning = (root) => {
     values.hidden = true;
     return;
   }
-  byRole(root, "lede").textContent = "On the test part, after some of the epochs of the final fit; a dot marks the end of training. All methods begin at the same random factors.";
+  byRole(root, "lede").textContent = data.about;
   byRole(root, "controls").append(
-    choice("Show", "learning-pair", [
-      { value: "0", text: "Precision@1 and @10" }, { value: "1", text: "Recall@20 and NDCG@20" },
-    ], "0", (value) => { view.pair = Number(value); redraw(); }),
+    pairs.length > 1 ? choice("Show", "learning-pair", pairs.map(({ text }, n) => ({ value: String(n), text })),
+      "0", (value) => { view.pair = Number(value); redraw(); }) : "",
     choice("Time", "learning-scale", [
       { value: "log", text: "Log scale" }, { value: "linear", text: "Linear" },
     ], "log", (value) => { view.log = value === "log"; redraw(); }));

@@ -13,6 +13,7 @@ let charts = 0;
  *   yRange, yText, yTicks               the vertical axis
  *   byColumn            the pointer chooses among the points of one x, not the nearest of all
  *   start               which point the arrow keys begin with; the last one by default
+ *   level               { value, text }: a height that is marked across the chart
  *   valueText(line, n)  what stands after a name, if anything; n is null if no point is chosen
  *   onHighlight(id, n)  is told when the reader chooses a line and a point
  *   caption
@@ -50,7 +51,7 @@ function lineChart(figure, width, options) {
     svg("text", { x: (box.left + box.right) / 2, y: box.bottom + 37, "text-anchor": "middle" }, `${options.xLabel}${options.log ? " (log scale)" : ""}`),
     svg("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }),
     svg("clipPath", { id: clip }, svg("rect", { x: box.left, y: box.top, width: Math.max(0, box.right - box.left), height: box.bottom - box.top })),
-    bands, guide);
+    bands, guide, ...level());
 
   // The line that the page is about lies on top.
   const drawn = new Map([...lines].sort((a, b) => a.emphasis - b.emphasis).map((line) => [line.id, drawLine(line)]));
@@ -67,6 +68,15 @@ function lineChart(figure, width, options) {
       free = x(mark) + half + 6;
       return [svg("text", { x: x(mark), y: box.bottom + 18, "text-anchor": "middle" }, text)];
     });
+  }
+
+  function level() {
+    if (!options.level) return [];
+    const height = y(options.level.value);
+    return [
+      svg("line", { class: "level", x1: box.left, x2: box.right, y1: height, y2: height }),
+      svg("text", { class: "level-name", x: box.left + 6, y: height - 6 }, options.level.text),
+    ];
   }
 
   function drawLine(line) {

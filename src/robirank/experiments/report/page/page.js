@@ -2,7 +2,7 @@
 
 const TITLES = {
   curves: "Curves", table: "Table", queries: "Queries", settings: "Settings", times: "Times",
-  learning: "Learning", reached: "Table",
+  learning: "Learning", reached: "Table", goals: "Table",
   speed: "Precision", work: "Time", parts: "Parts", simulated: "Simulation", check: "Check",
 };
 
