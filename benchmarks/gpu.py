@@ -37,8 +37,9 @@ import torch
 import robirank as rr
 from robirank.data.records import as_records
 from robirank.latent.gpu import fused, plain, solver, topk
-from robirank.latent.gpu.block import BlockRecords
+from robirank.latent.gpu.block import AdamState, AdamStep, BlockRecords, DeviceRecords
 from robirank.latent.gpu.device import cuda_device, has_kernels
+from robirank.latent.gpu.kernels import kernels_for
 from robirank.latent.problem import Problem
 
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
@@ -117,7 +118,38 @@ def check(_: Any) -> Figures:
             print(f"{n:6d}{m:8d}{d:8d}{size:7g}  {rho:8s} {text}{'' if same else '  OTHER BITS'}")
             assert same
     assert worst < 1e-3
+    check_steps()
     return {"worst_error": worst}
+
+
+def check_steps() -> None:
+    """What the kernels take of the records, and their steps, beside PyTorch's."""
+    device, rng = cuda_device(), np.random.default_rng(0)
+    table = sp.random(50, 300, 0.1, random_state=0, format="csr")
+    table.data[:] = 1 + np.arange(table.nnz) % 5
+    users = np.array([3, 4, 20, 49])
+    for weighting in ("binary", "log"):
+        records = as_records(table, weighting)
+        taken = DeviceRecords(records, device, kernels_for(40, 0)).of_users(users)
+        for one, other in zip(taken, BlockRecords.of_users(records, users, device), strict=True):
+            assert torch.equal(one, other)
+    places = torch.tensor(users, device=device)
+    numbers = [torch.tensor(rng.random((300, 40)), device=device).float() for _ in range(4)]
+    decay, sums = (torch.tensor(rng.random(300), device=device).float() for _ in range(2))
+    for step in ("adam", "adagrad"):
+        results = []
+        for kind in (plain, fused):
+            V, slope, first, second = (x.clone() for x in numbers)
+            if step == "adam":
+                state = AdamState(first, second, decay)
+                kind.adam(V, slope, state, AdamStep(0.3, 0.9, 0.99, 0.05, 1.7))
+                results.append([V, first, second])
+            else:
+                U, own = V[:4].contiguous(), sums.clone()
+                kind.adagrad(U, slope[:4].contiguous(), places, decay, own, 0.8)
+                results.append([U, own])
+        for one, other in zip(*results, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
 def distance(found: torch.Tensor, expected: torch.Tensor) -> float:
@@ -177,9 +209,8 @@ def board(name: str) -> Callable[[Any], Figures]:
         with tempfile.TemporaryDirectory() as folder:
             table = Path(folder) / name
             save(name, table)
-            fit_cold(table, 64, "default")  # compiles
-            fit_cold(table, 256, "default")
             for factors in (64, 256):
+                kernels_for(factors, 0)  # compiled, and kept
                 for how in ("default", "tuned"):
                     found = fit_cold(table, factors, how)
                     key = f"{name}{factors}" + ("" if how == "default" else "_tuned")
@@ -306,9 +337,7 @@ def best_items(_: Any) -> Figures:
         owned = topk._Owned.of(None, users, None, device)
         size = topk._MOST_USERS
         return [
-            topk._collected(
-                Q[a : a + size], V, n, owned.of_queries(a, min(a + size, users))
-            )
+            topk._collected(Q[a : a + size], V, n, owned.of_queries(a, min(a + size, users)))
             for a in range(0, users, size)
         ]
 

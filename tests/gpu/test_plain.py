@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from robirank.data.records import as_records
 from robirank.latent.gpu import plain
-from robirank.latent.gpu.block import BINS, BlockRecords, DeviceRecords, Grid
+from robirank.latent.gpu.block import BlockRecords, Grid
+from robirank.latent.gpu.kernels import BINS
 from robirank.losses import RHOS
 from robirank.objectives.listwise import slopes_in_place
 
@@ -150,14 +151,3 @@ def test_a_grid_that_would_be_too_coarse_is_marked():
     assert 0 <= place <= BINS
     nothing = Grid.around(points * torch.nan, records, torch.tensor([2.0, 2.0]), n_items=100)
     assert nothing.wide.all()
-
-
-@pytest.mark.parametrize("weighting", ["binary", "log"])
-def test_records_on_the_device_are_those_of_the_host(weighting):
-    table = sp.random(9, 12, 0.4, random_state=0, format="csr")
-    table.data[:] = np.arange(1, table.nnz + 1)
-    records = as_records(table, weighting)
-    users = np.array([1, 3, 4, 8])
-    found = DeviceRecords(records, CPU).of_users(users)
-    for one, other in zip(found, BlockRecords.of_users(records, users, CPU), strict=True):
-        torch.testing.assert_close(one, other)

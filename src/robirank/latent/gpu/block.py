@@ -11,14 +11,13 @@ import torch
 
 from robirank._types import Ints64
 from robirank.data.records import Records
+from robirank.latent.gpu.kernels import BINS, Kernels
 
-#: Bins of a user's grid.
-BINS = 512
 #: Scores that spread over more than this are not counted but summed one by one.
 MOST_WIDTH = 128.0
 
 _RECORDS_SHARE = 0.25  # of the free memory, for records
-_FAR = 10.0  # beyond log2(items): so far below, all items together are nothing beside one
+FAR = 10.0  # beyond log2(items): so far below, all items together are nothing beside one
 _LEAST_WIDTH = 2.0**-10
 
 
@@ -59,44 +58,45 @@ class BlockRecords(NamedTuple):
 
 
 class DeviceRecords:
-    """All records, on the device where they fit; blocks of them are taken there.
+    """All records, on the card where they fit; blocks of them are taken there.
 
     Parameters
     ----------
     records : Records
     device : torch.device
+    kernels : Kernels or None
+        Without them, records stay on the host.
     """
 
-    def __init__(self, records: Records, device: torch.device) -> None:
-        self._records, self._device = records, device
-        self._fits = device.type == "cpu" or (
+    def __init__(self, records: Records, device: torch.device, kernels: Kernels | None) -> None:
+        self._records, self._device, self._kernels = records, device, kernels
+        self._fits = kernels is not None and (
             8 * records.n_records < _RECORDS_SHARE * torch.cuda.mem_get_info(device)[0]
         )
         if self._fits:
-            self._begins = torch.from_numpy(records.indptr[:-1]).to(device)
-            self._counts = torch.from_numpy(records.user_counts()).to(device)
+            self._begins = torch.from_numpy(records.indptr).to(device)
             self._items = torch.from_numpy(records.items).to(device)
-            if records.weight is not None:
-                self._weights = torch.from_numpy(records.weight).to(device)
+            weight = records.weight
+            self._weights = None if weight is None else torch.from_numpy(weight).to(device)
 
     def of_users(self, users: Ints64) -> BlockRecords:
         """The records of some users."""
-        if not self._fits:
+        if self._kernels is None or not self._fits:
             return BlockRecords.of_users(self._records, users, self._device)
-        indptr = self._records.indptr
-        n = int((indptr[users + 1] - indptr[users]).sum())
-        here = torch.from_numpy(users).to(self._device)
-        counts = self._counts[here]
-        starts = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
-        rows = torch.repeat_interleave(
-            torch.arange(len(users), device=self._device, dtype=torch.int32), counts, output_size=n
+        counts = self._records.indptr[users + 1] - self._records.indptr[users]
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        both = torch.from_numpy(np.concatenate([users, starts])).to(self._device)
+        n, records = len(users), int(starts[-1])
+        rows, items = torch.empty((2, records), dtype=torch.int32, device=self._device)
+        weights = torch.empty(records, device=self._device)
+        taken = both[n:], rows, items, weights
+        self._kernels.launch(
+            "take_records",
+            (n, 1),
+            *(both, both[n:], self._begins, self._items, self._weights, rows, items, weights),
+            threads=64,
         )
-        shift = self._begins[here] - starts[:-1]
-        where = torch.arange(n, device=self._device) + shift[rows.long()]
-        weights = torch.ones(n, device=self._device)
-        if self._records.weight is not None:
-            weights = self._weights[where]
-        return BlockRecords(starts, rows, self._items[where], weights)
+        return BlockRecords(*taken)
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Grid:
         empty = torch.zeros(users, dtype=points.dtype, device=points.device)
         low = empty.scatter_reduce(0, rows, points, "amin", include_self=False)
         high = empty.scatter_reduce(0, rows, points, "amax", include_self=False)
-        margin = math.log2(n_items) + _FAR
+        margin = math.log2(n_items) + FAR
         begin = torch.maximum(low - margin, -reach)
         return cls.between(begin, torch.minimum(high + margin, reach))
 
@@ -157,6 +157,24 @@ class Gradients(NamedTuple):
     losses: torch.Tensor
     users: torch.Tensor
     items: torch.Tensor
+
+
+class AdamState(NamedTuple):
+    """What a step of Adam on V changes beside V, and the decay of each row."""
+
+    first: torch.Tensor
+    second: torch.Tensor
+    decay: torch.Tensor
+
+
+class AdamStep(NamedTuple):
+    """Numbers of a step of Adam: how much decay, how the averages fade, the rate, a correction."""
+
+    share: float
+    b1: float
+    b2: float
+    rate: float
+    correction: float
 
 
 def score_bound(U: torch.Tensor, V: torch.Tensor) -> torch.Tensor:

@@ -2,39 +2,75 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 
 import torch
 
 from robirank.latent.gpu import plain
-from robirank.latent.gpu.block import BINS, BlockRecords, Gradients, Grid, score_bound
-from robirank.latent.gpu.kernels import Kernels, kernels_for
+from robirank.latent.gpu.block import (
+    FAR,
+    MOST_WIDTH,
+    AdamState,
+    AdamStep,
+    BlockRecords,
+    Gradients,
+)
+from robirank.latent.gpu.kernels import BINS, Kernels, kernels_for
 from robirank.losses import RhoName
 
-_LARGEST_HALF = 65504.0
 _FEW_ITEMS = 64  # so few are summed directly: their slopes cancel beyond half precision
 _RHO_NUMBERS = {"identity": 0, "log": 1, "type2": 2}
 
 
-def gradients(
-    U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
-) -> Gradients:
+def gradients(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName) -> Gradients:
     """As `robirank.latent.gpu.plain.gradients`, on a card."""
+    if len(V) <= _FEW_ITEMS:
+        return _direct(U, V, records, rho)
     run = FusedBlock(U, V, records, rho)
-    if not run.grid.wide.any():
+    if not run.wide.any():
         return run.gradients()
-    return _with_wide(U, V, records, rho, run.grid.wide)
+    return _with_wide(U, V, records, rho, run.wide)
 
 
 def user_gradients(
     U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Losses of a block of users, and the gradient by their factors alone."""
+    if len(V) <= _FEW_ITEMS:
+        found = _direct(U, V, records, rho)
+        return found.losses, found.users
     run = FusedBlock(U, V, records, rho)
-    if not run.grid.wide.any():
+    if not run.wide.any():
         return run.user_gradients()
-    found = _with_wide(U, V, records, rho, run.grid.wide)
+    found = _with_wide(U, V, records, rho, run.wide)
     return found.losses, found.users
+
+
+def adam(V: torch.Tensor, slope: torch.Tensor, state: AdamState, step: AdamStep) -> None:
+    """As `robirank.latent.gpu.plain.adam`."""
+    rows, factors = V.shape
+    kernels_for(factors, V.device.index or 0).launch(
+        "adam",
+        (-(-rows * factors // 256), 1),
+        *(V, state.first, state.second, slope, state.decay, factors, rows),
+        *(step.share, step.b1, step.b2, step.rate, step.correction),
+        threads=256,
+    )
+
+
+def adagrad(
+    U: torch.Tensor,
+    slope: torch.Tensor,
+    users: torch.Tensor,
+    decay: torch.Tensor,
+    sums: torch.Tensor,
+    rate: float,
+) -> None:
+    """As `robirank.latent.gpu.plain.adagrad`."""
+    n, factors = U.shape
+    arguments = (U, slope, users, decay, sums, factors, n, rate)
+    kernels = kernels_for(factors, U.device.index or 0)
+    kernels.launch("adagrad", (-(-n // 8), 1), *arguments, threads=256)
 
 
 class FusedBlock:
@@ -51,17 +87,23 @@ class FusedBlock:
     def __init__(
         self, U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
     ) -> None:
-        self._kernels = kernels_for(V.shape[1], V.device.index or 0)
+        kernels = kernels_for(V.shape[1], V.device.index or 0)
+        self._kernels, self._sizes = kernels, (len(U), len(V))
         self._U, self._V, self._records, self._rho = U, V, records, rho
-        self._u, self._v = (as_halves(rows, self._kernels.width) for rows in (U, V))
-        pairs = self._u[records.rows.long()].float() * self._v[records.items.long()].float()
-        self._points = pairs.sum(1)
-        reach = score_bound(U, V)
-        grid = Grid.around(self._points, records, reach, len(V))
-        direct = V.abs().max() > _LARGEST_HALF if len(V) > _FEW_ITEMS else torch.tensor(True)
-        self.grid = replace(grid, wide=grid.wide | direct.to(U.device))
-        self._scales = self.grid.scales()
-        self._sizes = len(U), len(V)
+        self._u, self._v = (as_halves(rows, kernels.width) for rows in (U, V))
+        self._points = torch.empty(len(records.items), device=V.device)
+        self._scales = torch.empty((len(U), 2), device=V.device)
+        longest = torch.linalg.vector_norm(V, dim=1).max()
+        margin = math.log2(len(V)) + FAR
+        kernels.launch(
+            "user_grids",
+            (len(U), 1),
+            *(self._u, self._v, records.starts, records.items, longest, margin, MOST_WIDTH),
+            *(self._points, self._scales),
+            threads=128,
+        )
+        #: Users whose grid would be too coarse: it has no bins.
+        self.wide = self._scales[:, 1] == 0
 
     def gradients(self) -> Gradients:
         """Losses, and the gradient by the block's users and by all items."""
@@ -77,7 +119,7 @@ class FusedBlock:
         return losses, by_user
 
     def _tables(self) -> tuple[torch.Tensor, torch.Tensor]:
-        (users, items), records = self._sizes, self._records
+        (users, _), records = self._sizes, self._records
         counts, sums, excess, ranges = count_scores(
             self._kernels, self._u, self._v, self._scales, self._sizes
         )
@@ -186,14 +228,10 @@ def _with_wide(
     return Gradients(losses, by_user, by_item)
 
 
-def _direct(
-    U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
-) -> Gradients:
+def _direct(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName) -> Gradients:
     losses, slopes = plain.direct_slopes(U @ V.T, records, rho)
     return Gradients(losses, slopes @ V, slopes.T @ U)
 
 
-def _fused(
-    U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
-) -> Gradients:
+def _fused(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName) -> Gradients:
     return FusedBlock(U, V, records, rho).gradients()

@@ -179,6 +179,66 @@ struct Place {
   }
 };
 
+// The records of users (blockIdx.x: which) from all records: their row, item and weight.
+extern "C" __global__ void take_records(const i64* users, const i64* starts, const i64* begins,
+                                        const int* items, const float* weights, int* rows,
+                                        int* taken_items, float* taken_weights) {
+  const i64 from = begins[users[blockIdx.x]], to = starts[blockIdx.x];
+  const int n = starts[blockIdx.x + 1] - to;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) {
+    rows[to + i] = blockIdx.x;
+    taken_items[to + i] = items[from + i];
+    taken_weights[to + i] = weights ? weights[from + i] : 1.f;
+  }
+}
+
+__device__ __forceinline__ float sum_of_warp(float x) {
+  for (int step = 16; step; step >>= 1) x += __shfl_xor_sync(~0u, x, step);
+  return x;
+}
+
+// The inner product of two rows, by a warp; every lane gets it.
+__device__ __forceinline__ float inner_product(const u16* a, const u16* b) {
+  const u32 *x = reinterpret_cast<const u32*>(a), *y = reinterpret_cast<const u32*>(b);
+  float sum = 0.f;
+  for (int f = threadIdx.x % 32; f < kFactors / 2; f += 32) {
+    sum = fmaf(low_half(x[f]), low_half(y[f]), sum);
+    sum = fmaf(high_half(x[f]), high_half(y[f]), sum);
+  }
+  return sum_of_warp(sum);
+}
+
+// The scores of a user's relevant items (blockIdx.x: which user), and the grid that covers them
+// and `margin` beyond, as far as |u| · longest reaches. No bins: the grid would be too coarse.
+extern "C" __global__ void user_grids(const u16* U, const u16* V, const i64* starts,
+                                      const int* items, const float* longest, float margin,
+                                      float most_width, float* points, Scale* scales) {
+  constexpr int kGroup = 4;
+  __shared__ float lows[kGroup], highs[kGroup];
+  const int user = blockIdx.x, warp = threadIdx.x / 32;
+  const u16* u = U + static_cast<i64>(user) * kFactors;
+  float low = 3e38f, high = -3e38f;
+  bool finite = true;
+  for (i64 y = starts[user] + warp; y < starts[user + 1]; y += kGroup) {
+    const float s = inner_product(u, V + static_cast<i64>(items[y]) * kFactors);
+    if (threadIdx.x % 32 == 0) points[y] = s;
+    finite &= s - s == 0.f;
+    low = fminf(low, s), high = fmaxf(high, s);
+  }
+  if (threadIdx.x % 32 == 0) lows[warp] = low, highs[warp] = finite ? high : 1.f / 0.f;
+  __syncthreads();
+  const float reach = 1.002f * *longest * sqrtf(inner_product(u, u));
+  if (threadIdx.x) return;
+  for (int w = 1; w < kGroup; ++w) low = fminf(low, lows[w]);
+  high = highs[0];
+  for (int w = 1; w < kGroup; ++w) high = fmaxf(high, highs[w]);
+  const float begin = fmaxf(low - margin, -reach), end = fminf(high + margin, reach);
+  const float width = fmaxf(end - begin, 1.f / 1024);
+  const bool fits = width <= most_width && high - low <= most_width && *longest <= 65504.f;
+  const float bins = fits ? kBins / width : 0.f;
+  scales[user] = {-begin * bins, bins};
+}
+
 __device__ __forceinline__ void flush(u32* bins, int* counts, int* sums, int users) {
   __syncthreads();
   for (int i = threadIdx.x; i < kRows * kBins; i += kThreads) {
@@ -299,10 +359,7 @@ extern "C" __global__ void user_tables(const int* counts, const int* sums, const
         t = fmaf(amount[b], at.value, t);
         h = fmaf(amount[b], at.slope, h);
       }
-    for (int step = 16; step; step >>= 1) {
-      t += __shfl_xor_sync(~0u, t, step);
-      h += __shfl_xor_sync(~0u, h, step);
-    }
+    t = sum_of_warp(t), h = sum_of_warp(h);
     if (lane == 0) {
       t = fmaxf(t - 1.f, 0.f) + over;
       const float w = weights[y];
@@ -501,6 +558,40 @@ extern "C" __global__ void add_records(const int* keys, const int* rows, const f
   }
 }
 
+// One step of Adam on the numbers of V; `decay` of its row is added to the gradient.
+extern "C" __global__ void adam(float* V, float* first, float* second, const float* gradient,
+                                const float* decay, int factors, int rows, float share, float b1,
+                                float b2, float rate, float correction) {
+  const i64 i = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= static_cast<i64>(rows) * factors) return;
+  const float g = fmaf(share * decay[i / factors], V[i], gradient[i]);
+  const float f = first[i] = fmaf(b1, first[i], (1.f - b1) * g);
+  const float s = second[i] = fmaf(b2, second[i], (1.f - b2) * g * g);
+  V[i] -= rate * f / (sqrtf(s * correction) + 1e-8f);
+}
+
+// One step of row-wise Adagrad on rows of a block (a warp a row); sums and decays are the users'.
+extern "C" __global__ void adagrad(float* rows, const float* slopes, const i64* users,
+                                   const float* decay, float* sums, int factors, int n,
+                                   float rate) {
+  const int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+  if (row >= n) return;
+  const i64 user = users[row];
+  float* own = rows + static_cast<i64>(row) * factors;
+  const float* slope = slopes + static_cast<i64>(row) * factors;
+  float square = 0.f;
+  for (int f = threadIdx.x % 32; f < factors; f += 32) {
+    const float g = fmaf(decay[user], own[f], slope[f]);
+    square = fmaf(g, g, square);
+  }
+  const float sum = sums[user] + sum_of_warp(square) / factors;
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) sums[user] = sum;
+  const float step = rate / (sqrtf(sum) + 1e-8f);
+  for (int f = threadIdx.x % 32; f < factors; f += 32)
+    own[f] -= step * fmaf(decay[user], own[f], slope[f]);
+}
+
 // The scores of pairs of a row of U and a row of V, in full precision; a warp a pair.
 extern "C" __global__ void score_pairs(const float* U, const float* V, const i64* rows,
                                        const int* items, int pairs, int factors, float* out) {
@@ -509,7 +600,7 @@ extern "C" __global__ void score_pairs(const float* U, const float* V, const i64
   const float *u = U + rows[pair] * factors, *v = V + static_cast<i64>(items[pair]) * factors;
   float sum = 0.f;
   for (int f = lane; f < factors; f += 32) sum = fmaf(u[f], v[f], sum);
-  for (int step = 16; step; step >>= 1) sum += __shfl_xor_sync(~0u, sum, step);
+  sum = sum_of_warp(sum);
   if (lane == 0) out[pair] = sum;
 }
 

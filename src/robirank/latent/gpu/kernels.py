@@ -1,7 +1,7 @@
 """Kernels for a CUDA device: compiled when they are first needed, kept as files, launched.
 
-NVRTC, which comes with PyTorch, compiles ``kernels.cu`` for a number of factors and the card that is
-there; no compiler has to be installed. The driver's own functions load and launch the result.
+NVRTC, which comes with PyTorch, compiles ``kernels.cu`` for a number of factors and the card that
+is there; no compiler has to be installed. The driver's own functions load and launch the result.
 """
 
 from __future__ import annotations
@@ -71,11 +71,8 @@ class Kernels:
         self._module = self._load(f"sm_{card.major}{card.minor}")
 
     def launch(self, name: str, grid: tuple[int, int], *arguments: Any, threads: int = 0) -> None:
-        """Run a kernel on the current stream; tensors are given by address, integers as they are."""
-        values = [
-            ctypes.c_void_p(a.data_ptr()) if isinstance(a, torch.Tensor) else ctypes.c_int(a)
-            for a in arguments
-        ]
+        """Run a kernel on the current stream: tensors (or None), integers (32 bits), floats."""
+        values = [_argument(a) for a in arguments]
         pointers = (ctypes.c_void_p * len(values))(
             *(ctypes.cast(ctypes.pointer(v), ctypes.c_void_p) for v in values)
         )
@@ -90,7 +87,7 @@ class Kernels:
         )
 
     def ranges(self, users: int, items: int) -> tuple[int, int, int]:
-        """How tiles of users and ranges of items share the card: tiles, ranges, items of a range."""
+        """How users and items are cut for the card: tiles, ranges, items of a range."""
         tiles = -(-users // self.rows)
         wanted = max(1, round(2 * self.multiprocessors / tiles))
         size = -(-items // wanted)
@@ -136,9 +133,7 @@ class Kernels:
         if name not in self._functions:
             function = ctypes.c_void_p()
             self._check(
-                self._cuda.cuModuleGetFunction(
-                    ctypes.byref(function), self._module, name.encode()
-                ),
+                self._cuda.cuModuleGetFunction(ctypes.byref(function), self._module, name.encode()),
                 f"there is no kernel {name}",
             )
             shared = self._shared_memory().get(name, 0)
@@ -168,6 +163,14 @@ class Kernels:
             raise KernelError(f"{what}: {(text.value or b'unknown error').decode()}")
 
 
+def _argument(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return ctypes.c_void_p(value.data_ptr())
+    if value is None:
+        return ctypes.c_void_p(None)
+    return ctypes.c_float(value) if isinstance(value, float) else ctypes.c_int(value)
+
+
 def _compiled(source: str, architecture: str) -> bytes:
     """The binary of a source, from the cache or the compiler."""
     key = hashlib.sha256(f"{torch.version.cuda} {architecture}\n{source}".encode()).hexdigest()
@@ -193,9 +196,7 @@ def _cache_folder() -> Path:
 def _compile(source: str, architecture: str) -> bytes:
     nvrtc = _find_nvrtc()
     program = ctypes.c_void_p()
-    nvrtc.nvrtcCreateProgram(
-        ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None
-    )
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None)
     options = [f"--gpu-architecture={architecture}".encode(), b"-std=c++17"]
     status = nvrtc.nvrtcCompileProgram(
         program, len(options), (ctypes.c_char_p * len(options))(*options)

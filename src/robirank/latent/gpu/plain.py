@@ -6,8 +6,8 @@ With the scores s of a user's items, the loss and its slopes are
     \sum_y w_y ρ(t_y), \quad t_y = \sum_{j ≠ y} \log_2(1 + 2^{s_j - s_y}), \qquad
     g_j = \sum_y w_y ρ'(t_y) h(s_j - s_y), \quad h(z) = 1 / (1 + 2^{-z})
 
-and a relevant item y gets :math:`-w_y ρ'(t_y) \sum_j h(s_j - s_y)` beside it. Both sums are functions
-of one number, a score. Scores are counted into bins, each with the mean of its scores; sums over
+and a relevant item y gets :math:`-w_y ρ'(t_y) \sum_j h(s_j - s_y)` beside it. Both sums are
+functions of one number, a score. Scores are counted into bins, each with the mean of its scores; sums over
 items become sums over bins, and :math:`g` becomes a straight line in every bin.
 """
 
@@ -17,16 +17,22 @@ from itertools import pairwise
 
 import torch
 
-from robirank.latent.gpu.block import BINS, BlockRecords, Gradients, Grid, score_bound
+from robirank.latent.gpu.block import (
+    AdamState,
+    AdamStep,
+    BlockRecords,
+    Gradients,
+    Grid,
+    score_bound,
+)
+from robirank.latent.gpu.kernels import BINS
 from robirank.losses import RhoName
 
 _LOG2_E = 1.4426950408889634
 _CELLS = 1 << 24  # numbers of a record and a bin, or of a record and an item, at a time
 
 
-def gradients(
-    U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
-) -> Gradients:
+def gradients(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName) -> Gradients:
     """Losses of a block of users, and the gradient by their factors and by all items'."""
     scores = U @ V.T
     losses, slopes = slopes_of_scores(scores, records, rho, reach=score_bound(U, V))
@@ -46,6 +52,29 @@ def slopes_of_scores(
         among = grid.wide[rows]
         losses[among], slopes[wide] = direct_slopes(scores[wide], records.of_rows(wide), rho)
     return losses, slopes
+
+
+def adam(V: torch.Tensor, slope: torch.Tensor, state: AdamState, step: AdamStep) -> None:
+    """One step of Adam on V, in place; the decay is added to the slope."""
+    slope.addcmul_(state.decay[:, None], V, value=step.share)
+    state.first.lerp_(slope, 1.0 - step.b1)
+    state.second.mul_(step.b2).addcmul_(slope, slope, value=1.0 - step.b2)
+    length = (state.second * step.correction).sqrt_().add_(1e-8)
+    V.addcdiv_(state.first, length, value=-step.rate)
+
+
+def adagrad(
+    U: torch.Tensor,
+    slope: torch.Tensor,
+    users: torch.Tensor,
+    decay: torch.Tensor,
+    sums: torch.Tensor,
+    rate: float,
+) -> None:
+    """One step of row-wise Adagrad on the rows of some users, in place; so are their sums."""
+    slope = torch.addcmul(slope, decay[users, None], U)
+    sums[users] += slope.square().mean(dim=1)
+    U -= rate * slope / (sums[users].sqrt() + 1e-8)[:, None]
 
 
 def rho_at(t: torch.Tensor, rho: RhoName) -> tuple[torch.Tensor, torch.Tensor]:

@@ -20,8 +20,9 @@ from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.engine.interface import Figures, never
 from robirank.latent.gpu import fused, plain
-from robirank.latent.gpu.block import DeviceRecords, Gradients
+from robirank.latent.gpu.block import AdamState, AdamStep, DeviceRecords, Gradients
 from robirank.latent.gpu.device import cuda_device, device_errors, has_kernels
+from robirank.latent.gpu.kernels import kernels_for
 from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.exact import B1, B2, STEPS, USER_RATE, ExactSolver
 
@@ -65,6 +66,7 @@ class DeviceExactSolver:
         if kernels is None:
             kernels = has_kernels(request.factors, self._device)
         self._steps: ModuleType = fused if kernels else plain
+        self._kernels = kernels_for(request.factors, self._device.index or 0) if kernels else None
         self._rho, self._seed = request.rho, request.seed
         self._rate = request.rate * (request.learning_rate or self.default_rate)
         self._user_rate = request.rate * USER_RATE
@@ -74,11 +76,12 @@ class DeviceExactSolver:
         self._block = int(np.clip(len(self._users) // STEPS, min(8, most), most))
         self._step_number = 0
         with device_errors("the factors were copied to it"):
-            self._records = DeviceRecords(records, self._device)
+            self._records = DeviceRecords(records, self._device, self._kernels)
             self._user_decay = self._to_device(problem.penalty.user_weights(counts))
-            self._item_decay = self._to_device(problem.penalty.item_weights(records.item_counts()))
             self._V = self._to_device(start[1])
-            self._first, self._second = torch.zeros_like(self._V), torch.zeros_like(self._V)
+            averages = torch.zeros_like(self._V), torch.zeros_like(self._V)
+            decay = self._to_device(problem.penalty.item_weights(records.item_counts()))
+            self._adam = AdamState(*averages, decay)
             self._U = self._place_users(start[0])
             self._user_sum = torch.zeros(len(self._U), device=self._device)
 
@@ -111,8 +114,8 @@ class DeviceExactSolver:
             "U": U,
             "V": V,
             "user_sum": self._user_sum.cpu().numpy(),
-            "first": self._first.cpu().numpy(),
-            "second": self._second.cpu().numpy(),
+            "first": self._adam.first.cpu().numpy(),
+            "second": self._adam.second.cpu().numpy(),
             "steps": np.array([self._step_number], np.int64),
         }
 
@@ -122,41 +125,27 @@ class DeviceExactSolver:
             ("U", self._U),
             ("V", self._V),
             ("user_sum", self._user_sum),
-            ("first", self._first),
-            ("second", self._second),
+            ("first", self._adam.first),
+            ("second", self._adam.second),
         ):
             tensor.copy_(torch.from_numpy(np.ascontiguousarray(state[name])))
         self._step_number = int(state["steps"][0])
 
     def _step(self, users: Ints64, fade: float) -> torch.Tensor:
-        places = torch.from_numpy(users)
+        places = torch.from_numpy(users).to(self._device)
         U = self._U[places.to(self._U.device)].to(self._device)
-        records = self._records.of_users(users)
-        found: Gradients = self._steps.gradients(U, self._V, records, self._rho)
+        found: Gradients = self._steps.gradients(
+            U, self._V, self._records.of_users(users), self._rho
+        )
         self._step_number += 1
-        self._update_items(found.items, fade, len(users) / max(1, len(self._users)))
-        self._update_users(places, U, found.users, fade)
-        return found.losses
-
-    def _update_items(self, slope: torch.Tensor, fade: float, share: float) -> None:
-        """One step of Adam."""
-        n = self._step_number
-        slope.addcmul_(self._item_decay[:, None], self._V, value=share)
-        self._first.lerp_(slope, 1.0 - B1)
-        self._second.mul_(B2).addcmul_(slope, slope, value=1.0 - B2)
-        length = (self._second / (1.0 - B2**n)).sqrt_().add_(1e-8)
-        self._V.addcdiv_(self._first, length, value=-self._rate * fade / (1.0 - B1**n))
-
-    def _update_users(
-        self, places: torch.Tensor, U: torch.Tensor, slope: torch.Tensor, fade: float
-    ) -> None:
-        """One step of row-wise Adagrad."""
-        here = places.to(self._device)
-        slope = torch.addcmul(slope, self._user_decay[here, None], U)
-        sums = self._user_sum[here] + slope.square().mean(dim=1)
-        self._user_sum[here] = sums
-        U = U - self._user_rate * fade * slope / (sums.sqrt() + 1e-8)[:, None]
+        n, share = self._step_number, len(users) / max(1, len(self._users))
+        rate = self._rate * fade / (1.0 - B1**n)
+        step = AdamStep(share, B1, B2, rate, 1.0 / (1.0 - B2**n))
+        self._steps.adam(self._V, found.items, self._adam, step)
+        rate = self._user_rate * fade
+        self._steps.adagrad(U, found.users, places, self._user_decay, self._user_sum, rate)
         self._U[places.to(self._U.device)] = U.to(self._U.device)
+        return found.losses
 
     def _place_users(self, U: Floats32) -> torch.Tensor:
         if self._device.type == "cuda":

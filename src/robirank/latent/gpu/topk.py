@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from robirank._types import Floats32, Ints32
-from robirank.latent.gpu.block import BINS, Grid
+from robirank.latent.gpu.block import Grid
 from robirank.latent.gpu.device import cuda_device, device_errors, has_kernels
 from robirank.latent.gpu.fused import as_halves, count_scores
 from robirank.latent.gpu.kernels import kernels_for
@@ -69,9 +69,7 @@ class _Owned:
     counts: torch.Tensor
 
     @classmethod
-    def of(
-        cls, liked: Liked | None, n: int, rows: Ints32 | None, device: torch.device
-    ) -> _Owned:
+    def of(cls, liked: Liked | None, n: int, rows: Ints32 | None, device: torch.device) -> _Owned:
         if liked is None:
             nothing = torch.empty(0, dtype=torch.int64, device=device)
             return cls(nothing, torch.zeros(n, dtype=torch.int64, device=device))

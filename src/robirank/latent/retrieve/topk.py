@@ -116,9 +116,7 @@ def top_rows(
     if device != "cpu":
         from robirank.latent.gpu import topk
 
-        return topk.top_rows(
-            queries, asked, factors, n_best, rows=rows, scale=scale, liked=liked
-        )
+        return topk.top_rows(queries, asked, factors, n_best, rows=rows, scale=scale, liked=liked)
     return _core.topk(
         users=queries,
         user_rows=asked,
