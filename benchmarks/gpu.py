@@ -406,10 +406,10 @@ def softmax_best(train: Any, test: Any) -> tuple[float, float]:
     part, held_out = (
         p.matrix for p in rr.split_ratio(rr.Interactions.from_matrix(train), 0.1, random_state=0)
     )
-    settings = [(t, decay) for t in (0.1, 0.2) for decay in (1e-7, 1e-6)]
-    values = {s: max(r for _, r in softmax_curve(part, held_out, *s, epochs=30)) for s in settings}
+    settings = [(0.1, 1e-7), (0.15, 1e-7), (0.2, 1e-7)]
+    values = {s: max(r for _, r in softmax_curve(part, held_out, *s, epochs=12)) for s in settings}
     chosen = max(values, key=lambda s: values[s])
-    curve = softmax_curve(train, test, *chosen, epochs=60)
+    curve = softmax_curve(train, test, *chosen, epochs=45)
     print(f"  softmax settings (temperature, decay): {chosen}")
     seconds, best = max(curve, key=lambda point: point[1])
     return best, seconds
