@@ -29,11 +29,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import boards
 import numpy as np
 import scipy.sparse as sp
 import torch
 
+import boards
 import robirank as rr
 from robirank.data.records import as_records
 from robirank.latent.gpu import fused, plain, solver, topk
@@ -195,9 +195,9 @@ def fit_cold(table: Path, factors: int, how: str) -> Figures:
         raise RuntimeError(done.stderr)
     found: Figures = json.loads(done.stdout.splitlines()[-1])
     print(
-        f"  {factors} factors, {how}: {found['seconds']:.1f} s from a cold start, {found['fit']:.1f} s "
-        f"of it for the fit; Recall@20 {found['recall20']:.4f}, NDCG@20 {found['ndcg20']:.4f}, "
-        f"λ {found['regularization']:.4g}",
+        f"  {factors} factors, {how}: {found['seconds']:.1f} s from a cold start, "
+        f"{found['fit']:.1f} s of it for the fit; Recall@20 {found['recall20']:.4f}, "
+        f"NDCG@20 {found['ndcg20']:.4f}, λ {found['regularization']:.4g}",
         flush=True,
     )
     return found

@@ -32,7 +32,7 @@ def test_the_cpu_imports_no_torch():
 
 
 def test_unknown_devices_are_named():
-    with pytest.raises(ValueError, match="device must be one of .*cuda.*got 'gpu'"):
+    with pytest.raises(ValueError, match=r"device must be one of .*cuda.*got 'gpu'"):
         LatentRoBiRank(device="gpu").fit(TABLE, False)
 
 

@@ -9,9 +9,7 @@ if TYPE_CHECKING:
     from robirank.data.ids import Ids
 
 
-def load(
-    path: Path, threads: int | None = None, device: str = "cpu"
-) -> tuple[Any, Ids, Ids]:
+def load(path: Path, threads: int | None = None, device: str = "cpu") -> tuple[Any, Ids, Ids]:
     """A model, its users and its items; 0, 1, 2, … where it was trained without ids."""
     from robirank.latent.retrieve.recommend import FactorModel
     from robirank.storage.estimators import load_model

@@ -123,7 +123,7 @@ def follow_path(
             holder.restore(state)
         solver.epoch(number, _ENDLESS, never)
         state, start = holder.state(), holder.factors()
-        found = measure(FactorModel.of(*start, request.num_threads, request.device))
+        found = measure(FactorModel.of(start[0], start[1], request.num_threads, request.device))
         path = PenaltyPath(np.append(path.regularizations, reg), np.append(path.values, found))
         tell(path)
         if path.is_past() and number + 1 >= STEPS // 2:

@@ -34,9 +34,11 @@ def cuda_device() -> torch.device:
 
 def has_kernels(factors: int, device: torch.device) -> bool:
     """Whether the kernels can be used; where they should but cannot, a warning says why."""
-    if device.type != "cuda" or factors > MOST_FACTORS:
+    if device.type != "cuda":
         return False
     try:
+        if factors > MOST_FACTORS:
+            raise KernelError(f"the kernels take {MOST_FACTORS} factors at most, not {factors}")
         kernels_for(factors, device.index or 0)
     except (KernelError, OSError) as error:
         warnings.warn(

@@ -7,8 +7,8 @@ With the scores s of a user's items, the loss and its slopes are
     g_j = \sum_y w_y ρ'(t_y) h(s_j - s_y), \quad h(z) = 1 / (1 + 2^{-z})
 
 and a relevant item y gets :math:`-w_y ρ'(t_y) \sum_j h(s_j - s_y)` beside it. Both sums are
-functions of one number, a score. Scores are counted into bins, each with the mean of its scores; sums over
-items become sums over bins, and :math:`g` becomes a straight line in every bin.
+functions of one number, a score. Scores are counted into bins, each with the mean of its scores;
+sums over items become sums over bins, and :math:`g` becomes a straight line in every bin.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The best items of each user on a device: exact, and without a matrix of scores.
 
-A first visit to all scores, in half precision, counts them into bins, and says from which bin on the
-best of each user lie. A second visit collects the items from one bin lower on, which is more than
-rounding can move a score. Their scores are then computed in full precision and sorted.
+A first visit to all scores, in half precision, counts them into bins, and says from which bin on
+the best of each user lie. A second visit collects the items from one bin lower on, which is more
+than rounding can move a score. Their scores are then computed in full precision and sorted.
 """
 
 from __future__ import annotations
