@@ -90,7 +90,7 @@ class FusedBlock:
         kernels = kernels_for(V.shape[1], V.device.index or 0)
         self._kernels, self._sizes = kernels, (len(U), len(V))
         self._U, self._V, self._records, self._rho = U, V, records, rho
-        self._u, self._v = (as_halves(rows, kernels.width) for rows in (U, V))
+        self._u, self._v = (as_halves(rows, kernels.layout.width) for rows in (U, V))
         self._points = torch.empty(len(records.items), device=V.device)
         self._scales = torch.empty((len(U), 2), device=V.device)
         longest = torch.linalg.vector_norm(V, dim=1).max()
@@ -140,7 +140,7 @@ class FusedBlock:
     def _to_users(self) -> torch.Tensor:
         (users, items), kernels = self._sizes, self._kernels
         tiles, ranges, size = kernels.ranges(users, items)
-        shape = ranges * kernels.item_warps, users, kernels.width
+        shape = ranges * kernels.layout.item_warps, users, kernels.layout.width
         parts = torch.empty(shape, device=self._v.device)
         kernels.launch(
             "slopes_to_users",
@@ -152,11 +152,11 @@ class FusedBlock:
     def _to_items(self) -> torch.Tensor:
         (users, items), kernels = self._sizes, self._kernels
         largest = self._unit.max()
-        in_units = as_halves(self._U * (self._unit / largest)[:, None], kernels.width)
-        out = torch.empty((items, kernels.width), device=self._v.device)
+        in_units = as_halves(self._U * (self._unit / largest)[:, None], kernels.layout.width)
+        out = torch.empty((items, kernels.layout.width), device=self._v.device)
         kernels.launch(
             "slopes_to_items",
-            (-(-items // kernels.block_items), 1),
+            (-(-items // kernels.layout.block_items), 1),
             *(self._u, in_units, self._v, self._scales, self._tables_of, users, items),
             *(largest, out),
         )

@@ -12,9 +12,10 @@ typedef unsigned short u16;  // a half-precision number
 typedef long long i64;
 
 constexpr int kBins = 512;
-constexpr int kWarps = kFactors <= 64 ? 16 : 8, kThreads = 32 * kWarps;
+constexpr bool kLarge = kFactors <= 64 && kRows > 16;         // more fits into a block
+constexpr int kWarps = kLarge ? 16 : 8, kThreads = 32 * kWarps;
 constexpr int kRowWarps = kRows / 16, kItemWarps = kWarps / kRowWarps;
-constexpr int kItems = kItemWarps > 8 ? 256 : 128;           // of a tile
+constexpr int kItems = 128;                                  // of a tile
 constexpr int kWarpItems = kItems / kItemWarps;              // of a warp in a tile
 constexpr int kTiles = kWarpItems / 8;                       // of 8 items
 constexpr int kStride = kFactors + 8;                        // halves between rows: no bank twice
@@ -22,7 +23,7 @@ constexpr int kBinStride = kBins + 4;                        // words between ro
 constexpr int kParts = 32;                                   // of a bin; offsets are counted in them
 constexpr int kPartBits = 5, kSumBits = 18;                  // a counter: 13 bits items, 18 bits offsets
 constexpr int kMostTiles = 8191 / kItems;                    // between two flushes
-constexpr int kItemTiles = kFactors <= 64 ? 2 : 1;           // of 16 items, of a warp in slopes_to_items
+constexpr int kItemTiles = kLarge ? 2 : 1;           // of 16 items, of a warp in slopes_to_items
 constexpr int kBlockItems = 16 * kItemTiles * kWarps;
 constexpr int kStepRows = kRows > 16 ? kRows / 2 : 16;       // users of a step there
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -23,6 +24,7 @@ BINS = 512
 #: More factors than this do not fit into the registers of the kernels.
 MOST_FACTORS = 256
 
+_TILE_ITEMS = 128
 _SPARE = 4096  # bytes of shared memory that are not in the dynamic part
 _LEAST_CAPABILITY = (8, 0)
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -30,6 +32,63 @@ _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 class KernelError(RuntimeError):
     """The kernels cannot be compiled or launched on this machine."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How kernels.cu cuts users, items and factors; its constants say the same.
+
+    Attributes
+    ----------
+    width : int
+        Factors of a row, a multiple of 16.
+    rows : int
+        Users of a tile: 16, 32 or 64.
+    """
+
+    width: int
+    rows: int
+
+    @classmethod
+    def that_fits(cls, factors: int, shared_memory: int) -> Layout:
+        """The largest tiles whose kernels fit into a block's shared memory, in bytes."""
+        width = -(-factors // 16) * 16
+        for rows in (64, 32, 16):
+            layout = cls(width, rows)
+            if max(layout.shared_memory().values()) + _SPARE <= shared_memory:
+                return layout
+        raise KernelError(f"{factors} factors do not fit into {shared_memory} bytes a block")
+
+    @property
+    def warps(self) -> int:
+        """Of a block of threads."""
+        return 16 if self._is_large else 8
+
+    @property
+    def item_warps(self) -> int:
+        """How many warps share the users of a tile; each leaves sums of its own."""
+        return self.warps * 16 // self.rows
+
+    @property
+    def block_items(self) -> int:
+        """Items of a block of slopes_to_items."""
+        return 16 * self.warps * (2 if self._is_large else 1)
+
+    @property
+    def _is_large(self) -> bool:
+        return self.width <= 64 and self.rows > 16
+
+    def shared_memory(self) -> dict[str, int]:
+        """Bytes that the kernels ask for when they are launched."""
+        row, bins = 2 * (self.width + 8), 4 * (BINS + 4)
+        tiles = 2 * _TILE_ITEMS * row
+        step = max(16, self.rows // 2) * (bins + 2 * row + 8)
+        return {
+            "count_scores": self.rows * (bins + row) + tiles,
+            "slopes_to_users": self.rows * (bins + row) + tiles,
+            "slopes_to_items": 2 * step + self.block_items * row,
+            "collect_scores": self.rows * row + tiles,
+        }
 
 
 @cache
@@ -50,10 +109,7 @@ class Kernels:
 
     Attributes
     ----------
-    width : int
-        The number of factors, rounded up to a multiple of 16.
-    rows : int
-        Users of a tile.
+    layout : Layout
     """
 
     def __init__(self, factors: int, device: int) -> None:
@@ -62,9 +118,9 @@ class Kernels:
             raise KernelError(
                 f"{card.name} has compute capability {card.major}.{card.minor}; 8.0 is needed"
             )
-        self.width = -(-factors // 16) * 16
-        self.multiprocessors = card.multi_processor_count
-        self.rows = self._rows_that_fit(card.shared_memory_per_block_optin)
+        self.layout = Layout.that_fits(factors, card.shared_memory_per_block_optin)
+        self._shared_memory = self.layout.shared_memory()
+        self._multiprocessors = card.multi_processor_count
         self._device = device
         self._cuda = ctypes.CDLL("libcuda.so.1")
         self._functions: dict[str, ctypes.c_void_p] = {}
@@ -77,8 +133,8 @@ class Kernels:
             *(ctypes.cast(ctypes.pointer(v), ctypes.c_void_p) for v in values)
         )
         stream = ctypes.c_void_p(torch.cuda.current_stream(self._device).cuda_stream)
-        shared = self._shared_memory().get(name, 0)
-        block = threads or 32 * self._warps
+        shared = self._shared_memory.get(name, 0)
+        block = threads or 32 * self.layout.warps
         self._check(
             self._cuda.cuLaunchKernel(
                 self._function(name), *grid, 1, block, 1, 1, shared, stream, pointers, None
@@ -88,46 +144,10 @@ class Kernels:
 
     def ranges(self, users: int, items: int) -> tuple[int, int, int]:
         """How users and items are cut for the card: tiles, ranges, items of a range."""
-        tiles = -(-users // self.rows)
-        wanted = max(1, round(2 * self.multiprocessors / tiles))
-        size = -(-items // wanted)
-        size = -(-size // self._tile_items(self.rows)) * self._tile_items(self.rows)
+        tiles = -(-users // self.layout.rows)
+        wanted = max(1, round(2 * self._multiprocessors / tiles))
+        size = -(-items // (wanted * _TILE_ITEMS)) * _TILE_ITEMS
         return tiles, -(-items // size), size
-
-    @property
-    def item_warps(self) -> int:
-        """How many warps share the users of a tile; each leaves sums of its own."""
-        return self._warps * 16 // self.rows
-
-    @property
-    def block_items(self) -> int:
-        """Items of a block of slopes_to_items."""
-        return 16 * self._warps * (2 if self.width <= 64 else 1)
-
-    def _tile_items(self, rows: int) -> int:
-        return 256 if self._warps * 16 // rows > 8 else 128
-
-    @property
-    def _warps(self) -> int:
-        return 16 if self.width <= 64 else 8
-
-    def _shared_memory(self, rows: int = 0) -> dict[str, int]:
-        rows = rows or self.rows
-        row, bins = 2 * (self.width + 8), 4 * (BINS + 4)
-        step = max(16, rows // 2) * (bins + 2 * row + 8)
-        tiles = 2 * self._tile_items(rows) * row
-        return {
-            "count_scores": rows * (bins + row) + tiles,
-            "slopes_to_users": rows * (bins + row) + tiles,
-            "slopes_to_items": 2 * step + self.block_items * row,
-            "collect_scores": rows * row + tiles,
-        }
-
-    def _rows_that_fit(self, limit: int) -> int:
-        for rows in (64, 32, 16):
-            if max(self._shared_memory(rows).values()) + _SPARE <= limit:
-                return rows
-        raise KernelError(f"{self.width} factors do not fit into {limit} bytes of shared memory")
 
     def _function(self, name: str) -> ctypes.c_void_p:
         if name not in self._functions:
@@ -136,7 +156,7 @@ class Kernels:
                 self._cuda.cuModuleGetFunction(ctypes.byref(function), self._module, name.encode()),
                 f"there is no kernel {name}",
             )
-            shared = self._shared_memory().get(name, 0)
+            shared = self._shared_memory.get(name, 0)
             self._check(
                 self._cuda.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, shared),
                 f"{name} cannot have {shared} bytes of shared memory",
@@ -146,12 +166,11 @@ class Kernels:
 
     def _load(self, architecture: str) -> ctypes.c_void_p:
         torch.cuda.current_stream(self._device).synchronize()  # the card's context is there now
-        sizes = f"constexpr int kFactors = {self.width}, kRows = {self.rows};\n"
-        source = sizes + resources.files(__package__).joinpath("kernels.cu").read_text()
-        binary = _compiled(source, architecture)
         module = ctypes.c_void_p()
         self._check(
-            self._cuda.cuModuleLoadData(ctypes.byref(module), binary),
+            self._cuda.cuModuleLoadData(
+                ctypes.byref(module), compiled(source_of(self.layout), architecture)
+            ),
             "the compiled kernels could not be loaded",
         )
         return module
@@ -171,7 +190,13 @@ def _argument(value: Any) -> Any:
     return ctypes.c_float(value) if isinstance(value, float) else ctypes.c_int(value)
 
 
-def _compiled(source: str, architecture: str) -> bytes:
+def source_of(layout: Layout) -> str:
+    """The source for a layout."""
+    sizes = f"constexpr int kFactors = {layout.width}, kRows = {layout.rows};\n"
+    return sizes + resources.files(__package__).joinpath("kernels.cu").read_text("utf-8")
+
+
+def compiled(source: str, architecture: str) -> bytes:
     """The binary of a source, from the cache or the compiler."""
     key = hashlib.sha256(f"{torch.version.cuda} {architecture}\n{source}".encode()).hexdigest()
     kept = _cache_folder() / f"{key[:32]}.cubin"

@@ -118,7 +118,10 @@ def _collected(
     """By the kernels."""
     kernels = kernels_for(V.shape[1], V.device.index or 0)
     sizes = len(Q), len(V)
-    u, v = as_halves(_unit_rows(Q), kernels.width), as_halves(_at_most_one(V), kernels.width)
+    u, v = (
+        as_halves(_unit_rows(Q), kernels.layout.width),
+        as_halves(_at_most_one(V), kernels.layout.width),
+    )
     ones = torch.full((len(Q),), 1.002, device=Q.device)
     scales = Grid.between(-ones, ones).scales()
     counts, _, _, _ = count_scores(kernels, u, v, scales, sizes)

@@ -1,0 +1,79 @@
+"""What can be said of the kernels without a card: their layout, the cache, and errors."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from importlib import resources
+
+import pytest
+
+from robirank.latent.gpu import kernels
+from robirank.latent.gpu.kernels import BINS, MOST_FACTORS, KernelError, Layout, compiled, source_of
+
+LIMITS = {"8.0": 166_912, "8.6": 101_376, "9.0": 232_448}  # bytes of shared memory a block
+
+
+@pytest.mark.parametrize(
+    ("card", "factors"),
+    [
+        *(("8.6", n) for n in (1, 16, 40, 64)),
+        *(("8.0", n) for n in (1, 64, 65, 128, 200)),
+        *(("9.0", n) for n in (1, 64, 65, 128, 200, MOST_FACTORS)),
+    ],
+)
+def test_a_layout_fits_the_card(card, factors):
+    limit = LIMITS[card]
+    layout = Layout.that_fits(factors, limit)
+    assert layout.width % 16 == 0
+    assert 0 <= layout.width - factors < 16
+    assert max(layout.shared_memory().values()) < limit
+    assert 128 % (16 * layout.item_warps) == 0  # a warp has whole pairs of 8 items in a tile
+
+
+def test_too_little_shared_memory_is_an_error():
+    with pytest.raises(KernelError, match="256 factors do not fit into 48000 bytes"):
+        Layout.that_fits(256, 48_000)
+
+
+def test_the_source_says_the_same():
+    source = resources.files(kernels.__package__).joinpath("kernels.cu").read_text("utf-8")
+    assert re.search(rf"kBins = {BINS};", source)
+    assert source_of(Layout(64, 32)).startswith("constexpr int kFactors = 64, kRows = 32;")
+
+
+def test_a_binary_is_compiled_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    calls = []
+    monkeypatch.setattr(kernels, "_compile", lambda *args: calls.append(args) or b"binary")
+    assert compiled("a", "sm_90") == compiled("a", "sm_90") == b"binary"
+    assert len(calls) == 1
+    compiled("b", "sm_90")
+    compiled("a", "sm_80")
+    assert len(calls) == 3
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(monkeypatch, tmp_path):
+    (tmp_path / "robirank").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(kernels, "_compile", lambda *args: b"binary")
+    assert compiled("a", "sm_90") == b"binary"
+
+
+def test_a_missing_compiler_is_named(monkeypatch):
+    def not_there(name):
+        raise OSError(name)
+
+    monkeypatch.setattr(ctypes, "CDLL", not_there)
+    with pytest.raises(KernelError, match=r"libnvrtc\.so.*was not found"):
+        kernels._find_nvrtc()
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize(("factors", "rows"), [(16, 64), (64, 16), (128, 32), (256, 32)])
+def test_the_kernels_compile(factors, rows, architecture):
+    try:
+        kernels._find_nvrtc()
+    except KernelError:
+        pytest.skip("NVRTC is not installed")
+    assert kernels._compile(source_of(Layout(factors, rows)), architecture)[:4] == b"\x7fELF"
