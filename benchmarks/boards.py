@@ -87,7 +87,8 @@ def timed(fit: Callable[[], Any]) -> tuple[Any, Found]:
     """What it gave, the seconds, and those of the processor, which others do not slow down."""
     begin, cpu = time.perf_counter(), time.process_time()
     done = fit()
-    return done, {"seconds": time.perf_counter() - begin, "cpu": time.process_time() - cpu}
+    seconds, spent = time.perf_counter() - begin, time.process_time() - cpu
+    return done, {"seconds": seconds, "cpu": spent, "device": DEVICE}
 
 
 # RoBiRank
@@ -321,7 +322,8 @@ def summary(done: dict[str, Found]) -> dict[str, float]:
         for method, key in RECALLS.items():
             if method in found:
                 figures[f"{name}_{key}_recall20"] = found[method]["recall"]
-        if {"default64", "cv64", "grid64"} <= found.keys():
+        on_cpu = found.get("grid64", {}).get("device", "cpu") == "cpu"
+        if {"default64", "cv64", "grid64"} <= found.keys() and on_cpu:
             one = found["grid64"]["cpu"]
             costs.append([found["cv64"]["cpu"] / one, found["default64"]["cpu"] / one])
             rules.append(found["grid64"]["rule_cpu"])
