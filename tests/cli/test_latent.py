@@ -165,6 +165,7 @@ def test_hold_out_takes_a_share_or_the_latest(tmp_path):
         (["--address", "auto"], "--address needs --ray"),
         (["--hold-out", "0.1", "--validation", "x"], "--validation or --hold-out, not both"),
         (["--method", "warp", "--rho", "identity"], "--rho identity is for --method robirank"),
+        (["--method", "warp", "--device", "cuda"], "--device cuda is for --method robirank"),
         (["--metric", "auc@3", "--hold-out", "0.3"], "metric must be one of precision@k"),
         (["--user", "who"], "--user who is not a column of"),
         (["--factors", "0"], "--factors"),
