@@ -169,6 +169,7 @@ def test_hold_out_takes_a_share_or_the_latest(tmp_path):
         (["--metric", "auc@3", "--hold-out", "0.3"], "metric must be one of precision@k"),
         (["--user", "who"], "--user who is not a column of"),
         (["--factors", "0"], "--factors"),
+        (["--learning-rate", "1e9", "--solver", "exact"], "error: training diverged in epoch"),
     ],
 )
 def test_wrong_options_of_train(folder, tmp_path, options, message):

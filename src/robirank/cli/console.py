@@ -20,13 +20,16 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from robirank._errors import ToldError
+
 OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 class GuardedGroup(TyperGroup):
     """Turns what goes wrong in any command below into one line and an exit code.
 
-    2 for wrong usage or input (ValueError, OSError, a missing extra), 1 for anything unexpected,
+    2 for wrong usage or input (ValueError, OSError, a missing extra) and for what a ToldError
+    tells, 1 for anything unexpected,
     130 after Ctrl-C. With ``ROBIRANK_DEBUG=1`` the traceback is printed too.
     """
 
@@ -47,7 +50,7 @@ class GuardedGroup(TyperGroup):
                 raise
             except ModuleNotFoundError as error:  # a missing extra is a plain ImportError
                 raise _unexpected(error) from None
-            except (ValueError, OSError, ImportError) as error:
+            except (ValueError, OSError, ImportError, ToldError) as error:
                 raise _stop(in_flags(_describe(error), _flags(self)), BAD_INPUT) from None
             except Exception as error:
                 # The exceptions of typer say themselves what their exit code is.

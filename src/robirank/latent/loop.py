@@ -18,6 +18,7 @@ from typing import Any, Never, Protocol, Self
 import msgspec
 import numpy as np
 
+from robirank._errors import ToldError
 from robirank._progress import FitProgress
 from robirank._types import Floats32
 from robirank.engine.interface import Figures, never
@@ -30,7 +31,7 @@ _GROWN = 1.5  # a loss so many times that of a model that knows nothing means di
 _VALIDATIONS = 16  # during a fit, about, where there is no patience
 
 
-class DivergenceError(RuntimeError):
+class DivergenceError(ToldError, RuntimeError):
     """Training diverged; the message says what to change. The model keeps what it had."""
 
 

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 import torch
 
+from robirank._errors import ToldError
 from robirank.latent.gpu.kernels import MOST_FACTORS, KernelError, kernels_for
 
 
-class DeviceError(RuntimeError):
+class DeviceError(ToldError, RuntimeError):
     """The device that was asked for is not there, was lost, or has too little memory."""
 
 
