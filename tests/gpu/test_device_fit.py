@@ -10,6 +10,8 @@ from robirank import LatentRoBiRank, LatentRoBiRankCV, evaluate, load_model, mak
 from robirank.data.splits import split_ratio
 from robirank.latent.gpu import topk
 from robirank.latent.gpu.device import DeviceError, device_errors, has_kernels
+from robirank.latent.gpu.kernels import KernelError
+from robirank.latent.loop import DivergenceError
 from robirank.latent.retrieve.topk import Liked, top_rows
 
 TABLE = make_interactions(80, 70, 1500, random_state=0)
@@ -151,3 +153,42 @@ def test_errors_of_a_device_are_told_in_plain_words(monkeypatch):
     lost = "the card failed while it trained: unspecified launch failure. The factors"
     with pytest.raises(DeviceError, match=lost), device_errors("it trained"):
         raise torch.AcceleratorError("unspecified launch failure\nmore")
+
+
+def test_a_kernel_that_fails_is_a_lost_card():
+    lost = "the card failed while it trained: count_scores could not be launched"
+    with pytest.raises(DeviceError, match=lost), device_errors("it trained"):
+        raise KernelError("count_scores could not be launched: unspecified launch failure")
+
+
+def test_a_diverging_fit_is_told_as_on_the_cpu():
+    for device in ("cpu", "cuda"):
+        with pytest.raises(DivergenceError, match="training diverged in epoch"):
+            model(device, learning_rate=1e20).fit(TABLE, False)
+
+
+def test_no_item_is_left():
+    fitted = model("cuda").fit(TABLE, False)
+    ids, _ = fitted.recommend([0, 1], TABLE.matrix[:2], N=3, filter_items=np.arange(TABLE.n_items))
+    assert (ids == -1).all()
+
+
+def test_factors_of_any_layout():
+    rng = np.random.default_rng(0)
+    U, V = np.asfortranarray(rng.standard_normal((5, 8))), rng.standard_normal((8, 20)).T
+    found = topk.top_rows(U, np.arange(5, dtype=np.int32), V, 3)
+    expected = np.argsort(-(U @ V.T), axis=1, kind="stable")[:, :3]
+    np.testing.assert_array_equal(found[0], expected)
+
+
+def test_auto_trains_with_other_solvers_on_the_cpu(monkeypatch):
+    monkeypatch.setattr("robirank.latent.gpu.device._why_not", lambda: "")
+    assert LatentRoBiRank(device="auto").solver_for(10**6, 10**6) == "exact"
+    assert LatentRoBiRank(solver="sgd", device="auto").request().device == "cpu"
+
+
+def test_a_checkpoint_belongs_to_a_device(tmp_path, monkeypatch):
+    model("auto").fit(TABLE, False, checkpoint=tmp_path / "c")
+    monkeypatch.setattr("robirank.latent.gpu.device._why_not", lambda: "")
+    with pytest.raises(ValueError, match="checkpoint"):
+        model("auto").fit(TABLE, False, checkpoint=tmp_path / "c", resume=True)

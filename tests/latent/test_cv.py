@@ -178,6 +178,7 @@ def test_a_table_says_which_records_are_held_out():
     search = rr.LatentRoBiRankCV(model, cv=valid)
     found = search.search(data, False)
     assert found["regularization"] > 0
+    assert rr.LatentRoBiRankCV(model, cv=np.int64(1)).search(data, False)["regularization"] > 0
     sampled = rr.LatentRoBiRankCV(model, cv=valid, sample_users=120).search(data, False)
     assert sampled["regularization"] != found["regularization"]
     with pytest.raises(ValueError, match="cv must have the shape of user_items"):

@@ -71,7 +71,7 @@ def test_files_know_no_device(tmp_path):
 
 def test_only_the_exact_solver_has_a_device(monkeypatch):
     monkeypatch.setattr("robirank.latent.model.resolve_device", lambda device: "cuda")
-    with pytest.raises(ValueError, match=r"solver must be one of \['exact'\] on device"):
+    with pytest.raises(ValueError, match=r"solver must be one of \('auto', 'exact'\) on device"):
         LatentRoBiRank(solver="sgd", device="cuda").fit(TABLE, False)
 
 

@@ -356,13 +356,15 @@ def _tuned(
 
 def _plan(model: Any, data: Interactions | Partitions) -> str:
     """What is about to be done, and why so."""
+    from robirank.latent.device import resolve_device
+
     shape = f"{data.n_users:,} × {data.n_items:,}, {model.factors} factors"
     where = "" if model.engine == "local" else f" on a cluster, {model.engine.workers} workers"
     solver = getattr(model, "solver", None)
     if solver is None:
         return f"{type(model).__name__}{where}, {shape}"
     name = model.solver_for(data.n_users, data.n_items)
-    if model.device == "cuda":
+    if resolve_device(getattr(model, "device", "cpu")) == "cuda":
         where = " on a card"
     if where or solver != "auto":
         return f"solver {name}{where}: {shape}"

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import wait
+from threading import Lock
 from typing import Any
 
 
@@ -44,16 +46,21 @@ def run_units(
     context.set_forkserver_preload(list(preload))
     processes: list[Any] = []
     stopped = False
+    # A start looks for processes that have ended, and an exit code can be read only once.
+    lock = Lock()
 
     def run(unit: Any) -> Done:
         on_start(unit)
         begin = time.perf_counter()
         process = context.Process(target=work, args=arguments(unit), daemon=True)
-        process.start()
+        with lock:
+            process.start()
         processes.append(process)
         if stopped:
             process.terminate()
-        process.join()
+        wait([process.sentinel])
+        with lock:
+            process.join()
         return Done(unit, time.perf_counter() - begin, _crash(process.exitcode))
 
     with _one_thread_each(), ThreadPoolExecutor(n_jobs) as threads:

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 from robirank._checks import check_count
-from robirank._types import Floats32
+from robirank._types import Floats32, Ints64
 from robirank._workers import Workers
 from robirank.data.records import Records, as_records
 from robirank.latent.base import LatentModel
@@ -154,6 +155,16 @@ class LatentRoBiRankCV(FactorModel):
         return clone(self.estimator or LatentRoBiRank())
 
     @property
+    def device(self) -> str:  # type: ignore[override]
+        """Where the estimator computes."""
+        return getattr(self.estimator, "device", "cpu")
+
+    @property
+    def num_threads(self) -> int:  # type: ignore[override]
+        """Of the estimator."""
+        return getattr(self.estimator, "num_threads", 0)
+
+    @property
     def user_factors(self) -> Floats32:  # type: ignore[override]
         """U."""
         return self._best().user_factors
@@ -198,7 +209,7 @@ class LatentRoBiRankCV(FactorModel):
             if isinstance(values, str) or not isinstance(values, Sequence) or not len(values):
                 raise ValueError(f"grid must give a list for {name}; got {values!r}")
         check_metric(self.metric)
-        if isinstance(self.cv, int) or not hasattr(self.cv, "shape"):
+        if isinstance(self.cv, Integral) or not hasattr(self.cv, "shape"):
             check_count("cv", self.cv)
         check_count("sample_users", self.sample_users)
 
@@ -217,14 +228,16 @@ class _Search:
     ) -> None:
         self._cv, self._base, self._show = cv, base, show
         request = base.request()
-        self._sample, where = _some_users(records, cv.sample_users, request.seed)
-        held_out = None if isinstance(cv.cv, int) else as_records(cv.cv, name="cv")
+        held_out = None if isinstance(cv.cv, Integral) else as_records(cv.cv, name="cv")
+        counts = records.user_counts() if held_out is None else held_out.user_counts()
+        users = np.flatnonzero(counts)
+        self._sample, where = _some_users(records, users, cv.sample_users, request.seed)
         if held_out is None:
             self._splits = [hold_out(self._sample, request.seed + n) for n in range(cv.cv)]
         else:
             taken = _among(records, held_out)[where]
             self._splits = [(self._sample.take(~taken), self._sample.take(taken))]
-        splits = checksum(held_out) or cv.cv
+        splits = checksum(held_out) or int(cv.cv)
         data = [checksum(records), splits, cv.sample_users, repr(cv.grid)]
         self._log = TrialLog(path, fingerprint(request, data, cv.metric), resume, self._tell)
         self._scale = as_strong(request, self._splits[0][0], records)
@@ -325,9 +338,8 @@ def _mean_peak(paths: list[PenaltyPath]) -> float:
     return float(np.mean([path.means().max() for path in paths]))
 
 
-def _some_users(records: Records, n: int, seed: int) -> tuple[Records, Any]:
-    """At most n of the users that have records, and the places of their records."""
-    users = np.flatnonzero(records.user_counts())
+def _some_users(records: Records, users: Ints64, n: int, seed: int) -> tuple[Records, Any]:
+    """The records of all users, or of n of the named ones if they are more, and their places."""
     if len(users) <= n:
         return records, slice(None)
     chosen = np.sort(np.random.default_rng([seed, _SAMPLE]).choice(users, n, replace=False))
@@ -350,8 +362,8 @@ def _among(records: Records, others: Records) -> NDArray[np.bool_]:
     found = np.isin(keys, other_keys)
     if found.sum() != others.n_records or not found.any() or found.all():
         raise ValueError(
-            f"cv must hold some of the interactions of user_items; of its {others.n_records}, "
-            f"{int(found.sum())} are among the {records.n_records} there"
+            f"cv must hold some of the interactions of user_items, and not all: of its "
+            f"{others.n_records}, {int(found.sum())} are among the {records.n_records} there"
         )
     return found
 

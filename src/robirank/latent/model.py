@@ -15,7 +15,7 @@ from robirank.latent.objective import objective
 from robirank.latent.penalty import EXPONENTS, RowWeights
 from robirank.latent.problem import Problem, Request
 from robirank.latent.retrieve.fold_in import fold_in
-from robirank.latent.solvers import resolve_solver, robirank_solvers
+from robirank.latent.solvers import ON_DEVICE, resolve_solver, robirank_solvers
 from robirank.losses import RHOS, RhoName
 from robirank.registry import register
 
@@ -76,9 +76,9 @@ class LatentRoBiRank(LatentModel):
         checkpoints.
     device : {"cpu", "cuda", "auto"}, default="cpu"
         Where "exact" trains, and where items are ranked and new users folded in. "cuda" needs a
-        card and ``robirank[gpu]``; "auto" takes a card where both are there. One seed gives the
-        same bits on the same kind of card, and other roundings than on the CPU. Files know no
-        device.
+        card and ``robirank[gpu]``; "auto" takes a card where both are there. The kernels give the
+        same bits for one seed on the same kind of card, and round otherwise than the CPU. Files
+        know no device.
     random_state : int, RandomState or None, default=None
         Decides everything; the same seed gives the same bits for any number of threads.
     num_threads : int, default=0
@@ -223,5 +223,11 @@ class LatentRoBiRank(LatentModel):
             parts=int(self.parts),
             num_threads=int(self.num_threads),
             engine=self.engine,
-            device=resolve_device(self.device),
+            device=self._training_device(),
         )
+
+    def _training_device(self) -> str:
+        """The device; "auto" is the CPU where no card could train."""
+        if self.device == "auto" and (self.engine != "local" or self.solver not in ON_DEVICE):
+            return "cpu"
+        return resolve_device(self.device)

@@ -25,6 +25,7 @@ def fingerprint(request: Request, data: Any, metric: str, **more: Any) -> str:
 
     settings = request.params | {"random_state": request.seed, "num_threads": None} | more
     settings |= {"class": request.model, "epochs": request.epochs, "rate": request.rate}
+    settings |= {"device": request.device}
     return json.dumps([__version__, settings, data, metric], sort_keys=True, default=str)
 
 

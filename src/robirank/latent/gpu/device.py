@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator
+from functools import cache
 
 import torch
 
@@ -17,15 +18,22 @@ class DeviceError(ToldError, RuntimeError):
 
 
 def has_card() -> bool:
-    """Whether PyTorch sees a card."""
-    return torch.cuda.is_available()
+    """Whether PyTorch sees a card, and is new enough."""
+    return _why_not() == ""
+
+
+def _why_not() -> str:
+    if torch.version.cuda is None:
+        return "this PyTorch is built without CUDA"
+    if not hasattr(torch, "AcceleratorError"):
+        return "PyTorch 2.8 or later is needed"
+    return "" if torch.cuda.is_available() else "no card is visible to PyTorch"
 
 
 def cuda_device() -> torch.device:
     """The current card; an error says why there is none."""
-    if not has_card():
-        build = torch.version.cuda
-        why = "no card is visible to PyTorch" if build else "this PyTorch is built without CUDA"
+    why = _why_not()
+    if why:
         raise DeviceError(
             f"device must be 'cpu' here: {why} (torch {torch.__version__}). See nvidia-smi, or "
             "take device='auto', which uses a card only where there is one"
@@ -33,6 +41,7 @@ def cuda_device() -> torch.device:
     return torch.device("cuda", torch.cuda.current_device())
 
 
+@cache
 def has_kernels(factors: int, device: torch.device) -> bool:
     """Whether the kernels can be used; where they should but cannot, a warning says why."""
     if device.type != "cuda":
@@ -51,6 +60,11 @@ def has_kernels(factors: int, device: torch.device) -> bool:
     return True
 
 
+_LOST = (
+    "The factors on it are lost; a fit with checkpoint= goes on with resume=True, in a new process"
+)
+
+
 @contextlib.contextmanager
 def device_errors(doing: str) -> Iterator[None]:
     """Say in plain words what an error of the device means."""
@@ -63,9 +77,6 @@ def device_errors(doing: str) -> Iterator[None]:
             "perhaps because another process uses it. Fewer factors need less, and device='cpu' "
             "needs none"
         ) from error
-    except torch.AcceleratorError as error:
+    except (torch.AcceleratorError, KernelError) as error:
         first = str(error).splitlines()[0]
-        raise DeviceError(
-            f"the card failed while {doing}: {first}. The factors on it are lost; a fit with "
-            "checkpoint= goes on with resume=True, in a new process"
-        ) from error
+        raise DeviceError(f"the card failed while {doing}: {first}. {_LOST}") from error

@@ -32,20 +32,6 @@ def gradients(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoN
     return _with_wide(U, V, records, rho, run.wide)
 
 
-def user_gradients(
-    U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Losses of a block of users, and the gradient by their factors alone."""
-    if len(V) <= _FEW_ITEMS:
-        found = _direct(U, V, records, rho)
-        return found.losses, found.users
-    run = FusedBlock(U, V, records, rho)
-    if not run.wide.any():
-        return run.user_gradients()
-    found = _with_wide(U, V, records, rho, run.wide)
-    return found.losses, found.users
-
-
 def adam(V: torch.Tensor, slope: torch.Tensor, state: AdamState, step: AdamStep) -> None:
     """As `robirank.latent.gpu.plain.adam`."""
     rows, factors = V.shape
@@ -109,14 +95,11 @@ class FusedBlock:
         """Losses, and the gradient by the block's users and by all items."""
         losses, own = self._tables()
         by_user, by_item = self._to_users(), self._to_items()
-        return Gradients(losses, *self._add_own(own, by_user, by_item))
-
-    def user_gradients(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Losses, and the gradient by the block's users alone."""
-        losses, own = self._tables()
-        by_user = self._to_users()
-        self._add(self._records.rows, self._records.items, own, self._V, by_user)
-        return losses, by_user
+        rows, items = self._records.rows, self._records.items
+        self._add(rows, items, own, self._V, by_user)
+        items, order = torch.sort(items, stable=True)
+        self._add(items, rows[order], own[order], self._U, by_item)
+        return Gradients(losses, by_user, by_item)
 
     def _tables(self) -> tuple[torch.Tensor, torch.Tensor]:
         (users, _), records = self._sizes, self._records
@@ -151,25 +134,18 @@ class FusedBlock:
 
     def _to_items(self) -> torch.Tensor:
         (users, items), kernels = self._sizes, self._kernels
-        largest = self._unit.max()
-        in_units = as_halves(self._U * (self._unit / largest)[:, None], kernels.layout.width)
+        in_units = self._U * self._unit[:, None]
+        # A power of two that brings the largest number to 2^13 or 2^14: small ones keep digits.
+        power = torch.exp2(14 - torch.log2(in_units.abs().max().clamp_min(1e-30)).ceil())
+        in_units = as_halves(in_units * power, kernels.layout.width)
         out = torch.empty((items, kernels.layout.width), device=self._v.device)
         kernels.launch(
             "slopes_to_items",
             (-(-items // kernels.layout.block_items), 1),
             *(self._u, in_units, self._v, self._scales, self._tables_of, users, items),
-            *(largest, out),
+            *(1 / power, out),
         )
         return out[:, : self._V.shape[1]].contiguous()
-
-    def _add_own(
-        self, own: torch.Tensor, by_user: torch.Tensor, by_item: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        rows, items = self._records.rows, self._records.items
-        self._add(rows, items, own, self._V, by_user)
-        items, order = torch.sort(items, stable=True)
-        self._add(items, rows[order], own[order], self._U, by_item)
-        return by_user, by_item
 
     def _add(
         self,

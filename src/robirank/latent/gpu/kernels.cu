@@ -27,6 +27,10 @@ constexpr int kItemTiles = kLarge ? 2 : 1;           // of 16 items, of a warp i
 constexpr int kBlockItems = 16 * kItemTiles * kWarps;
 constexpr int kStepRows = kRows > 16 ? kRows / 2 : 16;       // users of a step there
 
+static_assert(kBins == kExpectedBins, "as in kernels.py");
+static_assert(kRows * (4 * kBinStride + 2 * kStride) + 4 * kItems * kStride == kTileBytes,
+              "as in kernels.py");
+
 struct Scale {
   float shift, bins;  // a score s is at the place s · bins + shift
 };
@@ -476,6 +480,8 @@ struct __align__(16) Users {
   Scale scale[kStepRows];
 };
 
+static_assert(2 * sizeof(Users) + 2 * kBlockItems * kStride == kStepBytes, "as in kernels.py");
+
 __device__ __forceinline__ void load_users(Users& to, const u16* U, const u16* W,
                                            const Scale* scales, const u32* tables, int first,
                                            int users) {
@@ -633,7 +639,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void collect_scores(
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int this_item = own + t * 8 + (e & 1), h = e >> 1;
-        if (place_of(s[t][e], scale[h]) >= bound[h] && this_item < last) {
+        if (fmaxf(place_of(s[t][e], scale[h]), 0.f) >= bound[h] && this_item < last) {
           const int user = first_user + at.row + at.low + 8 * h;
           found[atomicAdd(cursor + user, 1)] = this_item;
         }

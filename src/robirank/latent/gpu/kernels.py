@@ -6,6 +6,7 @@ is there; no compiler has to be installed. The driver's own functions load and l
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -135,12 +136,11 @@ class Kernels:
         stream = ctypes.c_void_p(torch.cuda.current_stream(self._device).cuda_stream)
         shared = self._shared_memory.get(name, 0)
         block = threads or 32 * self.layout.warps
-        self._check(
-            self._cuda.cuLaunchKernel(
+        with torch.cuda.device(self._device):
+            status = self._cuda.cuLaunchKernel(
                 self._function(name), *grid, 1, block, 1, 1, shared, stream, pointers, None
-            ),
-            f"{name} could not be launched",
-        )
+            )
+        self._check(status, f"{name} could not be launched")
 
     def ranges(self, users: int, items: int) -> tuple[int, int, int]:
         """How users and items are cut for the card: tiles, ranges, items of a range."""
@@ -166,13 +166,13 @@ class Kernels:
 
     def _load(self, architecture: str) -> ctypes.c_void_p:
         torch.cuda.current_stream(self._device).synchronize()  # the card's context is there now
-        module = ctypes.c_void_p()
-        self._check(
-            self._cuda.cuModuleLoadData(
-                ctypes.byref(module), compiled(source_of(self.layout), architecture)
-            ),
-            "the compiled kernels could not be loaded",
-        )
+        module, source = ctypes.c_void_p(), source_of(self.layout)
+        for again in (False, True):  # a file of the cache may be damaged
+            binary = compiled(source, architecture, again=again)
+            status = self._cuda.cuModuleLoadData(ctypes.byref(module), binary)
+            if not status:
+                break
+        self._check(status, "the compiled kernels could not be loaded")
         return module
 
     def _check(self, status: int, what: str) -> None:
@@ -184,6 +184,7 @@ class Kernels:
 
 def _argument(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
+        assert value.is_contiguous()
         return ctypes.c_void_p(value.data_ptr())
     if value is None:
         return ctypes.c_void_p(None)
@@ -192,29 +193,35 @@ def _argument(value: Any) -> Any:
 
 def source_of(layout: Layout) -> str:
     """The source for a layout."""
-    sizes = f"constexpr int kFactors = {layout.width}, kRows = {layout.rows};\n"
-    return sizes + resources.files(__package__).joinpath("kernels.cu").read_text("utf-8")
+    shared = layout.shared_memory()
+    sizes = {
+        "kFactors": layout.width,
+        "kRows": layout.rows,
+        "kExpectedBins": BINS,
+        "kTileBytes": shared["count_scores"],
+        "kStepBytes": shared["slopes_to_items"],
+    }
+    lines = "".join(f"constexpr int {name} = {value};\n" for name, value in sizes.items())
+    return lines + resources.files(__package__).joinpath("kernels.cu").read_text("utf-8")
 
 
-def compiled(source: str, architecture: str) -> bytes:
-    """The binary of a source, from the cache or the compiler."""
+def compiled(source: str, architecture: str, *, again: bool = False) -> bytes:
+    """The binary of a source, from the cache or, where it is not there or ``again``, compiled."""
     key = hashlib.sha256(f"{torch.version.cuda} {architecture}\n{source}".encode()).hexdigest()
     kept = _cache_folder() / f"{key[:32]}.cubin"
-    try:
-        return kept.read_bytes()
-    except OSError:
-        binary = _compile(source, architecture)
-    try:
+    if not again:
+        with contextlib.suppress(OSError):
+            return kept.read_bytes()
+    binary = _compile(source, architecture)
+    with contextlib.suppress(OSError):  # where nothing can be written, compile again next time
         kept.parent.mkdir(parents=True, exist_ok=True)
         with write_whole(kept) as file:
             file.write(binary)
-    except OSError:  # a home that cannot be written to: compile again next time
-        pass
     return binary
 
 
 def _cache_folder() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
     return Path(root) / "robirank" / "kernels"
 
 

@@ -120,7 +120,7 @@ def _on_grid(
     rows = records.rows.long()
     place = scores * grid.bins[:, None] + grid.shift[:, None]
     excess = ((place - BINS).clamp_min(0).sum(1) / grid.bins)[rows]
-    place = place.clamp(0, BINS - 2.0**-10)
+    place = torch.nan_to_num(place.clamp(0, BINS - 2.0**-10))  # the loop reports divergence
     bins = place.floor()
     counts, middles = _count(place, bins.long(), grid)
     losses, own = torch.empty_like(points), torch.empty_like(points)

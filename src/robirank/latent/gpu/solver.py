@@ -1,8 +1,8 @@
 """The exact solver on a device; see `robirank.latent.solvers.exact` for what it does.
 
-Blocks, their order, the steps and the state are those of the solver on the CPU, so a checkpoint has
-the same arrays. V and its averages live on the device; U does where it fits, and its rows travel
-where it does not; so do records.
+The order of the users, the steps and the state are those of the solver on the CPU, so a checkpoint
+has the same arrays; of very many users, more make a block. V and its averages live on the device;
+U does where it fits, and its rows travel where it does not; so do records.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ class DeviceExactSolver:
         self._user_rate = request.rate * USER_RATE
         counts = records.user_counts()
         self._users = np.flatnonzero(counts > 0)
-        most = _MOST_USERS if kernels else max(1, _PLAIN_CELLS // records.n_items)
+        most = _MOST_USERS
+        if not kernels:
+            most = max(1, min(most, _PLAIN_CELLS // records.n_items))
         self._block = int(np.clip(len(self._users) // STEPS, min(8, most), most))
         self._step_number = 0
         with device_errors("the factors were copied to it"):
@@ -98,38 +100,37 @@ class DeviceExactSolver:
                 loss += losses.sum(dtype=torch.float64)
                 seen += len(losses)
                 first = first if i else float(loss) / max(1, seen)
-                if should_stop():
+                if should_stop() or not torch.isfinite(loss):
                     break
             return {"loss": float(loss) / max(1, seen), "start": first}
 
     def factors(self) -> tuple[Floats32, Floats32]:
         """U and V, copied from the device."""
         with device_errors("the factors were read"):
-            return self._U.cpu().numpy(), self._V.cpu().numpy()
+            return _copied(self._U), _copied(self._V)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that a later start needs to go on with the same bits."""
-        U, V = self.factors()
-        return {
-            "U": U,
-            "V": V,
-            "user_sum": self._user_sum.cpu().numpy(),
-            "first": self._adam.first.cpu().numpy(),
-            "second": self._adam.second.cpu().numpy(),
-            "steps": np.array([self._step_number], np.int64),
-        }
+        with device_errors("its state was read"):
+            return {name: _copied(tensor) for name, tensor in self._tensors().items()} | {
+                "steps": np.array([self._step_number], np.int64)
+            }
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Go on from a state that `state` gave."""
-        for name, tensor in (
-            ("U", self._U),
-            ("V", self._V),
-            ("user_sum", self._user_sum),
-            ("first", self._adam.first),
-            ("second", self._adam.second),
-        ):
-            tensor.copy_(torch.from_numpy(np.ascontiguousarray(state[name])))
+        with device_errors("its state was restored"):
+            for name, tensor in self._tensors().items():
+                tensor.copy_(torch.tensor(state[name]))
         self._step_number = int(state["steps"][0])
+
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        return {
+            "U": self._U,
+            "V": self._V,
+            "user_sum": self._user_sum,
+            "first": self._adam.first,
+            "second": self._adam.second,
+        }
 
     def _step(self, users: Ints64, fade: float) -> torch.Tensor:
         places = torch.from_numpy(users).to(self._device)
@@ -156,3 +157,7 @@ class DeviceExactSolver:
 
     def _to_device(self, array: NDArray[Any]) -> torch.Tensor:
         return torch.tensor(array, dtype=torch.float32, device=self._device)
+
+
+def _copied(tensor: torch.Tensor) -> NDArray[Any]:
+    return tensor.cpu().numpy().copy()

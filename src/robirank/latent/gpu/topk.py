@@ -18,7 +18,7 @@ from robirank.latent.gpu.block import Grid
 from robirank.latent.gpu.device import cuda_device, device_errors, has_kernels
 from robirank.latent.gpu.fused import as_halves, count_scores
 from robirank.latent.gpu.kernels import kernels_for
-from robirank.latent.retrieve.topk import NOTHING, Liked
+from robirank.latent.retrieve.topk import NOTHING, Liked, no_rows
 
 _MOST_USERS = 1 << 14  # at a time
 _CANDIDATES = 1 << 24  # at a time
@@ -38,20 +38,21 @@ def top_rows(
 ) -> tuple[Ints32, Floats32]:
     """As `robirank.latent.retrieve.topk.top_rows`, on the current card."""
     device = device or cuda_device()
-    shape = len(asked), n_best
-    found, scores = np.full(shape, -1, np.int32), np.full(shape, NOTHING, np.float32)
+    found, scores = no_rows(len(asked), n_best)
+    n = min(n_best, len(factors) if rows is None else len(rows))
+    if not n:
+        return found, scores
     with device_errors("it looked for the best items"):
-        V = torch.tensor(factors, device=device)
+        V = torch.tensor(np.ascontiguousarray(factors, np.float32), device=device)
         if scale is not None:
-            V *= torch.tensor(scale, device=device)[:, None]
+            V *= torch.tensor(np.ascontiguousarray(scale, np.float32), device=device)[:, None]
         if rows is not None:
             V = V[torch.tensor(rows, device=device).long()]
-        Q = torch.tensor(queries[asked], device=device)
+        Q = torch.tensor(np.ascontiguousarray(queries[asked], np.float32), device=device)
         owned = _Owned.of(liked, len(asked), rows, device)
-        n = min(n_best, len(V))
         size = _MOST_USERS
         best = _collected if has_kernels(V.shape[1], device) else _sorted
-        for begin in range(0, len(Q) if n else 0, size):
+        for begin in range(0, len(Q), size):
             own = owned.of_queries(begin, min(begin + size, len(Q)))
             items, values = best(Q[begin : begin + size], V, n, own)
             found[begin : begin + size, :n] = items.cpu().numpy()
@@ -87,6 +88,14 @@ class _Owned:
         edges = torch.tensor([begin << 32, end << 32], device=self.keys.device)
         first, last = torch.searchsorted(self.keys, edges).tolist()
         return _Owned(self.keys[first:last] - (begin << 32), self.counts[begin:end])
+
+    def of_rows(self, chosen: torch.Tensor) -> _Owned:
+        """Those of some queries, in rising order, which are counted anew."""
+        place = torch.full_like(self.counts, -1)
+        place[chosen] = torch.arange(len(chosen), device=chosen.device)
+        rows = place[self.keys >> 32]
+        keys = (rows << 32) + (self.keys & 0xFFFFFFFF)
+        return _Owned(keys[rows >= 0], self.counts[chosen])
 
     def has(self, keys: torch.Tensor) -> torch.Tensor:
         """Which keys are among them."""
@@ -129,10 +138,12 @@ def _collected(
     needed = (owned.counts + n).clamp_max(len(V))
     least = ((above >= needed[:, None]).sum(1) - 2).clamp_min(0)
     totals = above.gather(1, least[:, None])[:, 0]
+    bound = least.float()
+    many = (totals > max(len(V) // 4, 4 * n)).nonzero()[:, 0]  # such as a query of zeros
+    totals[many], bound[many] = 0, torch.inf
     ends = totals.cumsum(0)
     items = torch.empty((len(Q), n), dtype=torch.int32, device=Q.device)
     values = torch.empty((len(Q), n), device=Q.device)
-    bound = torch.where(least > 0, least.float(), -torch.inf)
     for first, last in _stretches(ends):
         some = slice(first, last)
         cursor = (ends - totals)[some]
@@ -145,10 +156,12 @@ def _collected(
         kernels.launch(
             "collect_scores",
             (tiles, ranges),
-            *(u[some], v, scales, bound[some], last - first, len(V), size, cursor, found),
+            *(u[some], v, scales[some], bound[some], last - first, len(V), size, cursor, found),
         )
         own = owned.of_queries(first, last)
         items[some], values[some] = _best_of(Q[some], V, rows, found, n, own)
+    if len(many):
+        items[many], values[many] = _sorted(Q[many], V, n, owned.of_rows(many))
     return items, values
 
 

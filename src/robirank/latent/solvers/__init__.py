@@ -58,6 +58,10 @@ SOLVERS: dict[str, SolverEntry] = {
 }
 
 
+#: The values of ``solver`` that a CUDA device can train with.
+ON_DEVICE = ("auto", *(name for name, entry in SOLVERS.items() if entry.on_device))
+
+
 def register_solver(name: str, make: Any, *, in_strata: bool = False) -> None:
     """Add a solver; ``LatentRoBiRank(solver=name)`` then uses it."""
     if name == "auto" or name in SOLVERS:
@@ -90,8 +94,9 @@ def _solver_on_device(request: Request) -> str:
     if request.engine != "local":
         raise ValueError("device must be 'cpu' on a cluster; its workers train on their processors")
     if SOLVERS[name].on_device is None:
-        able = [other for other in robirank_solvers() if SOLVERS[other].on_device]
-        raise ValueError(f"solver must be one of {able} on device {request.device!r}; got {name!r}")
+        raise ValueError(
+            f"solver must be one of {ON_DEVICE} on device {request.device!r}; got {name!r}"
+        )
     return name
 
 

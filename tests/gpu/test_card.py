@@ -1,0 +1,71 @@
+"""The kernels on a card; skipped where there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from robirank.data.records import as_records
+from robirank.latent.gpu import fused, plain, topk
+from robirank.latent.gpu.block import BlockRecords
+from robirank.latent.retrieve.topk import Liked, top_rows
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no card")
+
+
+def block(n, m, d, share, size, wide=False):
+    rng = np.random.default_rng(0)
+    chosen = rng.random((n, m)) < share
+    chosen[np.arange(n), rng.integers(0, m, n)] = True
+    records = as_records(sp.csr_matrix(chosen * rng.integers(1, 9, (n, m))), "log")
+    U, V = (torch.tensor(size * rng.standard_normal((k, d))).float().cuda() for k in (n, m))
+    if wide:
+        U[::3] *= 1000
+    return U, V, BlockRecords.of_users(records, np.arange(n), U.device)
+
+
+@pytest.mark.parametrize("rho", ["log", "identity", "type2"])
+@pytest.mark.parametrize(
+    ("n", "m", "d", "share", "size", "wide"),
+    [
+        (1, 65, 4, 0.0, 1.0, False),
+        (5, 300, 8, 1.0, 1.0, False),  # all positive
+        (7, 300, 8, 0.1, 0.0, False),  # equal scores
+        (9, 300, 8, 0.1, 1.0, True),  # some users spread far
+        (65, 3000, 40, 0.02, 0.4, False),
+        (130, 9000, 128, 0.005, 0.3, False),
+        (33, 9000, 256, 0.005, 0.2, False),
+    ],
+)
+def test_losses_and_gradients(rho, n, m, d, share, size, wide):
+    U, V, records = block(n, m, d, share, size, wide)
+    found, again = (fused.gradients(U, V, records, rho) for _ in range(2))
+    exact = records._replace(weights=records.weights.double())
+    expected = plain.gradients(U.double(), V.double(), exact, rho)
+    for one, other, same in zip(found, expected, again, strict=True):
+        assert torch.equal(one, same)
+        assert (one - other).norm() <= 1e-3 * other.norm() + 1e-4 * float(expected.losses.norm())
+
+
+@pytest.mark.parametrize("n_best", [1, 50, 400])
+@pytest.mark.parametrize("with_liked", [False, True])
+def test_the_best_rows(n_best, with_liked):
+    rng = np.random.default_rng(0)
+    queries = rng.integers(-2, 3, (70, 8)).astype(np.float32)
+    queries[:3] = 0
+    factors = rng.integers(-2, 3, (300, 8)).astype(np.float32)
+    table = sp.random(70, 300, 0.1, random_state=0, format="csr")
+    liked = Liked.of(table, 70, 300) if with_liked else None
+    arguments = queries, np.arange(70, dtype=np.int32), factors, n_best
+    here, there = top_rows(*arguments, liked=liked), topk.top_rows(*arguments, liked=liked)
+    np.testing.assert_array_equal(here[0], there[0])
+    np.testing.assert_array_equal(here[1], there[1])
+
+
+def test_factors_that_are_not_numbers_break_nothing():
+    factors = np.full((500, 8), np.nan, np.float32)
+    ids, _ = topk.top_rows(factors[:4], np.arange(4, dtype=np.int32), factors, 10)
+    assert ids.shape == (4, 10)
+    assert float(torch.ones(3, device="cuda").sum()) == 3
