@@ -132,6 +132,7 @@ class Data:
     empty: str = "zero"
     refit: bool = False
     threads: int = 1
+    seeds: int = 5
 
 
 def letor(path: Path, n_folds: int | None = None) -> Callable[[], dict[str, Callable[[], Fold]]]:
@@ -172,21 +173,21 @@ def web(n_queries: int) -> Callable[[], dict[str, Callable[[], Fold]]]:
     return lambda: {"made": fold}
 
 
-def plan(folder: Path, quick: bool) -> tuple[list[Data], range]:
-    """The data sets and the seeds."""
+def plan(folder: Path, quick: bool) -> list[Data]:
+    """The data sets."""
     if quick:
         small = TREES[:2]
         return [
-            Data("ohsumed", letor(folder / "OHSUMED", 1), small, 30),
-            Data("yandex", letor(folder / "Yandex"), small, 30, "one", refit=True),
-            Data("web", web(300), BIG_TREES[:1], 20),
-        ], range(2)
+            Data("ohsumed", letor(folder / "OHSUMED", 1), small, 30, seeds=2),
+            Data("yandex", letor(folder / "Yandex"), small, 30, "one", refit=True, seeds=2),
+            Data("web", web(300), BIG_TREES[:1], 20, seeds=2),
+        ]
     return [
         Data("ohsumed", letor(folder / "OHSUMED"), TREES),
         Data("yandex", letor(folder / "Yandex"), SPARE_TREES, empty="one", refit=True),
         Data("mq2008", letor(folder / "MQ2008"), TREES),
-        Data("web", web(10_000), BIG_TREES, 200, threads=2),
-    ], range(5)
+        Data("web", web(10_000), BIG_TREES, 200, threads=2, seeds=3),
+    ]
 
 
 class Results:
@@ -276,9 +277,7 @@ def search(
     return settings[best], found[best]["rounds"]
 
 
-def by_query(
-    results: Results, data: Data, method: str, seeds: range, console: Console
-) -> np.ndarray:
+def by_query(results: Results, data: Data, method: str, console: Console) -> np.ndarray:
     """NDCG@10 of a method: one row a seed, one column a test query of any fold."""
     parts = []
     for fold, load in data.folds().items():
@@ -293,20 +292,20 @@ def by_query(
 
         rows = [
             results.get(f"{data.name}/{fold}/{method}-seed{s}", lambda s=s: one(s))["ndcg10"]
-            for s in seeds
+            for s in range(data.seeds)
         ]
         parts.append(np.array(rows))
     return np.concatenate(parts, axis=1)
 
 
-def compare(data: Data, results: Results, seeds: range, console: Console) -> dict[str, float]:
+def compare(data: Data, results: Results, console: Console) -> dict[str, float]:
     """All methods on a data set; figures by name."""
     values = {
-        name: by_query(results, data, name, seeds, console)
+        name: by_query(results, data, name, console)
         for name, method in METHODS.items()
         if find_spec(method.needs) is not None
     }
-    table = Table(title=f"{data.name}: NDCG@10, {len(seeds)} seeds, {len(data.trees)} settings")
+    table = Table(title=f"{data.name}: NDCG@10, {data.seeds} seeds, {len(data.trees)} settings")
     for column in ("method", "mean", "sd of seeds", "booster − method, 95 %", "p"):
         table.add_column(column, justify="left" if column == "method" else "right")
     ours = values["booster"].mean(axis=0)
@@ -390,12 +389,11 @@ def main() -> None:
     given = parser.parse_args()
     console = Console(width=120)
     results = Results(given.output / "quick" if given.quick else given.output)
-    data_sets, seeds = plan(given.data, given.quick)
     found: dict[str, Any] = {}
     cost = results.get("cost", lambda: costs(given.quick))
     million = results.get("million-list", lambda: million_list(given.quick))
-    for data in data_sets:
-        found |= compare(data, results, seeds, console)
+    for data in plan(given.data, given.quick):
+        found |= compare(data, results, console)
     for name, method in METHODS.items():
         if find_spec(method.needs) is None:
             console.print(f"{name} is left out: it needs the package {method.needs}")
