@@ -154,6 +154,15 @@ def test_a_random_method_is_tested_with_several_seeds(folder, tmp_path):
         run_ltr(LtrExperiment(folder, seed=3, grid_points=1), tmp_path, methods, console=QUIET)
 
 
+def test_a_run_from_before_there_were_several_seeds_goes_on(folder, tmp_path):
+    run_ltr(LtrExperiment(folder), tmp_path, ["RankSVM"], console=QUIET)
+    asked = json.loads((tmp_path / "run.json").read_text())
+    assert asked.pop("seeds") == 1
+    (tmp_path / "run.json").write_text(json.dumps(asked))
+    again = run_ltr(LtrExperiment(folder), tmp_path, ["RankSVM", "RoBiRank"], console=QUIET)
+    assert again.settings.seeds == 1
+
+
 def test_starts_have_a_mean_and_a_spread(folder, tmp_path):
     methods = ["zeros", "random start 0", "random start 1"]
     run = run_ltr(LtrExperiment(folder), tmp_path, methods, console=QUIET)
