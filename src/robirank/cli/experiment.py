@@ -48,6 +48,9 @@ def _add_ltr_command(name: str, description: str) -> None:
             bool, typer.Option("--quick", help="One fold, and at most 3 settings of each method.")
         ] = False,
         seed: Seed = 0,
+        seeds: Annotated[
+            int, typer.Option(min=1, help="Seeds that a random method is tested with.")
+        ] = 1,
         jobs: Jobs = None,
         as_json: AsJson = False,
     ) -> None:
@@ -72,6 +75,7 @@ def _add_ltr_command(name: str, description: str) -> None:
             seed=seed,
             folds=folds or (1 if quick else None),
             grid_points=3 if quick else None,
+            seeds=seeds,
         )
         if name == "ltr" and methods is None:
             for method, package in left_out().items():

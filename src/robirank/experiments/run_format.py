@@ -105,11 +105,14 @@ class LtrFit(SearchedFit, kw_only=True):
     why : dict from query to list of pairs
         Of a model that can explain itself: the features that do most to put its first document
         of a test query above its second, and what each adds to the difference of the scores.
+    by_seed : list of float
+        NDCG@10 over the test queries with each seed, where there were several.
     """
 
     unit_fields: ClassVar[tuple[str, ...]] = ("method", "fold")
     fold: Name
     why: dict[str, list[tuple[str, float]]] = {}
+    by_seed: list[float] = []
 
 
 class LatentFit(SearchedFit, kw_only=True):
@@ -256,7 +259,7 @@ class Settings(Record, kw_only=True, tag_field="kind"):
 class LtrSettings(Settings, kw_only=True, tag="ltr"):
     """A comparison of rankers; results have a row for each query, measure and cut-off.
 
-    ``k`` is 0 for measures of the whole list.
+    ``k`` is 0 for measures of the whole list. Values are means over the seeds.
     """
 
     fit_type: ClassVar[type[Fit]] = LtrFit
@@ -276,6 +279,7 @@ class LtrSettings(Settings, kw_only=True, tag="ltr"):
     normalize: bool
     folds: Count | None = None
     grid_points: Count | None = None
+    seeds: Count = 1
 
     @property
     def cases(self) -> list[tuple[Any, ...]]:

@@ -124,6 +124,45 @@ def test_whole_run(folder, tmp_path):
     assert {f.name for f in (tmp_path / "run" / "figures").iterdir()} == {"ndcg.png", "ndcg.svg"}
 
 
+def test_a_random_method_is_tested_with_several_seeds(folder, tmp_path):
+    experiment = LtrExperiment(folder, seed=3, seeds=2, grid_points=1)
+    methods = ["LightGBM rank_xendcg", "RankSVM"]
+    run = run_ltr(experiment, tmp_path, methods, console=QUIET)
+    assert {f.unit: len(f.by_seed) for f in run.fits()} == {
+        (m, f"Fold{i}"): n for m, n in zip(methods, (2, 0), strict=True) for i in (1, 2)
+    }
+    by_seed = [[], []]
+    for name in ("Fold1", "Fold2"):
+        fold = experiment.load(name)
+        train, test = fold.train, fold.test
+        for values, seed in zip(by_seed, (3, 4), strict=True):
+            method = FIELD["LightGBM rank_xendcg"]
+            model = method.make(method.grid[0], seed)
+            model.fit(train.X, train.y, qid=train.qid, validation=fold.vali)
+            rule = {"k": 10, "convention": "letor", "per_query": True}
+            values.extend(ndcg(test.y, model.predict(test.X), test.qid, **rule))
+    assert by_seed[0] != by_seed[1]
+    at_10 = (pl.col("measure") == "ndcg") & (pl.col("k") == 10)
+    got = run.results().filter(at_10 & (pl.col("method") == "LightGBM rank_xendcg"))
+    assert_allclose(got["value"], np.mean(by_seed, axis=0))
+    text = (tmp_path / "table.md").read_text()
+    assert "Means over queries and over 2 seeds" in text
+    cells = next(x for x in text.splitlines() if x.startswith("| LightGBM")).split(" | ")
+    assert cells[-2] == f"{np.mean(by_seed, axis=1).std(ddof=1):.4f}"
+    assert next(x for x in text.splitlines() if x.startswith("| RankSVM")).split(" | ")[-2] == "–"
+    with pytest.raises(ValueError, match="seeds"):
+        run_ltr(LtrExperiment(folder, seed=3, grid_points=1), tmp_path, methods, console=QUIET)
+
+
+def test_a_run_from_before_there_were_several_seeds_goes_on(folder, tmp_path):
+    run_ltr(LtrExperiment(folder), tmp_path, ["RankSVM"], console=QUIET)
+    asked = json.loads((tmp_path / "run.json").read_text())
+    assert asked.pop("seeds") == 1
+    (tmp_path / "run.json").write_text(json.dumps(asked))
+    again = run_ltr(LtrExperiment(folder), tmp_path, ["RankSVM", "RoBiRank"], console=QUIET)
+    assert again.settings.seeds == 1
+
+
 def test_starts_have_a_mean_and_a_spread(folder, tmp_path):
     methods = ["zeros", "random start 0", "random start 1"]
     run = run_ltr(LtrExperiment(folder), tmp_path, methods, console=QUIET)
@@ -181,6 +220,7 @@ def test_a_failed_baseline_is_not_named_in_the_comparison(folder, tmp_path):
         ({"select": "foo@3"}, "foo"),
         ({"select": "ndcg@5-1"}, "count upwards"),
         ({"convention": "foo"}, "convention must be one of"),
+        ({"seeds": 0}, "seeds"),
     ],
 )
 def test_wrong_settings_are_noticed_before_the_work(folder, tmp_path, settings, message):

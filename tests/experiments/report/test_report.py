@@ -80,6 +80,12 @@ def test_the_same_query_id_in_two_folds_is_two_queries(tiny):
     assert data["queries"] == {"id": ["x", "y", "x"], "fold": [0, 0, 1]}
 
 
+def test_several_seeds_are_among_the_facts(tmp_path, tiny):
+    several = RunDirectory.create(tmp_path, settings(["A"], seeds=3))
+    assert report_data(several)["facts"]["Seeds"] == "3"
+    assert "Seeds" not in report_data(tiny)["facts"]
+
+
 def test_values_travel_with_four_digits(run):
     data = report_data(run)
     packed = np.frombuffer(base64.b64decode(data["values"]), dtype="<u2")

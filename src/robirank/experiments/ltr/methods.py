@@ -85,6 +85,11 @@ class Method:
         """Whether ``fit`` takes the validation part to know when to stop."""
         return "validation" in signature(self.estimator.fit).parameters
 
+    @property
+    def is_random(self) -> bool:
+        """Whether the method takes a seed."""
+        return "random_state" in signature(self.estimator).parameters
+
     def make(self, params: Mapping[str, Any], seed: int) -> Any:
         """An estimator with the given setting; one thread, because units run side by side."""
         always = {"random_state": 1000 * self.stream + seed, "num_threads": 1}

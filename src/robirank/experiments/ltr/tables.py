@@ -61,12 +61,15 @@ def table(run: Run, results: LtrResults, methods: Sequence[str]) -> str:
     seconds = {
         m: f"{np.mean([f.search_seconds for f in fits if f.method == m]):.1f}" for m in methods
     }
+    more = {"seconds a fold": seconds}
+    if run.settings.seeds > 1:
+        more = {"sd of seeds": {m: _spread_of_seeds(run, results, m) for m in methods}, **more}
     lines = [
         f"# {run.settings.title}",
         "",
         _facts(run.settings),
         "",
-        *method_table(run, means, {"seconds a fold": seconds}),
+        *method_table(run, means, more),
         *_spread_of_starts(methods, means),
     ]
     significance = run.significance()
@@ -82,11 +85,23 @@ def table(run: Run, results: LtrResults, methods: Sequence[str]) -> str:
 
 def _facts(settings: LtrSettings) -> str:
     data = settings.data
+    seeds = "" if settings.seeds == 1 else f" and over {settings.seeds} seeds"
     return (
         f"{data.queries} test queries of {len(data.folds)} folds; convention "
         f"`{settings.convention}`; settings chosen by {settings.select} on the validation part. "
-        f"Means over queries; best in bold. Command: `{settings.command}`"
+        f"Means over queries{seeds}; best in bold. Command: `{settings.command}`"
     )
+
+
+def _spread_of_seeds(run: Run, results: LtrResults, method: str) -> str:
+    """The standard deviation, over seeds, of NDCG@10 over all queries; of one that takes a seed."""
+    by_fold = {fit.fold: fit.by_seed for fit in run.fits() if fit.method == method}
+    if not all(by_fold.values()):
+        return "–"
+    judged = np.isfinite(results.of(method, "ndcg@10"))
+    at = [fold for (fold, _), there in zip(results.queries, judged, strict=True) if there]
+    by_seed = np.mean([by_fold[fold] for fold in at], axis=0)
+    return f"{by_seed.std(ddof=1):.4f}"
 
 
 def _spread_of_starts(

@@ -1,9 +1,11 @@
 """The learning-to-rank experiment: every method on every fold of a data set.
 
 A unit of work is one method on one fold: fit it with every setting of its grid, choose the setting
-on the validation part, measure the chosen model on the test part, once. Units run in processes of
-their own; each writes its result as soon as it has it, so a run that is killed goes on where it
-stopped, and a method that fails, or takes its process down, is reported and sinks nothing else.
+on the validation part, measure the chosen model on the test part, once. Where several seeds are
+asked for, the chosen setting is fitted with each, and the measures of a query are the means. Units
+run in processes of their own; each writes its result as soon as it has it, so a run that is killed
+goes on where it stopped, and a method that fails, or takes its process down, is reported and sinks
+nothing else.
 """
 
 from __future__ import annotations
@@ -56,6 +58,9 @@ class LtrExperiment:
         How many folds, the first ones; None: all.
     grid_points : int or None
         At most so many settings of each method's grid, evenly spread; None: all.
+    seeds : int
+        How many seeds the chosen setting is tested with, from ``seed`` upwards; one is enough for
+        a method that takes none.
     """
 
     data: Path
@@ -66,6 +71,7 @@ class LtrExperiment:
     seed: int = 0
     folds: int | None = None
     grid_points: int | None = None
+    seeds: int = 1
 
     def load(self, name: str) -> Fold:
         """Read one fold; where it has no validation part, hold out a part of the training part."""
@@ -83,6 +89,7 @@ class LtrExperiment:
             raise ValueError(f"convention must be one of {known}; got {self.convention!r}")
         for name in ("folds", "grid_points"):
             check_count(name, getattr(self, name), or_none=True)
+        check_count("seeds", self.seeds)
         toy = RankingData(np.zeros((2, 1)), np.array([1.0, 0.0]), np.zeros(2))
         self.validate(np.array([1.0, 0.0]), toy)
 
@@ -127,21 +134,26 @@ def some_of(grid: Sequence[dict[str, Any]], most: int | None) -> Sequence[dict[s
     return [grid[int(place)] for place in np.linspace(0, len(grid) - 1, most).round()]
 
 
+def fit_setting(method: Method, params: dict[str, Any], fold: Fold, seed: int) -> Any:
+    """A method with one setting, fitted to the training part of a fold."""
+    model, train = method.make(params, seed), fold.train
+    extra = {"validation": fold.vali} if method.stops_early else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a setting that does not converge is a poor setting
+        return model.fit(train.X, train.y, qid=train.qid, **extra)
+
+
 def search(
     method: Method, fold: Fold, experiment: LtrExperiment
 ) -> tuple[Any, GridPoint, list[GridPoint]]:
     """Fit every setting, and return the best model, its entry of the grid, and the whole grid."""
     grid: list[GridPoint] = []
     best: tuple[float, Any, GridPoint] | None = None
-    train, vali = fold.train, fold.vali
+    vali = fold.vali
     assert vali is not None
     for params in some_of(method.grid, experiment.grid_points):
-        model = method.make(params, experiment.seed)
         begin = time.perf_counter()
-        extra = {"validation": vali} if method.stops_early else {}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a setting that does not converge is a poor setting
-            model.fit(train.X, train.y, qid=train.qid, **extra)
+        model = fit_setting(method, params, fold, experiment.seed)
         seconds = time.perf_counter() - begin
         value = experiment.validate(model.predict(vali.X), vali)
         grid.append(GridPoint(params=params, validation=value, seconds=seconds))
@@ -166,6 +178,24 @@ def measure(scores: NDArray[Any], test: RankingData, experiment: LtrExperiment) 
         )
         for name, k, values in found
     )
+
+
+def measure_seeds(
+    method: Method, model: Any, params: dict[str, Any], fold: Fold, experiment: LtrExperiment
+) -> tuple[pl.DataFrame, list[float]]:
+    """Means over the seeds of the measures of every query; and NDCG@10 by each, if several.
+
+    The model is that of the first seed; the others are fitted here.
+    """
+    seeds = range(experiment.seed, experiment.seed + (experiment.seeds if method.is_random else 1))
+    models = (model, *(fit_setting(method, params, fold, seed) for seed in seeds[1:]))
+    found = [measure(m.predict(fold.test.X), fold.test, experiment) for m in models]
+    if len(found) == 1:
+        return found[0], []
+    at_10 = (pl.col("measure") == "ndcg") & (pl.col("k") == 10)
+    by_seed = [float(np.nanmean(frame.filter(at_10)["value"])) for frame in found]
+    mean = np.mean([frame["value"] for frame in found], axis=0)
+    return found[0].with_columns(value=pl.Series(mean)), by_seed
 
 
 def explain_tops(model: Any, test: RankingData) -> dict[str, list[tuple[str, float]]]:
@@ -194,6 +224,7 @@ def run_unit(method: Method, fold: Fold, experiment: LtrExperiment) -> tuple[Ltr
     begin = time.perf_counter()
     model, best, grid = search(method, fold, experiment)
     seconds = time.perf_counter() - begin
+    results, by_seed = measure_seeds(method, model, best.params, fold, experiment)
     fit = LtrFit(
         method=method.name,
         fold=fold.name,
@@ -203,8 +234,8 @@ def run_unit(method: Method, fold: Fold, experiment: LtrExperiment) -> tuple[Ltr
         search_seconds=seconds,
         final_seconds=best.seconds,
         why=explain_tops(model, fold.test),
+        by_seed=by_seed,
     )
-    results = measure(model.predict(fold.test.X), fold.test, experiment)
     return fit, results.with_columns(method=pl.lit(method.name), fold=pl.lit(fold.name))
 
 

@@ -165,6 +165,8 @@ def _facts(settings: LtrSettings, n_queries: int) -> dict[str, str]:
         found["Queries"] = f"{data.queries:,}"
     found |= {"Documents": f"{data.documents:,}", "Features": f"{data.features:,}"}
     found["Folds"] = str(len(data.folds))
+    if settings.seeds > 1:
+        found["Seeds"] = str(settings.seeds)
     total = sum(data.labels.values())
     if total:
         shares = [f"{label}: {100 * n / total:.0f} %" for label, n in data.labels.items()]
