@@ -17,7 +17,7 @@ from robirank.latent.gpu.kernels import BINS, Kernels
 MOST_WIDTH = 128.0
 
 _RECORDS_SHARE = 0.25  # of the free memory, for records
-FAR = 10.0  # beyond log2(items): so far below, all items together are nothing beside one
+FAR = 13.0  # beyond log2(items): so far below, all items together are nothing beside one
 _LEAST_WIDTH = 2.0**-10
 
 
