@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from robirank.data.records import as_records
 from robirank.latent.gpu import plain
-from robirank.latent.gpu.block import BlockRecords, Grid
-from robirank.latent.gpu.kernels import BINS
+from robirank.latent.gpu.block import BINS, BlockRecords, Grid
 from robirank.losses import RHOS
 from robirank.objectives.listwise import slopes_in_place
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,8 +12,10 @@ import torch
 
 from robirank._types import Ints64
 from robirank.data.records import Records
-from robirank.latent.gpu.kernels import BINS, Kernels
+from robirank.latent.gpu.kernels import Kernels
 
+#: Bins of a user's grid of scores in plain PyTorch.
+BINS = 512
 #: Scores that spread over more than this are not counted but summed one by one.
 MOST_WIDTH = 128.0
 
@@ -57,6 +60,14 @@ class BlockRecords(NamedTuple):
         return BlockRecords(starts, rows[kept], self.items[kept], self.weights[kept])
 
 
+class Block(NamedTuple):
+    """Users of a step: their numbers, the same on the device, and their records."""
+
+    users: Ints64
+    places: torch.Tensor
+    records: BlockRecords
+
+
 class DeviceRecords:
     """All records, on the card where they fit; blocks of them are taken there.
 
@@ -79,24 +90,36 @@ class DeviceRecords:
             weight = records.weight
             self._weights = None if weight is None else torch.from_numpy(weight).to(device)
 
-    def of_users(self, users: Ints64) -> BlockRecords:
-        """The records of some users."""
+    def blocks(self, order: Ints64, size: int) -> Iterator[Block]:
+        """Users in blocks of their order, and within a block in their own, with their records."""
+        if not len(order):
+            return
+        cuts = range(0, len(order), size)
+        users = np.concatenate([np.sort(order[cut : cut + size]) for cut in cuts])
+        places = torch.from_numpy(users).to(self._device)
+        counts = self._records.indptr[users + 1] - self._records.indptr[users]
+        starts = [np.concatenate([[0], np.cumsum(counts[cut : cut + size])]) for cut in cuts]
+        all_starts = torch.from_numpy(np.concatenate(starts)).to(self._device)
+        for number, cut in enumerate(cuts):
+            some, own = users[cut : cut + size], starts[number]
+            begins = all_starts[cut + number : cut + number + len(own)]
+            here = places[cut : cut + size]
+            yield Block(some, here, self._of_users(some, here, begins, int(own[-1])))
+
+    def _of_users(
+        self, users: Ints64, places: torch.Tensor, starts: torch.Tensor, n: int
+    ) -> BlockRecords:
         if self._kernels is None or not self._fits:
             return BlockRecords.of_users(self._records, users, self._device)
-        counts = self._records.indptr[users + 1] - self._records.indptr[users]
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        both = torch.from_numpy(np.concatenate([users, starts])).to(self._device)
-        n, records = len(users), int(starts[-1])
-        rows, items = torch.empty((2, records), dtype=torch.int32, device=self._device)
-        weights = torch.empty(records, device=self._device)
-        taken = both[n:], rows, items, weights
+        rows, items = torch.empty((2, n), dtype=torch.int32, device=self._device)
+        weights = torch.empty(n, device=self._device)
         self._kernels.launch(
             "take_records",
-            (n, 1),
-            *(both, both[n:], self._begins, self._items, self._weights, rows, items, weights),
+            (len(users), 1),
+            *(places, starts, self._begins, self._items, self._weights, rows, items, weights),
             threads=64,
         )
-        return BlockRecords(*taken)
+        return BlockRecords(starts, rows, items, weights)
 
 
 @dataclass(frozen=True)
@@ -139,8 +162,8 @@ class Grid:
         return cls(-begin * bins, bins, ~(width <= MOST_WIDTH))
 
     def scales(self) -> torch.Tensor:
-        """Shift and bins side by side, as the kernels read them."""
-        return torch.stack([self.shift, self.bins], dim=1).contiguous()
+        """Shift and slope of places from 0 to 1, side by side, as the kernels read them."""
+        return (torch.stack([self.shift, self.bins], dim=1) / BINS).contiguous()
 
 
 class Gradients(NamedTuple):

@@ -26,10 +26,10 @@ def gradients(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoN
     """As `robirank.latent.gpu.plain.gradients`, on a card."""
     if len(V) <= _FEW_ITEMS:
         return _direct(U, V, records, rho)
-    run = FusedBlock(U, V, records, rho)
-    if not run.wide.any():
-        return run.gradients()
-    return _with_wide(U, V, records, rho, run.wide)
+    block = FusedBlock(U, V, records)
+    found = block.gradients(rho)
+    wide = block.wide()  # seldom; the card goes on while this waits for the grids
+    return found if wide is None else _with_wide(U, V, records, rho, wide)
 
 
 def adam(V: torch.Tensor, slope: torch.Tensor, state: AdamState, step: AdamStep) -> None:
@@ -51,10 +51,11 @@ def adagrad(
     decay: torch.Tensor,
     sums: torch.Tensor,
     rate: float,
+    keep: float,
 ) -> None:
     """As `robirank.latent.gpu.plain.adagrad`."""
     n, factors = U.shape
-    arguments = (U, slope, users, decay, sums, factors, n, rate)
+    arguments = (U, slope, users, decay, sums, factors, n, rate, keep)
     kernels = kernels_for(factors, U.device.index or 0)
     kernels.launch("adagrad", (-(-n // 8), 1), *arguments, threads=256)
 
@@ -67,98 +68,102 @@ class FusedBlock:
     U : float32 tensor of shape (users, factors)
     V : float32 tensor of shape (items, factors)
     records : BlockRecords
-    rho : str
     """
 
-    def __init__(
-        self, U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
-    ) -> None:
+    def __init__(self, U: torch.Tensor, V: torch.Tensor, records: BlockRecords) -> None:
         kernels = kernels_for(V.shape[1], V.device.index or 0)
         self._kernels, self._sizes = kernels, (len(U), len(V))
-        self._U, self._V, self._records, self._rho = U, V, records, rho
-        self._u, self._v = (as_halves(rows, kernels.layout.width) for rows in (U, V))
+        self._U, self._V, self._records = U, V, records
+        longest, self._largest = torch.zeros((2, 1), device=V.device)
+        self._u, self._v = kernels.halves(U), kernels.halves(V, longest)
         self._points = torch.empty(len(records.items), device=V.device)
         self._scales = torch.empty((len(U), 2), device=V.device)
-        longest = torch.linalg.vector_norm(V, dim=1).max()
+        self._tops = torch.empty(len(U), device=V.device)
+        self._too_wide = torch.zeros(1, dtype=torch.int32, pin_memory=True)
         margin = math.log2(len(V)) + FAR
         kernels.launch(
             "user_grids",
             (len(U), 1),
             *(self._u, self._v, records.starts, records.items, longest, margin, MOST_WIDTH),
-            *(self._points, self._scales),
+            *(self._points, self._scales, self._tops, self._too_wide),
             threads=128,
         )
-        #: Users whose grid would be too coarse: it has no bins.
-        self.wide = self._scales[:, 1] == 0
+        self._has_grids = torch.cuda.Event()
+        self._has_grids.record()
 
-    def gradients(self) -> Gradients:
+    def wide(self) -> torch.Tensor | None:
+        """Which users' grids would be too coarse; None where there is none."""
+        self._has_grids.synchronize()
+        return self._scales[:, 1] == 0 if int(self._too_wide) else None
+
+    def gradients(self, rho: RhoName) -> Gradients:
         """Losses, and the gradient by the block's users and by all items."""
-        losses, own = self._tables()
-        by_user, by_item = self._to_users(), self._to_items()
-        rows, items = self._records.rows, self._records.items
-        self._add(rows, items, own, self._V, by_user)
-        items, order = torch.sort(items, stable=True)
-        self._add(items, rows[order], own[order], self._U, by_item)
-        return Gradients(losses, by_user, by_item)
+        losses, own = self._tables(rho)
+        return Gradients(losses, self._to_users(own), self._to_items(own))
 
-    def _tables(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def _tables(self, rho: RhoName) -> tuple[torch.Tensor, torch.Tensor]:
         (users, _), records = self._sizes, self._records
-        counts, sums, excess, ranges = count_scores(
-            self._kernels, self._u, self._v, self._scales, self._sizes
+        counts, sums, excess = count_scores(
+            self._kernels, self._u, self._v, self._scales, self._tops
         )
-        number = torch.empty_like(self._points)
-        losses, own, first = number, torch.empty_like(number), torch.empty_like(number)
-        self._tables_of = torch.empty((users, BINS), dtype=torch.int32, device=counts.device)
+        losses, own, first = torch.empty((3, len(self._points)), device=counts.device)
+        self._lines = torch.empty((users, BINS), dtype=torch.int32, device=counts.device)
         self._unit = torch.empty(users, device=counts.device)
         self._kernels.launch(
             "user_tables",
             (users, 1),
-            *(counts, sums, excess, ranges, self._scales, records.starts, self._points),
-            *(records.weights, _RHO_NUMBERS[self._rho], users),
-            *(losses, own, first, self._tables_of, self._unit),
+            *(counts, sums, excess, len(excess), self._scales, records.starts, self._points),
+            *(records.weights, self._u, _RHO_NUMBERS[rho], users),
+            *(losses, own, first, self._lines, self._unit, self._largest),
             threads=128,
         )
         return losses, own
 
-    def _to_users(self) -> torch.Tensor:
-        (users, items), kernels = self._sizes, self._kernels
+    def _to_users(self, own: torch.Tensor) -> torch.Tensor:
+        (users, items), kernels, records = self._sizes, self._kernels, self._records
         tiles, ranges, size = kernels.ranges(users, items)
-        shape = ranges * kernels.layout.item_warps, users, kernels.layout.width
-        parts = torch.empty(shape, device=self._v.device)
+        n = ranges * kernels.layout.groups
+        parts = torch.empty((n, users, kernels.layout.width), device=self._v.device)
         kernels.launch(
             "slopes_to_users",
             (tiles, ranges),
-            *(self._u, self._v, self._scales, self._tables_of, users, items, size, parts),
+            *(self._u, self._v, self._scales, self._lines, users, items, size, parts),
         )
-        return (parts.sum(0) * self._unit[:, None])[:, : self._V.shape[1]].contiguous()
+        out, factors = torch.empty_like(self._U), self._U.shape[1]
+        kernels.launch(
+            "sum_users",
+            (users, 1),
+            *(parts, n, self._unit, records.starts, records.items, own, self._V, users, factors),
+            out,
+            threads=_row_threads(factors),
+        )
+        return out
 
-    def _to_items(self) -> torch.Tensor:
-        (users, items), kernels = self._sizes, self._kernels
-        in_units = self._U * self._unit[:, None]
-        # A power of two that brings the largest number to 2^13 or 2^14: small ones keep digits.
-        power = torch.exp2(14 - torch.log2(in_units.abs().max().clamp_min(1e-30)).ceil())
-        in_units = as_halves(in_units * power, kernels.layout.width)
-        out = torch.empty((items, kernels.layout.width), device=self._v.device)
+    def _to_items(self, own: torch.Tensor) -> torch.Tensor:
+        (users, items), kernels, factors = self._sizes, self._kernels, self._U.shape[1]
+        in_units = torch.empty_like(self._u)
+        kernels.launch(
+            "to_units",
+            (-(-users // 8), 1),
+            *(self._U, self._unit, self._largest, users, factors, in_units),
+            threads=256,
+        )
+        out = torch.empty_like(self._V)
         kernels.launch(
             "slopes_to_items",
             (-(-items // kernels.layout.block_items), 1),
-            *(self._u, in_units, self._v, self._scales, self._tables_of, users, items),
-            *(1 / power, out),
+            *(self._u, in_units, self._v, self._scales, self._lines, users, items),
+            *(self._largest, factors, out),
         )
-        return out[:, : self._V.shape[1]].contiguous()
-
-    def _add(
-        self,
-        keys: torch.Tensor,
-        rows: torch.Tensor,
-        own: torch.Tensor,
-        factors: torch.Tensor,
-        out: torch.Tensor,
-    ) -> None:
-        n, d = len(keys), factors.shape[1]
-        threads = min(256, -(-d // 32) * 32)
-        arguments = (keys, rows, own, factors, n, d, out)
-        self._kernels.launch("add_records", (n, 1), *arguments, threads=threads)
+        keys, order = torch.sort(self._records.items, stable=True)
+        n, rows = len(keys), self._records.rows[order]
+        kernels.launch(
+            "add_records",
+            (n, 1),
+            *(keys, rows, own[order], self._U, n, factors, out),
+            threads=_row_threads(factors),
+        )
+        return out
 
 
 def count_scores(
@@ -166,26 +171,23 @@ def count_scores(
     u: torch.Tensor,
     v: torch.Tensor,
     scales: torch.Tensor,
-    sizes: tuple[int, int],
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]:
-    """Count scores into bins: how many, their offsets, what lies above, and the item ranges."""
-    users, items = sizes
+    tops: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Count scores into bins: how many, their parts, and what lies above, by ranges of items."""
+    users, items = len(u), len(v)
     tiles, ranges, size = kernels.ranges(users, items)
     counts, sums = torch.zeros((2, users, BINS), dtype=torch.int32, device=u.device)
     excess = torch.empty((ranges, users), device=u.device)
     kernels.launch(
         "count_scores",
         (tiles, ranges),
-        *(u, v, scales, users, items, size, counts, sums, excess),
+        *(u, v, scales, tops, users, items, size, counts, sums, excess),
     )
-    return counts, sums, excess, ranges
+    return counts, sums, excess
 
 
-def as_halves(rows: torch.Tensor, width: int) -> torch.Tensor:
-    """Rows in half precision, filled up with zeros to a width."""
-    if rows.shape[1] < width:
-        rows = torch.nn.functional.pad(rows, (0, width - rows.shape[1]))
-    return rows.half()
+def _row_threads(factors: int) -> int:
+    return min(256, -(-factors // 32) * 32)
 
 
 def _with_wide(
@@ -210,4 +212,4 @@ def _direct(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoNam
 
 
 def _fused(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName) -> Gradients:
-    return FusedBlock(U, V, records, rho).gradients()
+    return FusedBlock(U, V, records).gradients(rho)

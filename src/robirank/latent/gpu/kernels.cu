@@ -2,37 +2,50 @@
 //
 // Compiled at run time for a number of factors (kFactors, a multiple of 16, rows padded with zeros)
 // and a number of users of a tile (kRows: 16, 32 or 64). Factors are half-precision numbers, sums
-// are float. A score is a place on its user's grid of kBins bins; what is far outside is clamped.
+// are float. A score has a place on its user's grid, from 0 to 1; what is outside is clamped.
 //
 // Fragments are those of mma.m16n8k16: lane l holds rows l / 4 and l / 4 + 8 of a 16 × 8 tile, at
-// the columns 2 (l % 4) and 2 (l % 4) + 1.
+// the columns 2 (l % 4) and 2 (l % 4) + 1. The left side of products stays in registers; groups of
+// warps bring the right side to shared memory for themselves, and wait for no other group.
 
 typedef unsigned int u32;
 typedef unsigned short u16;  // a half-precision number
 typedef long long i64;
 
-constexpr int kBins = 512;
-constexpr bool kLarge = kFactors <= 64 && kRows > 16;         // more fits into a block
+constexpr bool kLarge = kFactors <= 64 && kRows > 16;        // more fits into a block
 constexpr int kWarps = kLarge ? 16 : 8, kThreads = 32 * kWarps;
-constexpr int kRowWarps = kRows / 16, kItemWarps = kWarps / kRowWarps;
-constexpr int kItems = 128;                                  // of a tile
-constexpr int kWarpItems = kItems / kItemWarps;              // of a warp in a tile
-constexpr int kTiles = kWarpItems / 8;                       // of 8 items
+constexpr int kRowTiles = kRows / 16;
+constexpr int kSteps = kFactors / 16;
 constexpr int kStride = kFactors + 8;                        // halves between rows: no bank twice
-constexpr int kBinStride = kBins + 4;                        // words between rows of bins
-constexpr int kParts = 32;                                   // of a bin; offsets are counted in them
-constexpr int kPartBits = 5, kSumBits = 18;                  // a counter: 13 bits items, 18 bits offsets
-constexpr int kMostTiles = 8191 / kItems;                    // between two flushes
-constexpr int kItemTiles = kLarge ? 2 : 1;           // of 16 items, of a warp in slopes_to_items
-constexpr int kBlockItems = 16 * kItemTiles * kWarps;
-constexpr int kStepRows = kRows > 16 ? kRows / 2 : 16;       // users of a step there
+constexpr int kTileItems = 16;
+// slopes_to_users: warps of a block, tiles of users of a warp, and warps that share items.
+constexpr int kUserWarps = kWarps, kUserTiles = kRows > 16 && kFactors <= 128 ? 2 : 1;
+constexpr int kGroupWarps = kRowTiles / kUserTiles;
+// slopes_to_items: warps of a block, tiles of items of a warp, and users of a step.
+constexpr int kItemWarps = kWarps, kItemTiles = kLarge ? 2 : 1;
+constexpr int kBlockItems = 16 * kItemTiles * kItemWarps;
+constexpr int kStepUsers = kLarge ? 32 : 16;
 
-static_assert(kBins == kExpectedBins, "as in kernels.py");
-static_assert(kRows * (4 * kBinStride + 2 * kStride) + 4 * kItems * kStride == kTileBytes,
+// Places are integers in the low bits of a float from 2^23 on: a bin (or line) and a part of it.
+constexpr int kPartBits = 6, kParts = 1 << kPartBits;
+constexpr int kSumBits = 19;                                 // a counter: 13 bits items, 19 bits parts
+constexpr int kMostItems = 8191 / (kTileItems * kWarps) * kTileItems * kWarps;  // between flushes
+constexpr float kPlaces = kBins * kParts - 1;
+constexpr float kInteger = 8388608.f;  // 2^23
+
+// Bins and lines of eight rows stand side by side, each row's twice, for two lanes of four: so no
+// more than two lanes meet in a bank. The bits of a place above its part are the bytes to go.
+constexpr int kBinWords = 16;
+static_assert(4 * kBinWords == kParts, "a bin is as many bytes as it has parts");
+constexpr u32 kBinBytes = (kBins - 1) * 4 * kBinWords;
+__device__ __forceinline__ int word_of(int row) { return row / 8 * kBins * kBinWords + row % 8 * 2; }
+
+static_assert(8 * kRows * kBins + 4 * kWarps * kTileItems * kStride == kCountBytes,
               "as in kernels.py");
 
+// A score s is at the place s · slope + shift. No slope: the grid would be too coarse.
 struct Scale {
-  float shift, bins;  // a score s is at the place s · bins + shift
+  float shift, slope;
 };
 
 __device__ __forceinline__ u32 shared_address(const void* p) {
@@ -95,11 +108,30 @@ __device__ __forceinline__ float inverse_fast(float x) {
   return y;
 }
 
-// Rows first … first + n − 1 of a matrix with kFactors columns; zeros from row `end` on.
-template <int n>
+// 16 rows of a matrix from row `first` on as the left side of products; zeros from row `end` on.
+struct Left {
+  u32 at[kSteps][4];
+  __device__ __forceinline__ void load(const u16* rows, int first, int end) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = first + lane / 4 + 8 * h;
+      const u32* from =
+          reinterpret_cast<const u32*>(rows + static_cast<i64>(row) * kFactors) + lane % 4;
+#pragma unroll
+      for (int k = 0; k < kSteps; ++k) {
+        at[k][h] = row < end ? from[8 * k] : 0;
+        at[k][2 + h] = row < end ? from[8 * k + 4] : 0;
+      }
+    }
+  }
+};
+
+// Copies n rows of a matrix with kFactors columns to shared memory; zeros from row `end` on.
+template <int n, int threads>
 __device__ __forceinline__ void load_rows(u16* to, const u16* from, int first, int end) {
   constexpr int kChunks = kFactors / 8;
-  for (int i = threadIdx.x; i < n * kChunks; i += kThreads) {
+  for (int i = threadIdx.x % threads; i < n * kChunks; i += threads) {
     const int row = i / kChunks, chunk = i % kChunks;
     const bool there = first + row < end;
     copy16(to + row * kStride + chunk * 8,
@@ -107,82 +139,95 @@ __device__ __forceinline__ void load_rows(u16* to, const u16* from, int first, i
   }
 }
 
-// Scores of 16 rows of a with 16 · pairs rows of b.
-template <int pairs>
-__device__ __forceinline__ void scores(float (&s)[2 * pairs][4], const u16* a, const u16* b) {
+// Scores of 16 · tiles rows with 16 rows of b.
+template <int tiles>
+__device__ __forceinline__ void scores(float (&s)[tiles][2][4], const Left* left, const u16* b) {
   const int lane = threadIdx.x % 32;
-  const u16* from_a = a + (lane & 15) * kStride + (lane >> 4) * 8;
-  const u16* from_b = b + ((lane & 7) + ((lane >> 4) << 3)) * kStride + ((lane >> 3) & 1) * 8;
+  const u16* from = b + ((lane & 7) + ((lane >> 4) << 3)) * kStride + ((lane >> 3) & 1) * 8;
 #pragma unroll
-  for (int t = 0; t < 2 * pairs; ++t) s[t][0] = s[t][1] = s[t][2] = s[t][3] = 0.f;
+  for (int i = 0; i < tiles; ++i)
 #pragma unroll
-  for (int k = 0; k < kFactors; k += 16) {
-    u32 left[4];
-    load4(left, from_a + k);
+    for (int e = 0; e < 8; ++e) s[i][e / 4][e % 4] = 0.f;
 #pragma unroll
-    for (int p = 0; p < pairs; ++p) {
-      u32 right[4];
-      load4(right, from_b + p * 16 * kStride + k);
-      multiply(s[2 * p], left, right[0], right[1]);
-      multiply(s[2 * p + 1], left, right[2], right[3]);
+  for (int k = 0; k < kSteps; ++k) {
+    u32 right[4];
+    load4(right, from + 16 * k);
+#pragma unroll
+    for (int i = 0; i < tiles; ++i) {
+      multiply(s[i][0], left[i].at[k], right[0], right[1]);
+      multiply(s[i][1], left[i].at[k], right[2], right[3]);
     }
   }
 }
 
-// sum += (16 × 16 slopes) · (16 rows of b); the slopes are two neighbouring tiles of scores.
-__device__ __forceinline__ void add_product(float (&sum)[kFactors / 8][4], const u32 (&slopes)[4],
-                                            const u16* b) {
+// sum += (16 × 16 slopes) · (16 rows of b), for tiles of slopes.
+template <int tiles>
+__device__ __forceinline__ void add_products(float (&sum)[tiles][kFactors / 8][4],
+                                             const u32 (&slopes)[tiles][4], const u16* b) {
   const int lane = threadIdx.x % 32;
   const u16* from = b + (lane & 15) * kStride + (lane >> 4) * 8;
 #pragma unroll
-  for (int f = 0; f < kFactors / 16; ++f) {
+  for (int f = 0; f < kSteps; ++f) {
     u32 right[4];
     load4_transposed(right, from + f * 16);
-    multiply(sum[2 * f], slopes, right[0], right[1]);
-    multiply(sum[2 * f + 1], slopes, right[2], right[3]);
+#pragma unroll
+    for (int i = 0; i < tiles; ++i) {
+      multiply(sum[i][2 * f], slopes[i], right[0], right[1]);
+      multiply(sum[i][2 * f + 1], slopes[i], right[2], right[3]);
+    }
   }
 }
 
-__device__ __forceinline__ float place_of(float s, Scale scale) {
-  return fmaf(s, scale.bins, scale.shift);
+// The place of a score in parts of bins; one of 2^23's digits stands above it.
+__device__ __forceinline__ u32 place_of(float s, Scale scale) {
+  float place;
+  asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(place) : "f"(s), "f"(scale.slope), "f"(scale.shift));
+  return __float_as_uint(fmaf(place, kPlaces, kInteger));
 }
 
-// The slope at a place: a straight line in every bin, (value, rise) as two halves.
-__device__ __forceinline__ float slope_at(float place, const u32* table) {
-  const float x = fminf(fmaxf(place, 0.f), kBins - 1.f / 1024);
-  const float shifted = __fadd_rz(x, 8388608.f);  // 2^23: the fraction is cut off
-  const u32 line = table[__float_as_int(shifted) & (kBins - 1)];
-  return fmaf(x - (shifted - 8388608.f), high_half(line), low_half(line));
+// The slopes at two places, from their lines: (value, rise of a part) as two halves each.
+__device__ __forceinline__ u32 slopes_at(u32 a, u32 line_a, u32 b, u32 line_b) {
+  constexpr u32 kBoth = (kParts - 1) * 0x10001u, kHalf1024 = 0x64006400u;
+  u32 parts = (__byte_perm(a, b, 0x5410) & kBoth) | kHalf1024;  // 1024 + part
+  asm("sub.rn.f16x2 %0, %0, %1;" : "+r"(parts) : "r"(kHalf1024));
+  u32 slopes;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;"
+      : "=r"(slopes)
+      : "r"(parts), "r"(__byte_perm(line_a, line_b, 0x7632)),
+        "r"(__byte_perm(line_a, line_b, 0x5410)));
+  return slopes;
 }
 
-// A loop over the tiles of a range of items, the next one loaded while `work(tile, first)` runs.
-template <class Work>
+template <int warps>
+__device__ __forceinline__ void wait_for_group(int group) {
+  if (warps == 1)
+    __syncwarp();
+  else
+    asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(32 * warps) : "memory");
+}
+
+// `work(tile, first)` for the tiles of a range of items, which groups of warps share out; the next
+// tile of a group is loaded while it works.
+template <int warps, int all_warps, class Work>
 __device__ __forceinline__ void for_each_tile(u16* tiles, const u16* V, int first, int last,
                                               const Work& work) {
-  load_rows<kItems>(tiles, V, first, last);
+  constexpr int kSize = kTileItems * kStride, kAll = kTileItems * (all_warps / warps);
+  const int group = threadIdx.x / (32 * warps);
+  u16* own = tiles + group * 2 * kSize;
+  int item = first + group * kTileItems, at = 0;
+  load_rows<kTileItems, 32 * warps>(own, V, item, last);
   commit();
-  int at = 0;
-  for (int item = first; item < last; item += kItems, at ^= 1) {
-    if (item + kItems < last)
-      load_rows<kItems>(tiles + (at ^ 1) * kItems * kStride, V, item + kItems, last);
+  for (; item < last; item += kAll, at ^= 1) {
+    wait<0>();
+    wait_for_group<warps>(group);
+    if (item + kAll < last)
+      load_rows<kTileItems, 32 * warps>(own + (at ^ 1) * kSize, V, item + kAll, last);
     commit();
-    wait<1>();
-    __syncthreads();
-    work(tiles + at * kItems * kStride, item);
-    __syncthreads();
+    work(own + at * kSize, item);
   }
+  wait<0>();
+  wait_for_group<warps>(group);
 }
-
-// Where a warp works in a tile, and the two rows of users that its lane holds.
-struct Place {
-  int row, item, low;  // first row and item of the warp; row + low and row + low + 8 of the lane
-  __device__ Place() {
-    const int warp = threadIdx.x / 32;
-    row = warp / kItemWarps * 16;
-    item = warp % kItemWarps * kWarpItems;
-    low = threadIdx.x % 32 / 4;
-  }
-};
 
 // The records of users (blockIdx.x: which) from all records: their row, item and weight.
 extern "C" __global__ void take_records(const i64* users, const i64* starts, const i64* begins,
@@ -213,11 +258,36 @@ __device__ __forceinline__ float inner_product(const u16* a, const u16* b) {
   return sum_of_warp(sum);
 }
 
+__device__ __forceinline__ void raise(int* most, int number) {
+  if (number > *reinterpret_cast<volatile int*>(most)) atomicMax(most, number);
+}
+
+// Rows in half precision (a warp a row), filled up with zeros; `longest`, where it is given, becomes
+// the largest of it and the rows' lengths.
+extern "C" __global__ void to_halves(const float* rows, int n, int factors, u16* out,
+                                     float* longest) {
+  const int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+  if (row >= n) return;
+  const float* from = rows + static_cast<i64>(row) * factors;
+  float square = 0.f;
+  for (int f = threadIdx.x % 32 * 2; f < kFactors; f += 64) {
+    const float a = f < factors ? from[f] : 0.f, b = f + 1 < factors ? from[f + 1] : 0.f;
+    reinterpret_cast<u32*>(out + static_cast<i64>(row) * kFactors)[f / 2] = pack(a, b);
+    square = fmaf(a, a, fmaf(b, b, square));
+  }
+  square = sum_of_warp(square);
+  // Numbers that are not negative rise as their bits do.
+  if (longest && threadIdx.x % 32 == 0)
+    raise(reinterpret_cast<int*>(longest), __float_as_int(sqrtf(square)));
+}
+
 // The scores of a user's relevant items (blockIdx.x: which user), and the grid that covers them
-// and `margin` beyond, as far as |u| · longest reaches. No bins: the grid would be too coarse.
+// and `margin` beyond, as far as |u| · longest reaches; the place of that is `tops`. `too_wide`
+// becomes 1 where the grid would be too coarse.
 extern "C" __global__ void user_grids(const u16* U, const u16* V, const i64* starts,
                                       const int* items, const float* longest, float margin,
-                                      float most_width, float* points, Scale* scales) {
+                                      float most_width, float* points, Scale* scales, float* tops,
+                                      int* too_wide) {
   constexpr int kGroup = 4;
   __shared__ float lows[kGroup], highs[kGroup];
   const int user = blockIdx.x, warp = threadIdx.x / 32;
@@ -240,18 +310,20 @@ extern "C" __global__ void user_grids(const u16* U, const u16* V, const i64* sta
   const float begin = fmaxf(low - margin, -reach), end = fminf(high + margin, reach);
   const float width = fmaxf(end - begin, 1.f / 1024);
   const bool fits = width <= most_width && high - low <= most_width && *longest <= 65504.f;
-  const float bins = fits ? kBins / width : 0.f;
-  scales[user] = {-begin * bins, bins};
+  const float slope = fits ? 1.f / width : 0.f;
+  scales[user] = {-begin * slope, slope};
+  tops[user] = (reach - begin) * slope;
+  if (!fits) *too_wide = 1;
 }
 
 __device__ __forceinline__ void flush(u32* bins, int* counts, int* sums, int users) {
   __syncthreads();
   for (int i = threadIdx.x; i < kRows * kBins; i += kThreads) {
-    const int row = i / kBins, bin = i % kBins;
-    u32* counter = bins + row * kBinStride + bin;
-    const u32 found = *counter;
+    const int row = i % 8 + i / (8 * kBins) * 8, bin = i / 8 % kBins;
+    u32* twice = bins + word_of(row) + bin * kBinWords;
+    const u32 found = twice[0] + twice[1];
     if (!found) continue;
-    *counter = 0;
+    twice[0] = twice[1] = 0;
     if (row >= users) continue;
     atomicAdd(counts + row * kBins + bin, static_cast<int>(found >> kSumBits));
     atomicAdd(sums + row * kBins + bin, static_cast<int>(found & ((1u << kSumBits) - 1)));
@@ -259,110 +331,146 @@ __device__ __forceinline__ void flush(u32* bins, int* counts, int* sums, int use
   __syncthreads();
 }
 
+// Scores of a tile's rows with 16 items of which `left` are there, counted; and where some may lie
+// above the grid, how far.
+template <bool above>
+__device__ __forceinline__ void count_tile(u32* bins, const Left* rows, const Scale (&scale)[kRowTiles][2],
+                                           const u16* tile, int left, float (&over)[kRowTiles][2]) {
+  constexpr int kAtOnce = kRowTiles > 1 ? 2 : 1;
+  const int row = threadIdx.x % 32 / 4, first = threadIdx.x % 4 * 2;
+  char* own = reinterpret_cast<char*>(bins + word_of(row) + threadIdx.x % 4 / 2);
+#pragma unroll
+  for (int i = 0; i < kRowTiles; i += kAtOnce) {
+    float s[kAtOnce][2][4];
+    scores<kAtOnce>(s, rows + i, tile);
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j)
+#pragma unroll
+      for (int t = 0; t < 2; ++t)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int h = e >> 1;
+          if (first + t * 8 + (e & 1) >= left) continue;
+          const u32 place = place_of(s[j][t][e], scale[i + j][h]);
+          char* row_bins = own + 4 * word_of(16 * (i + j) + 8 * h);
+          atomicAdd(reinterpret_cast<u32*>(row_bins + (place & kBinBytes)),
+                    (1u << kSumBits) | (place & (kParts - 1)));
+          if (above)
+            over[i + j][h] += fmaxf(
+                fmaf(s[j][t][e], scale[i + j][h].slope, scale[i + j][h].shift) - 1.f, 0.f);
+        }
+  }
+}
+
 // Counts the scores of users (blockIdx.x: which tile) with items (blockIdx.y: which range) into
-// bins: how many, and the sum of their offsets in parts of a bin. `excess` gets the sum of what
-// lies above the last bin, in bins, for each range.
+// bins: how many, and the sum of their parts of a bin. `excess` gets the sum of what lies above
+// the grid for each range; nothing does where `tops` are at most 1, or not given.
 extern "C" __global__ __launch_bounds__(kThreads, 1) void count_scores(
-    const u16* U, const u16* V, const Scale* scales, int users, int items, int range, int* counts,
-    int* sums, float* excess) {
+    const u16* U, const u16* V, const Scale* scales, const float* tops, int users, int items,
+    int range, int* counts, int* sums, float* excess) {
   extern __shared__ __align__(16) unsigned char memory[];
   u32* bins = reinterpret_cast<u32*>(memory);
-  u16* us = reinterpret_cast<u16*>(bins + kRows * kBinStride);
-  u16* tiles = us + kRows * kStride;
-  __shared__ float above[kItemWarps][kRows];
-  const int first_user = blockIdx.x * kRows;
+  u16* tiles = reinterpret_cast<u16*>(bins + 2 * kRows * kBins);
+  const int first_user = blockIdx.x * kRows, lane = threadIdx.x % 32;
   const int first = blockIdx.y * range, last = min(items, first + range);
   counts += static_cast<i64>(first_user) * kBins, sums += static_cast<i64>(first_user) * kBins;
-  for (int i = threadIdx.x; i < kRows * kBinStride; i += kThreads) bins[i] = 0;
-  load_rows<kRows>(us, U, first_user, users);
-  const Place at;
-  Scale scale[2];
-  for (int h = 0; h < 2; ++h) {
-    const int user = first_user + at.row + at.low + 8 * h;
-    scale[h] = user < users ? scales[user] : Scale{0.f, 0.f};
-    scale[h].bins *= kParts, scale[h].shift *= kParts;
-  }
-  u32* row_bins[2] = {bins + (at.row + at.low) * kBinStride,
-                      bins + (at.row + at.low + 8) * kBinStride};
-  float over[2] = {0.f, 0.f};
-  int since = 0;
-  for_each_tile(tiles, V, first, last, [&](const u16* tile, int item) {
-    if (since == kMostTiles) flush(bins, counts, sums, users - first_user), since = 0;
-    ++since;
-    float s[kTiles][4];
-    scores<kTiles / 2>(s, us + at.row * kStride, tile + at.item * kStride);
-    const int left = last - item - at.item - threadIdx.x % 4 * 2;  // items from the lane's first on
+  for (int i = threadIdx.x; i < 2 * kRows * kBins; i += kThreads) bins[i] = 0;
+  Left rows[kRowTiles];
+  Scale scale[kRowTiles][2];
+  float over[kRowTiles][2] = {};
+  bool may_exceed = false;
 #pragma unroll
-    for (int t = 0; t < kTiles; ++t)
+  for (int i = 0; i < kRowTiles; ++i) {
+    rows[i].load(U, first_user + 16 * i, users);
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if (t * 8 + (e & 1) >= left) continue;
-        const float x = place_of(s[t][e], scale[e >> 1]);
-        over[e >> 1] += fmaxf(x - kBins * kParts, 0.f);
-        const int place = __float2int_rz(fminf(fmaxf(x, 0.f), kBins * kParts - 1.f));
-        atomicAdd(row_bins[e >> 1] + (place >> kPartBits),
-                  (1u << kSumBits) + (place & (kParts - 1)));
-      }
-  });
-  flush(bins, counts, sums, users - first_user);
-  for (int h = 0; h < 2; ++h) {
-    over[h] += __shfl_xor_sync(~0u, over[h], 1);
-    over[h] += __shfl_xor_sync(~0u, over[h], 2);
-    if (threadIdx.x % 4 == 0)
-      above[threadIdx.x / 32 % kItemWarps][at.row + at.low + 8 * h] = over[h] / kParts;
+    for (int h = 0; h < 2; ++h) {
+      const int user = first_user + 16 * i + lane / 4 + 8 * h;
+      scale[i][h] = user < users ? scales[user] : Scale{0.f, 0.f};
+      may_exceed |= tops && user < users && tops[user] > 1.0001f;
+    }
   }
+  may_exceed = __syncthreads_or(may_exceed);
+  for (int begin = first; begin < last; begin += kMostItems) {
+    const int end = min(last, begin + kMostItems);
+    if (may_exceed)
+      for_each_tile<1, kWarps>(tiles, V, begin, end, [&](const u16* tile, int item) {
+        count_tile<true>(bins, rows, scale, tile, end - item, over);
+      });
+    else
+      for_each_tile<1, kWarps>(tiles, V, begin, end, [&](const u16* tile, int item) {
+        count_tile<false>(bins, rows, scale, tile, end - item, over);
+      });
+    flush(bins, counts, sums, users - first_user);
+  }
+  float* above = reinterpret_cast<float*>(memory);  // of a warp and a row
+#pragma unroll
+  for (int i = 0; i < kRowTiles; ++i)
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      float sum = over[i][h];
+      sum += __shfl_xor_sync(~0u, sum, 1);
+      sum += __shfl_xor_sync(~0u, sum, 2);
+      if (lane % 4 == 0) above[threadIdx.x / 32 * kRows + 16 * i + 8 * h + lane / 4] = sum;
+    }
   __syncthreads();
   for (int row = threadIdx.x; row < kRows && first_user + row < users; row += kThreads) {
     float sum = 0.f;
-    for (int w = 0; w < kItemWarps; ++w) sum += above[w][row];
+    for (int w = 0; w < kWarps; ++w) sum += above[w * kRows + row];
     excess[static_cast<i64>(blockIdx.y) * users + first_user + row] = sum;
   }
 }
 
-// log2(1 + 2^z) and its slope 1 / (1 + 2^−z).
+// log2(1 + 2^z), its slope 1 / (1 + 2^−z), and the slope's, which is ln 2 times `bend`.
 struct Pair {
-  float value, slope;
+  float value, slope, bend;
 };
 __device__ __forceinline__ Pair pair_at(float z) {
   const float p = exp2_fast(-fabsf(z)), inverse = inverse_fast(1.f + p);
   const float small = p * fmaf(p, fmaf(p, 0.48089835f, -0.72134752f), 1.44269504f);
   const float log = p < 0.015625f ? small : log2_fast(1.f + p);
-  return {fmaxf(z, 0.f) + log, z >= 0.f ? inverse : p * inverse};
+  return {fmaxf(z, 0.f) + log, z >= 0.f ? inverse : p * inverse, p * inverse * inverse};
 }
 
 enum Rho { kIdentity = 0, kLog = 1, kType2 = 2 };
 
 // From the counts of one user (blockIdx.x) to losses, the user's table of slopes, and what each
-// relevant item gets beside it.
+// relevant item gets beside it. `largest` becomes the largest number of U in the users' units.
+//
+// The scores of a bin are taken as spread evenly over it, and lines are those nearest to the slopes
+// over all places and not at their ends: the second derivative corrects both.
 extern "C" __global__ void user_tables(const int* counts, const int* sums, const float* excess,
                                        int ranges, const Scale* scales, const i64* starts,
-                                       const float* points, const float* weights, int rho,
-                                       int users, float* losses, float* own, float* firsts,
-                                       u32* tables, float* unit) {
+                                       const float* points, const float* weights, const u16* U,
+                                       int rho, int users, float* losses, float* own, float* firsts,
+                                       u32* tables, float* unit, float* largest) {
   const int user = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   constexpr int kBlock = 128;
+  constexpr float kLn2 = 0.69314718f;
   __shared__ float amount[kBins], middle[kBins], point[kBlock], first[kBlock];
   const Scale scale = scales[user];
-  const float width = scale.bins > 0.f ? 1.f / scale.bins : 0.f, begin = -scale.shift * width;
+  const float width = scale.slope > 0.f ? 1.f / scale.slope : 0.f, begin = -scale.shift * width;
   for (int b = threadIdx.x; b < kBins; b += kBlock) {
     const int n = counts[static_cast<i64>(user) * kBins + b];
     const float sum = sums[static_cast<i64>(user) * kBins + b];
     amount[b] = n;
-    middle[b] = begin + width * (b + (n ? (sum / n + 0.5f) * (1.f / kParts) : 0.5f));
+    middle[b] = begin + width * ((b * kParts + (n ? sum / n : 0.f)) / kPlaces);
   }
   float over = 0.f;
   for (int r = 0; r < ranges; ++r) over += excess[static_cast<i64>(r) * users + user];
   over *= width;
   __syncthreads();
   const i64 from = starts[user], to = starts[user + 1];
+  const float bin = width * (kParts / kPlaces);
+  const float spread = kLn2 * bin * bin / 24.f, chord = kLn2 * kLn2 * bin * bin / 12.f;
   for (i64 y = from + warp; y < to; y += kBlock / 32) {
     const float s = points[y];
     float t = 0.f, h = 0.f;
     for (int b = lane; b < kBins; b += 32)
       if (amount[b] > 0.f) {
         const Pair at = pair_at(middle[b] - s);
-        t = fmaf(amount[b], at.value, t);
-        h = fmaf(amount[b], at.slope, h);
+        const float bend = spread * at.bend;
+        t = fmaf(amount[b], at.value + bend, t);
+        h = fmaf(amount[b], fmaf(kLn2 * bend, 1.f - 2.f * at.slope, at.slope), h);
       }
     t = sum_of_warp(t), h = sum_of_warp(h);
     if (lane == 0) {
@@ -397,9 +505,11 @@ extern "C" __global__ void user_tables(const int* counts, const int* sums, const
       all += first[i];
 #pragma unroll
       for (int k = 0; k <= kNodes; ++k) {
-        const float z = begin + width * (threadIdx.x * kNodes + k) - point[i];
+        const float z = begin + bin * (threadIdx.x * kNodes + k) - point[i];
         const float p = exp2_fast(-fabsf(z)), inverse = inverse_fast(1.f + p);
-        node[k] = fmaf(first[i], z >= 0.f ? inverse : p * inverse, node[k]);
+        const float slope = z >= 0.f ? inverse : p * inverse;
+        const float bend = p * inverse * inverse * (1.f - 2.f * slope);
+        node[k] = fmaf(first[i], fmaf(-chord, bend, slope), node[k]);
       }
     }
   }
@@ -407,146 +517,206 @@ extern "C" __global__ void user_tables(const int* counts, const int* sums, const
   const float one = all > 0.f ? exp2f(ceilf(log2f(all)) - 14.f) : 1.f;
   for (int k = 0; k < kNodes; ++k)
     tables[static_cast<i64>(user) * kBins + threadIdx.x * kNodes + k] =
-        pack(node[k] / one, (node[k + 1] - node[k]) / one);
+        pack(node[k] / one, (node[k + 1] - node[k]) / (one * kParts));
+  float most = 0.f;
+  for (int f = threadIdx.x; f < kFactors / 2; f += kBlock) {
+    const u32 both = reinterpret_cast<const u32*>(U + static_cast<i64>(user) * kFactors)[f];
+    most = fmaxf(most, fmaxf(fabsf(low_half(both)), fabsf(high_half(both))));
+  }
+  raise(reinterpret_cast<int*>(largest), __float_as_int(most * one));
   if (threadIdx.x == 0) unit[user] = one;
 }
 
-// The rows of n tables, from global to shared memory.
-template <int n>
-__device__ __forceinline__ void load_tables(u32* to, const u32* tables, int first, int users) {
-  for (int i = threadIdx.x; i < n * (kBins / 4); i += kThreads) {
-    const int row = i / (kBins / 4), chunk = i % (kBins / 4);
-    const bool there = first + row < users;
-    copy16(to + row * kBinStride + chunk * 4,
-           tables + (there ? static_cast<i64>(first + row) : 0) * kBins + chunk * 4, there);
-  }
+// A power of two that brings numbers to 2^14 at most: small ones keep digits as halves.
+__device__ __forceinline__ float power_for(float largest) {
+  return exp2f(14.f - ceilf(log2f(fmaxf(largest, 1e-30f))));
+}
+
+// The rows of U in the users' units (a warp a row), times a power of two.
+extern "C" __global__ void to_units(const float* U, const float* unit, const float* largest, int n,
+                                    int factors, u16* out) {
+  const int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+  if (row >= n) return;
+  const float* from = U + static_cast<i64>(row) * factors;
+  const float one = unit[row] * power_for(*largest);
+  for (int f = threadIdx.x % 32 * 2; f < kFactors; f += 64)
+    reinterpret_cast<u32*>(out + static_cast<i64>(row) * kFactors)[f / 2] =
+        pack(f < factors ? from[f] * one : 0.f, f + 1 < factors ? from[f + 1] * one : 0.f);
 }
 
 // Σ slope · V of users (blockIdx.x: which tile) over items (blockIdx.y: which range), in each
-// user's unit. Warps that share rows and ranges leave parts[part][user][factor].
-extern "C" __global__ __launch_bounds__(kThreads, 1) void slopes_to_users(
+// user's unit. Groups of warps and ranges leave parts[part][user][factor].
+extern "C" __global__ __launch_bounds__(32 * kUserWarps, 1) void slopes_to_users(
     const u16* U, const u16* V, const Scale* scales, const u32* tables, int users, int items,
     int range, float* parts) {
   extern __shared__ __align__(16) unsigned char memory[];
   u32* table = reinterpret_cast<u32*>(memory);
-  u16* us = reinterpret_cast<u16*>(table + kRows * kBinStride);
-  u16* tiles = us + kRows * kStride;
-  const int first_user = blockIdx.x * kRows;
+  u16* tiles = reinterpret_cast<u16*>(table + 2 * kRows * kBins);
+  constexpr int kGroups = kUserWarps / kGroupWarps;
+  const int warp = threadIdx.x / 32, row = threadIdx.x % 32 / 4, first_user = blockIdx.x * kRows;
+  const int first_row = warp % kGroupWarps * 16 * kUserTiles;
   const int first = blockIdx.y * range, last = min(items, first + range);
-  load_rows<kRows>(us, U, first_user, users);
-  load_tables<kRows>(table, tables, first_user, users);
-  const Place at;
-  Scale scale[2];
-  for (int h = 0; h < 2; ++h) {
-    const int user = first_user + at.row + at.low + 8 * h;
-    scale[h] = user < users ? scales[user] : Scale{0.f, 0.f};
+  for (int i = threadIdx.x; i < kRows * kBins; i += blockDim.x) {
+    const int own = i % 8 + i / (8 * kBins) * 8, bin = i / 8 % kBins;
+    const u32 line = first_user + own < users
+                         ? tables[static_cast<i64>(first_user + own) * kBins + bin] : 0;
+    u32* twice = table + word_of(own) + bin * kBinWords;
+    twice[0] = twice[1] = line;
   }
-  const u32* lines[2] = {table + (at.row + at.low) * kBinStride,
-                         table + (at.row + at.low + 8) * kBinStride};
-  float sum[kFactors / 8][4] = {};
-  for_each_tile(tiles, V, first, last, [&](const u16* tile, int) {
-    const u16* own = tile + at.item * kStride;
+  Left rows[kUserTiles];
+  Scale scale[kUserTiles][2];
 #pragma unroll
-    for (int pair = 0; pair < kTiles / 2; ++pair) {
-      float s[2][4];
-      scores<1>(s, us + at.row * kStride, own + pair * 16 * kStride);
-      u32 slopes[4];
+  for (int i = 0; i < kUserTiles; ++i) {
+    rows[i].load(U, first_user + first_row + 16 * i, users);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int user = first_user + first_row + 16 * i + row + 8 * h;
+      scale[i][h] = user < users ? scales[user] : Scale{0.f, 0.f};
+    }
+  }
+  const char* lines =
+      reinterpret_cast<const char*>(table + word_of(first_row + row) + threadIdx.x % 4 / 2);
+  __syncthreads();
+  float sum[kUserTiles][kFactors / 8][4] = {};
+  for_each_tile<kGroupWarps, kUserWarps>(tiles, V, first, last, [&](const u16* tile, int) {
+    float s[kUserTiles][2][4];
+    scores<kUserTiles>(s, rows, tile);
+    u32 slopes[kUserTiles][4];
+#pragma unroll
+    for (int i = 0; i < kUserTiles; ++i)
 #pragma unroll
       for (int t = 0; t < 2; ++t)
 #pragma unroll
-        for (int h = 0; h < 2; ++h)
-          slopes[2 * t + h] = pack(slope_at(place_of(s[t][2 * h], scale[h]), lines[h]),
-                                   slope_at(place_of(s[t][2 * h + 1], scale[h]), lines[h]));
-      add_product(sum, slopes, own + pair * 16 * kStride);
-    }
+        for (int h = 0; h < 2; ++h) {
+          const char* own = lines + 4 * word_of(16 * i + 8 * h);
+          const u32 a = place_of(s[i][t][2 * h], scale[i][h]);
+          const u32 b = place_of(s[i][t][2 * h + 1], scale[i][h]);
+          slopes[i][2 * t + h] =
+              slopes_at(a, *reinterpret_cast<const u32*>(own + (a & kBinBytes)), b,
+                        *reinterpret_cast<const u32*>(own + (b & kBinBytes)));
+        }
+    add_products<kUserTiles>(sum, slopes, tile);
   });
-  const int part = blockIdx.y * kItemWarps + threadIdx.x / 32 % kItemWarps;
+  const i64 part = static_cast<i64>(blockIdx.y) * kGroups + warp / kGroupWarps;
 #pragma unroll
-  for (int f = 0; f < kFactors / 8; ++f)
+  for (int i = 0; i < kUserTiles; ++i)
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int user = first_user + at.row + at.low + 8 * h;
+      const int user = first_user + first_row + 16 * i + row + 8 * h;
       if (user >= users) continue;
-      float* to = parts + (static_cast<i64>(part) * users + user) * kFactors + f * 8 +
-                  threadIdx.x % 4 * 2;
-      to[0] = sum[f][2 * h], to[1] = sum[f][2 * h + 1];
+      float2* to = reinterpret_cast<float2*>(parts + (part * users + user) * kFactors);
+#pragma unroll
+      for (int f = 0; f < kFactors / 8; ++f)
+        to[f * 4 + threadIdx.x % 4] = {sum[i][f][2 * h], sum[i][f][2 * h + 1]};
     }
 }
 
-// What slopes_to_items needs of some users, in shared memory.
+// The gradient of users (blockIdx.x: which): the sum of their parts in their unit, less what the
+// relevant items get beside it.
+extern "C" __global__ void sum_users(const float* parts, int n_parts, const float* unit,
+                                     const i64* starts, const int* items, const float* own,
+                                     const float* V, int users, int factors, float* out) {
+  const i64 user = blockIdx.x;
+  for (int f = threadIdx.x; f < factors; f += blockDim.x) {
+    float sum = 0.f, less = 0.f;
+    for (i64 p = 0; p < n_parts; ++p) sum += parts[(p * users + user) * kFactors + f];
+    for (i64 y = starts[user]; y < starts[user + 1]; ++y)
+      less = fmaf(own[y], V[static_cast<i64>(items[y]) * factors + f], less);
+    out[user * factors + f] = fmaf(sum, unit[user], -less);
+  }
+}
+
+// What slopes_to_items needs of some users, in shared memory. Rows of lines are rotated, so that the
+// same place of eight neighbouring rows is in different banks.
+constexpr int kRotation = 4;  // words a row
 struct __align__(16) Users {
-  u32 table[kStepRows * kBinStride];
-  u16 us[kStepRows * kStride], ws[kStepRows * kStride];
-  Scale scale[kStepRows];
+  u32 table[kStepUsers * kBins];
+  u16 us[kStepUsers * kStride], ws[kStepUsers * kStride];
+  Scale scale[kStepUsers];
 };
 
-static_assert(2 * sizeof(Users) + 2 * kBlockItems * kStride == kStepBytes, "as in kernels.py");
+static_assert(2 * sizeof(Users) == kStepBytes, "as in kernels.py");
 
 __device__ __forceinline__ void load_users(Users& to, const u16* U, const u16* W,
                                            const Scale* scales, const u32* tables, int first,
                                            int users) {
-  load_tables<kStepRows>(to.table, tables, first, users);
-  load_rows<kStepRows>(to.us, U, first, users);
-  load_rows<kStepRows>(to.ws, W, first, users);
-  if (threadIdx.x < kStepRows)
+  constexpr int kChunks = kBins / 4;
+  for (int i = threadIdx.x; i < kStepUsers * kChunks; i += blockDim.x) {
+    const int row = i / kChunks, chunk = i % kChunks;
+    const bool there = first + row < users;
+    copy16(to.table + row * kBins + (chunk * 4 + row % 8 * kRotation) % kBins,
+           tables + (there ? static_cast<i64>(first + row) : 0) * kBins + chunk * 4, there);
+  }
+  load_rows<kStepUsers, 32 * kItemWarps>(to.us, U, first, users);
+  load_rows<kStepUsers, 32 * kItemWarps>(to.ws, W, first, users);
+  if (threadIdx.x < kStepUsers)
     to.scale[threadIdx.x] =
         first + threadIdx.x < users ? scales[first + threadIdx.x] : Scale{0.f, 0.f};
 }
 
 // Σ slope · W of items (blockIdx.x: which tile) over all users; the rows of W are those of U in
-// the users' units. Times `unit`, it goes to `out`.
-extern "C" __global__ __launch_bounds__(kThreads, 1) void slopes_to_items(
+// the users' units, times a power of two, which the result is divided by.
+extern "C" __global__ __launch_bounds__(32 * kItemWarps, 1) void slopes_to_items(
     const u16* U, const u16* W, const u16* V, const Scale* scales, const u32* tables, int users,
-    int items, const float* unit, float* out) {
+    int items, const float* largest, int factors, float* out) {
   extern __shared__ __align__(16) unsigned char memory[];
   Users* steps = reinterpret_cast<Users*>(memory);
-  u16* vs = reinterpret_cast<u16*>(steps + 2);
-  const int first = blockIdx.x * kBlockItems, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  load_rows<kBlockItems>(vs, V, first, items);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int first = blockIdx.x * kBlockItems + warp * 16 * kItemTiles;
+  Left rows[kItemTiles];
+#pragma unroll
+  for (int i = 0; i < kItemTiles; ++i) rows[i].load(V, first + 16 * i, items);
   load_users(steps[0], U, W, scales, tables, 0, users);
   commit();
-  const u16* own = vs + warp * 16 * kItemTiles * kStride;
+  const int column = lane % 4 * 2, turn = column * kRotation;
+  // The line of a place in a row that is rotated by `turn` words.
+  const auto line_at = [](const u32* row, u32 place, int turn) {
+    return row[((place >> kPartBits) + turn) & (kBins - 1)];
+  };
   float sum[kItemTiles][kFactors / 8][4] = {};
   int at = 0;
-  for (int user = 0; user < users; user += kStepRows, at ^= 1) {
-    if (user + kStepRows < users)
-      load_users(steps[at ^ 1], U, W, scales, tables, user + kStepRows, users);
-    commit();
-    wait<1>();
+  for (int user = 0; user < users; user += kStepUsers, at ^= 1) {
+    wait<0>();
     __syncthreads();
+    if (user + kStepUsers < users)
+      load_users(steps[at ^ 1], U, W, scales, tables, user + kStepUsers, users);
+    commit();
     const Users& now = steps[at];
 #pragma unroll 1
-    for (int row = 0; row < kStepRows; row += 16)
+    for (int row = 0; row < kStepUsers; row += 16) {
+      float s[kItemTiles][2][4];
+      scores<kItemTiles>(s, rows, now.us + row * kStride);
+      u32 slopes[kItemTiles][4];
 #pragma unroll
-      for (int i = 0; i < kItemTiles; ++i) {
-        float s[2][4];
-        scores<1>(s, own + i * 16 * kStride, now.us + row * kStride);
-        u32 slopes[4];
+      for (int t = 0; t < 2; ++t) {
+        const Scale a = now.scale[row + t * 8 + column], b = now.scale[row + t * 8 + column + 1];
+        const u32 *from_a = now.table + (row + t * 8 + column) * kBins, *from_b = from_a + kBins;
 #pragma unroll
-        for (int t = 0; t < 2; ++t) {
-          const int column = row + t * 8 + lane % 4 * 2;
-          const Scale a = now.scale[column], b = now.scale[column + 1];
-          const u32 *from_a = now.table + column * kBinStride, *from_b = from_a + kBinStride;
+        for (int i = 0; i < kItemTiles; ++i)
 #pragma unroll
-          for (int h = 0; h < 2; ++h)
-            slopes[2 * t + h] = pack(slope_at(place_of(s[t][2 * h], a), from_a),
-                                     slope_at(place_of(s[t][2 * h + 1], b), from_b));
-        }
-        add_product(sum[i], slopes, now.ws + row * kStride);
+          for (int h = 0; h < 2; ++h) {
+              const u32 x = place_of(s[i][t][2 * h], a), y = place_of(s[i][t][2 * h + 1], b);
+              slopes[i][2 * t + h] = slopes_at(x, line_at(from_a, x, turn), y,
+                                               line_at(from_b, y, turn + kRotation));
+          }
       }
-    __syncthreads();
+      add_products<kItemTiles>(sum, slopes, now.ws + row * kStride);
+    }
   }
+  const float back = 1.f / power_for(*largest);
 #pragma unroll
   for (int i = 0; i < kItemTiles; ++i)
 #pragma unroll
-    for (int f = 0; f < kFactors / 8; ++f)
+    for (int h = 0; h < 2; ++h) {
+      const int item = first + 16 * i + lane / 4 + 8 * h;
+      if (item >= items) continue;
+      float* to = out + static_cast<i64>(item) * factors;
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int item = first + (warp * kItemTiles + i) * 16 + lane / 4 + 8 * h;
-        if (item >= items) continue;
-        float* to = out + static_cast<i64>(item) * kFactors + f * 8 + lane % 4 * 2;
-        to[0] = sum[i][f][2 * h] * *unit, to[1] = sum[i][f][2 * h + 1] * *unit;
-      }
+      for (int f = 0; f < kFactors / 8; ++f)
+#pragma unroll
+        for (int e = 0; e < 2; ++e)
+          if (f * 8 + column + e < factors) to[f * 8 + column + e] = sum[i][f][2 * h + e] * back;
+    }
 }
 
 // to[key] −= Σ own · from[row] over the records of a key. Keys rise; a block serves the key that
@@ -577,10 +747,11 @@ extern "C" __global__ void adam(float* V, float* first, float* second, const flo
   V[i] -= rate * f / (sqrtf(s * correction) + 1e-8f);
 }
 
-// One step of row-wise Adagrad on rows of a block (a warp a row); sums and decays are the users'.
+// One step of row-wise Adagrad on rows of a block (a warp a row); sums, of which so much is kept,
+// and decays are the users'.
 extern "C" __global__ void adagrad(float* rows, const float* slopes, const i64* users,
                                    const float* decay, float* sums, int factors, int n,
-                                   float rate) {
+                                   float rate, float keep) {
   const int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
   if (row >= n) return;
   const i64 user = users[row];
@@ -591,7 +762,7 @@ extern "C" __global__ void adagrad(float* rows, const float* slopes, const i64* 
     const float g = fmaf(decay[user], own[f], slope[f]);
     square = fmaf(g, g, square);
   }
-  const float sum = sums[user] + sum_of_warp(square) / factors;
+  const float sum = fmaf(keep, sums[user], sum_of_warp(square) / factors);
   __syncwarp();
   if (threadIdx.x % 32 == 0) sums[user] = sum;
   const float step = rate / (sqrtf(sum) + 1e-8f);
@@ -611,38 +782,44 @@ extern "C" __global__ void score_pairs(const float* U, const float* V, const i64
   if (lane == 0) out[pair] = sum;
 }
 
-// The items of users whose scores lie at a place from `least` on, in no order; `cursor` is where
+// The items of users whose scores lie in the bin `least` or above, in no order; `cursor` is where
 // the user's begin in `found`.
 extern "C" __global__ __launch_bounds__(kThreads, 1) void collect_scores(
-    const u16* U, const u16* V, const Scale* scales, const float* least, int users, int items,
+    const u16* U, const u16* V, const Scale* scales, const int* least, int users, int items,
     int range, int* cursor, int* found) {
   extern __shared__ __align__(16) unsigned char memory[];
-  u16* us = reinterpret_cast<u16*>(memory);
-  u16* tiles = us + kRows * kStride;
-  const int first_user = blockIdx.x * kRows;
+  const int first_user = blockIdx.x * kRows, row = threadIdx.x % 32 / 4;
   const int first = blockIdx.y * range, last = min(items, first + range);
-  load_rows<kRows>(us, U, first_user, users);
-  const Place at;
-  Scale scale[2];
-  float bound[2];
-  for (int h = 0; h < 2; ++h) {
-    const int user = first_user + at.row + at.low + 8 * h;
-    scale[h] = user < users ? scales[user] : Scale{0.f, 0.f};
-    bound[h] = user < users ? least[user] : 3e38f;
+  Left rows[kRowTiles];
+  Scale scale[kRowTiles][2];
+  int bound[kRowTiles][2];
+#pragma unroll
+  for (int i = 0; i < kRowTiles; ++i) {
+    rows[i].load(U, first_user + 16 * i, users);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int user = first_user + 16 * i + row + 8 * h;
+      scale[i][h] = user < users ? scales[user] : Scale{0.f, 0.f};
+      bound[i][h] = user < users ? least[user] : kBins;
+    }
   }
-  for_each_tile(tiles, V, first, last, [&](const u16* tile, int item) {
-    float s[kTiles][4];
-    scores<kTiles / 2>(s, us + at.row * kStride, tile + at.item * kStride);
-    const int own = item + at.item + threadIdx.x % 4 * 2;
+  for_each_tile<1, kWarps>(reinterpret_cast<u16*>(memory), V, first, last, [&](const u16* tile, int item) {
+    const int own = item + threadIdx.x % 4 * 2;
 #pragma unroll
-    for (int t = 0; t < kTiles; ++t)
+    for (int i = 0; i < kRowTiles; ++i) {
+      float s[1][2][4];
+      scores<1>(s, rows + i, tile);
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int this_item = own + t * 8 + (e & 1), h = e >> 1;
-        if (fmaxf(place_of(s[t][e], scale[h]), 0.f) >= bound[h] && this_item < last) {
-          const int user = first_user + at.row + at.low + 8 * h;
-          found[atomicAdd(cursor + user, 1)] = this_item;
+      for (int t = 0; t < 2; ++t)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int this_item = own + t * 8 + (e & 1), h = e >> 1;
+          const int bin = place_of(s[0][t][e], scale[i][h]) >> kPartBits & (kBins - 1);
+          if (bin >= bound[i][h] && this_item < last) {
+            const int user = first_user + 16 * i + row + 8 * h;
+            found[atomicAdd(cursor + user, 1)] = this_item;
+          }
         }
-      }
+    }
   });
 }

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import hashlib
 import os
+import struct
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -20,15 +21,17 @@ import torch
 
 from robirank.storage.files import write_whole
 
-#: Bins of a user's grid of scores; as in kernels.cu.
-BINS = 512
+#: Bins of a user's grid of scores, and straight lines of the table of slopes.
+BINS = 256
 #: More factors than this do not fit into the registers of the kernels.
 MOST_FACTORS = 256
 
-_TILE_ITEMS = 128
-_SPARE = 4096  # bytes of shared memory that are not in the dynamic part
+_TILE_ITEMS = 16
+_SPARE = 1024  # bytes of shared memory that are not in the dynamic part
+_MOST_CELLS = 64 * 128  # numbers of a tile's users that registers hold
 _LEAST_CAPABILITY = (8, 0)
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_BUFFER_POINTER, _BUFFER_SIZE = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, …_SIZE
 
 
 class KernelError(RuntimeError):
@@ -56,7 +59,8 @@ class Layout:
         width = -(-factors // 16) * 16
         for rows in (64, 32, 16):
             layout = cls(width, rows)
-            if max(layout.shared_memory().values()) + _SPARE <= shared_memory:
+            most = max(layout.shared_memory().values()) + _SPARE
+            if most <= shared_memory and rows * width <= _MOST_CELLS:
                 return layout
         raise KernelError(f"{factors} factors do not fit into {shared_memory} bytes a block")
 
@@ -66,9 +70,10 @@ class Layout:
         return 16 if self._is_large else 8
 
     @property
-    def item_warps(self) -> int:
-        """How many warps share the users of a tile; each leaves sums of its own."""
-        return self.warps * 16 // self.rows
+    def groups(self) -> int:
+        """Of warps, in slopes_to_users; each leaves sums of its own."""
+        tiles = 2 if self.rows > 16 and self.width <= 128 else 1
+        return self.warps * 16 * tiles // self.rows
 
     @property
     def block_items(self) -> int:
@@ -81,14 +86,14 @@ class Layout:
 
     def shared_memory(self) -> dict[str, int]:
         """Bytes that the kernels ask for when they are launched."""
-        row, bins = 2 * (self.width + 8), 4 * (BINS + 4)
-        tiles = 2 * _TILE_ITEMS * row
-        step = max(16, self.rows // 2) * (bins + 2 * row + 8)
+        row = 2 * (self.width + 8)
+        tiles = 2 * _TILE_ITEMS * row  # two, of a group of warps
+        users = 32 if self._is_large else 16
         return {
-            "count_scores": self.rows * (bins + row) + tiles,
-            "slopes_to_users": self.rows * (bins + row) + tiles,
-            "slopes_to_items": 2 * step + self.block_items * row,
-            "collect_scores": self.rows * row + tiles,
+            "count_scores": 8 * self.rows * BINS + self.warps * tiles,
+            "slopes_to_users": 8 * self.rows * BINS + self.groups * tiles,
+            "slopes_to_items": 2 * users * (4 * BINS + 2 * row + 8),
+            "collect_scores": self.warps * tiles,
         }
 
 
@@ -124,44 +129,59 @@ class Kernels:
         self._multiprocessors = card.multi_processor_count
         self._device = device
         self._cuda = ctypes.CDLL("libcuda.so.1")
-        self._functions: dict[str, ctypes.c_void_p] = {}
+        self._functions: dict[str, tuple[Any, struct.Struct]] = {}
         self._module = self._load(f"sm_{card.major}{card.minor}")
 
     def launch(self, name: str, grid: tuple[int, int], *arguments: Any, threads: int = 0) -> None:
         """Run a kernel on the current stream: tensors (or None), integers (32 bits), floats."""
-        values = [_argument(a) for a in arguments]
-        pointers = (ctypes.c_void_p * len(values))(
-            *(ctypes.cast(ctypes.pointer(v), ctypes.c_void_p) for v in values)
+        if torch.cuda.current_device() != self._device:
+            with torch.cuda.device(self._device):
+                return self.launch(name, grid, *arguments, threads=threads)
+        function, layout = self._functions.get(name) or self._prepare(name, arguments)
+        packed = layout.pack(*map(_number, arguments))
+        size = ctypes.c_size_t(len(packed))
+        extra = (ctypes.c_void_p * 5)(
+            _BUFFER_POINTER,
+            ctypes.cast(packed, ctypes.c_void_p),
+            _BUFFER_SIZE,
+            ctypes.addressof(size),
+            None,
         )
-        stream = ctypes.c_void_p(torch.cuda.current_stream(self._device).cuda_stream)
+        stream = torch.cuda.current_stream().cuda_stream
         shared = self._shared_memory.get(name, 0)
         block = threads or 32 * self.layout.warps
-        with torch.cuda.device(self._device):
-            status = self._cuda.cuLaunchKernel(
-                self._function(name), *grid, 1, block, 1, 1, shared, stream, pointers, None
-            )
-        self._check(status, f"{name} could not be launched")
+        status = self._cuda.cuLaunchKernel(
+            function, *grid, 1, block, 1, 1, shared, ctypes.c_void_p(stream), None, extra
+        )
+        return self._check(status, f"{name} could not be launched")
+
+    def halves(self, rows: torch.Tensor, longest: torch.Tensor | None = None) -> torch.Tensor:
+        """Rows in half precision, filled up with zeros; ``longest`` gets the largest length."""
+        n, factors = rows.shape
+        out = torch.empty((n, self.layout.width), dtype=torch.float16, device=rows.device)
+        arguments = (rows, n, factors, out, longest)
+        self.launch("to_halves", (-(-n // 8), 1), *arguments, threads=256)
+        return out
 
     def ranges(self, users: int, items: int) -> tuple[int, int, int]:
         """How users and items are cut for the card: tiles, ranges, items of a range."""
         tiles = -(-users // self.layout.rows)
         wanted = max(1, round(2 * self._multiprocessors / tiles))
-        size = -(-items // (wanted * _TILE_ITEMS)) * _TILE_ITEMS
+        together = _TILE_ITEMS * self.layout.warps
+        size = -(-items // (wanted * together)) * together
         return tiles, -(-items // size), size
 
-    def _function(self, name: str) -> ctypes.c_void_p:
-        if name not in self._functions:
-            function = ctypes.c_void_p()
-            self._check(
-                self._cuda.cuModuleGetFunction(ctypes.byref(function), self._module, name.encode()),
-                f"there is no kernel {name}",
-            )
-            shared = self._shared_memory.get(name, 0)
-            self._check(
-                self._cuda.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, shared),
-                f"{name} cannot have {shared} bytes of shared memory",
-            )
-            self._functions[name] = function
+    def _prepare(self, name: str, arguments: tuple[Any, ...]) -> tuple[Any, struct.Struct]:
+        """The kernel, and how its arguments lie one after the other."""
+        function, shared = ctypes.c_void_p(), self._shared_memory.get(name, 0)
+        found = self._cuda.cuModuleGetFunction(ctypes.byref(function), self._module, name.encode())
+        self._check(found, f"there is no kernel {name}")
+        self._check(
+            self._cuda.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, shared),
+            f"{name} cannot have {shared} bytes of shared memory",
+        )
+        layout = struct.Struct("".join(map(_kind, arguments)))
+        self._functions[name] = function, layout
         return self._functions[name]
 
     def _load(self, architecture: str) -> ctypes.c_void_p:
@@ -182,13 +202,17 @@ class Kernels:
             raise KernelError(f"{what}: {(text.value or b'unknown error').decode()}")
 
 
-def _argument(value: Any) -> Any:
+def _kind(value: Any) -> str:
+    if value is None or isinstance(value, torch.Tensor):
+        return "P"
+    return "f" if isinstance(value, float) else "i"
+
+
+def _number(value: Any) -> int | float:
     if isinstance(value, torch.Tensor):
         assert value.is_contiguous()
-        return ctypes.c_void_p(value.data_ptr())
-    if value is None:
-        return ctypes.c_void_p(None)
-    return ctypes.c_float(value) if isinstance(value, float) else ctypes.c_int(value)
+        return value.data_ptr()
+    return 0 if value is None else value
 
 
 def source_of(layout: Layout) -> str:
@@ -197,8 +221,8 @@ def source_of(layout: Layout) -> str:
     sizes = {
         "kFactors": layout.width,
         "kRows": layout.rows,
-        "kExpectedBins": BINS,
-        "kTileBytes": shared["count_scores"],
+        "kBins": BINS,
+        "kCountBytes": shared["count_scores"],
         "kStepBytes": shared["slopes_to_items"],
     }
     lines = "".join(f"constexpr int {name} = {value};\n" for name, value in sizes.items())

@@ -18,6 +18,7 @@ from itertools import pairwise
 import torch
 
 from robirank.latent.gpu.block import (
+    BINS,
     AdamState,
     AdamStep,
     BlockRecords,
@@ -25,7 +26,6 @@ from robirank.latent.gpu.block import (
     Grid,
     score_bound,
 )
-from robirank.latent.gpu.kernels import BINS
 from robirank.losses import RhoName
 
 _LOG2_E = 1.4426950408889634
@@ -70,10 +70,14 @@ def adagrad(
     decay: torch.Tensor,
     sums: torch.Tensor,
     rate: float,
+    keep: float,
 ) -> None:
-    """One step of row-wise Adagrad on the rows of some users, in place; so are their sums."""
+    """One step of row-wise Adagrad on the rows of some users, in place.
+
+    So are their sums, of which so much is kept.
+    """
     slope = torch.addcmul(slope, decay[users, None], U)
-    sums[users] += slope.square().mean(dim=1)
+    sums[users] = keep * sums[users] + slope.square().mean(dim=1)
     U -= rate * slope / (sums[users].sqrt() + 1e-8)[:, None]
 
 

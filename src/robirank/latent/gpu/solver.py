@@ -15,16 +15,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from robirank._types import Floats32, Ints64
+from robirank._types import Floats32
 from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.engine.interface import Figures, never
 from robirank.latent.gpu import fused, plain
-from robirank.latent.gpu.block import AdamState, AdamStep, DeviceRecords, Gradients
+from robirank.latent.gpu.block import AdamState, AdamStep, Block, DeviceRecords, Gradients
 from robirank.latent.gpu.device import cuda_device, device_errors, has_kernels
 from robirank.latent.gpu.kernels import kernels_for
 from robirank.latent.problem import Problem, Request
-from robirank.latent.solvers.exact import B1, B2, STEPS, USER_RATE, ExactSolver
+from robirank.latent.solvers.exact import B1, B2, STEPS, USER_KEEP, USER_RATE, ExactSolver
 
 _MOST_USERS = 2048  # in a step
 _USER_SHARE = 0.5  # of the free memory, for U
@@ -90,19 +90,18 @@ class DeviceExactSolver:
     def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
         """One pass over the users; see `ExactSolver.epoch`."""
         order = np.random.default_rng([self._seed, number]).permutation(self._users)
-        starts = range(0, len(order), self._block)
-        loss, seen, first = torch.zeros((), dtype=torch.float64, device=self._device), 0, 0.0
+        steps, seen = -(-len(order) // self._block), []
+        sums = torch.zeros(max(1, steps), dtype=torch.float64, device=self._device)
         with device_errors("it trained"):
-            for i, start in enumerate(starts):
-                progress = (number + i / len(starts)) / epochs
-                users = np.sort(order[start : start + self._block])
-                losses = self._step(users, 0.5 * (1.0 + np.cos(np.pi * min(progress, 1.0))))
-                loss += losses.sum(dtype=torch.float64)
-                seen += len(losses)
-                first = first if i else float(loss) / max(1, seen)
-                if should_stop() or not torch.isfinite(loss):
+            for i, block in enumerate(self._records.blocks(order, self._block)):
+                progress = (number + i / steps) / epochs
+                losses = self._step(block, 0.5 * (1.0 + np.cos(np.pi * min(progress, 1.0))))
+                torch.sum(losses, dim=0, dtype=torch.float64, out=sums[i])
+                seen.append(len(losses))
+                if should_stop():
                     break
-            return {"loss": float(loss) / max(1, seen), "start": first}
+            total, first = float(sums.sum()), float(sums[0])
+        return {"loss": total / max(1, sum(seen)), "start": first / max(1, sum(seen[:1]))}
 
     def factors(self) -> tuple[Floats32, Floats32]:
         """U and V, copied from the device."""
@@ -132,21 +131,26 @@ class DeviceExactSolver:
             "second": self._adam.second,
         }
 
-    def _step(self, users: Ints64, fade: float) -> torch.Tensor:
-        places = torch.from_numpy(users).to(self._device)
-        U = self._U[places.to(self._U.device)].to(self._device)
-        found: Gradients = self._steps.gradients(
-            U, self._V, self._records.of_users(users), self._rho
-        )
+    def _step(self, block: Block, fade: float) -> torch.Tensor:
+        U = self._rows_of(block)
+        found: Gradients = self._steps.gradients(U, self._V, block.records, self._rho)
         self._step_number += 1
-        n, share = self._step_number, len(users) / max(1, len(self._users))
+        n, share = self._step_number, len(U) / max(1, len(self._users))
         rate = self._rate * fade / (1.0 - B1**n)
         step = AdamStep(share, B1, B2, rate, 1.0 / (1.0 - B2**n))
         self._steps.adam(self._V, found.items, self._adam, step)
-        rate = self._user_rate * fade
-        self._steps.adagrad(U, found.users, places, self._user_decay, self._user_sum, rate)
-        self._U[places.to(self._U.device)] = U.to(self._U.device)
+        of_users = block.places, self._user_decay, self._user_sum
+        self._steps.adagrad(U, found.users, *of_users, self._user_rate * fade, USER_KEEP)
+        if self._U.device == self._device:
+            self._U[block.places] = U
+        else:
+            self._U[torch.from_numpy(block.users)] = U.cpu()
         return found.losses
+
+    def _rows_of(self, block: Block) -> torch.Tensor:
+        if self._U.device == self._device:
+            return self._U[block.places]
+        return self._U[torch.from_numpy(block.users)].to(self._device)
 
     def _place_users(self, U: Floats32) -> torch.Tensor:
         if self._device.type == "cuda":

@@ -16,8 +16,8 @@ import torch
 from robirank._types import Floats32, Ints32
 from robirank.latent.gpu.block import Grid
 from robirank.latent.gpu.device import cuda_device, device_errors, has_kernels
-from robirank.latent.gpu.fused import as_halves, count_scores
-from robirank.latent.gpu.kernels import kernels_for
+from robirank.latent.gpu.fused import count_scores
+from robirank.latent.gpu.kernels import BINS, kernels_for
 from robirank.latent.retrieve.topk import NOTHING, Liked, no_rows
 
 _MOST_USERS = 1 << 14  # at a time
@@ -126,21 +126,17 @@ def _collected(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """By the kernels."""
     kernels = kernels_for(V.shape[1], V.device.index or 0)
-    sizes = len(Q), len(V)
-    u, v = (
-        as_halves(_unit_rows(Q), kernels.layout.width),
-        as_halves(_at_most_one(V), kernels.layout.width),
-    )
+    u, v = kernels.halves(_unit_rows(Q)), kernels.halves(_at_most_one(V))
     ones = torch.full((len(Q),), 1.002, device=Q.device)
     scales = Grid.between(-ones, ones).scales()
-    counts, _, _, _ = count_scores(kernels, u, v, scales, sizes)
+    counts, _, _ = count_scores(kernels, u, v, scales)
     above = counts.flip(1).cumsum(1).flip(1)  # items of a bin and all above it
     needed = (owned.counts + n).clamp_max(len(V))
     least = ((above >= needed[:, None]).sum(1) - 2).clamp_min(0)
     totals = above.gather(1, least[:, None])[:, 0]
-    bound = least.float()
+    bound = least.int()
     many = (totals > max(len(V) // 4, 4 * n)).nonzero()[:, 0]  # such as a query of zeros
-    totals[many], bound[many] = 0, torch.inf
+    totals[many], bound[many] = 0, BINS
     ends = totals.cumsum(0)
     items = torch.empty((len(Q), n), dtype=torch.int32, device=Q.device)
     values = torch.empty((len(Q), n), device=Q.device)

@@ -32,7 +32,7 @@ from robirank.objectives.listwise import slopes_in_place
 STEPS = 60  # an epoch should have about this many
 _MOST_USERS = 512  # in a step
 B1, B2 = 0.9, 0.99  # of Adam on V
-USER_RATE = 0.8  # of Adagrad on U
+USER_RATE, USER_KEEP = 0.8, 1.0  # of Adagrad on U: its rate, and how much of the sums it keeps
 
 
 def block_users(n_users: int, n_items: int) -> int:
@@ -146,7 +146,8 @@ class ExactSolver:
     ) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
             slope += self._user_decay[users, None] * U
-            self._user_sum[users] += np.einsum("ij,ij->i", slope, slope) / U.shape[1]
+            sums = np.float32(USER_KEEP) * self._user_sum[users]
+            self._user_sum[users] = sums + np.einsum("ij,ij->i", slope, slope) / U.shape[1]
             length = np.sqrt(self._user_sum[users]) + np.float32(1e-8)
             self.U[users] = U - np.float32(self._user_rate * fade) * slope / length[:, None]
 
