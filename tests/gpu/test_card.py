@@ -50,6 +50,32 @@ def test_losses_and_gradients(rho, n, m, d, share, size, wide):
         assert (one - other).norm() <= 1e-3 * other.norm() + 1e-4 * float(losses.norm())
 
 
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize(("n", "m", "d"), [(65, 3000, 40), (33, 2000, 128), (9, 700, 8)])
+def test_several_models_at_once(n, m, d, wide):
+    U, V, records = block(n, m, d, 0.02, 0.4, wide)
+    models = [(U, V), (2 * U, V), (U.flip(0), 0.5 * V.flip(1))]
+    Us, Vs = (torch.stack(factors) for factors in zip(*models, strict=True))
+    found = fused.gradients_of_all(Us, Vs, records, "log")
+    for number, (u, v) in enumerate(models):
+        for one, other in zip(found, fused.gradients(u, v, records, "log"), strict=True):
+            torch.testing.assert_close(one[number], other, rtol=1e-4, atol=1e-5)
+
+
+def test_steps_of_several_models():
+    rng = np.random.default_rng(0)
+    decay, sums = (torch.tensor(rng.random((3, 90))).float().cuda() for _ in range(2))
+    U, slope = (torch.tensor(rng.random((3, 20, 40))).float().cuda() for _ in range(2))
+    users = torch.arange(5, 45, 2).cuda()
+    results = []
+    for steps in (plain, fused):
+        own, own_sums = U.clone(), sums.clone()
+        steps.adagrad(own, slope.clone(), users, decay, own_sums, 0.8, 0.7)
+        results.append((own, own_sums))
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("n_best", [1, 50, 400])
 @pytest.mark.parametrize("with_liked", [False, True])
 def test_the_best_rows(n_best, with_liked):

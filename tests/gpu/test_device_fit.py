@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from robirank import LatentRoBiRank, LatentRoBiRankCV, evaluate, load_model, make_interactions
+from robirank._workers import Workers
+from robirank.data.records import as_records
 from robirank.data.splits import split_ratio
 from robirank.latent.gpu import topk
 from robirank.latent.gpu.device import DeviceError, device_errors, has_kernels
 from robirank.latent.gpu.kernels import KernelError
 from robirank.latent.loop import DivergenceError
 from robirank.latent.retrieve.topk import Liked, top_rows
+from robirank.latent.search import fits_side_by_side, hold_out, whole_fit
 
 TABLE = make_interactions(80, 70, 1500, random_state=0)
 CPU = torch.device("cpu")
@@ -95,6 +100,33 @@ def test_the_close_search():
     search.fit(TABLE, False)
     assert search.best_estimator_.device == "cuda"
     assert search.best_params_["regularization"] > 0
+
+
+@pytest.mark.parametrize("room", [1, 2, 16])
+def test_fits_side_by_side_are_those_of_one_after_the_other(room, monkeypatch):
+    monkeypatch.setattr("robirank.latent.gpu.solver._MOST_FITS", room)
+    request = replace(model("cuda").request(), epochs=3)
+    train, held_out = hold_out(as_records(TABLE), seed=0)
+    penalties = [0.05, 0.1, 0.2]
+    with Workers(1) as workers:
+        expected = [
+            whole_fit(
+                *("exact", replace(request, regularization=reg), train, held_out),
+                *("ndcg@5", workers),
+            )
+            for reg in penalties
+        ]
+    found = fits_side_by_side("exact", request, penalties, train, held_out, "ndcg@5")
+    assert found == expected
+    assert len(set(found)) == 3
+
+
+def test_a_fit_that_diverges_does_not_stop_those_beside_it():
+    request = replace(model("cuda").request(), epochs=3)
+    train, held_out = hold_out(as_records(TABLE), seed=0)
+    found = fits_side_by_side("exact", request, [0.1, 1e38], train, held_out, "ndcg@5")
+    assert found[0] > 0
+    assert found[1] == -1
 
 
 def test_folding_in_is_that_of_the_cpu():

@@ -24,7 +24,15 @@ from robirank.latent.options import DEFAULT_METRIC
 from robirank.latent.problem import Request
 from robirank.latent.retrieve.evaluate import check_metric
 from robirank.latent.retrieve.recommend import FactorModel
-from robirank.latent.search import PenaltyPath, as_strong, follow_path, hold_out, whole_fit
+from robirank.latent.search import (
+    PenaltyPath,
+    as_strong,
+    fits_side_by_side,
+    follow_path,
+    hold_out,
+    runs_side_by_side,
+    whole_fit,
+)
 from robirank.latent.solvers import SOLVERS, resolve_solver
 from robirank.latent.store import checksum, fingerprint
 from robirank.latent.trials import Trial, TrialLog
@@ -39,9 +47,10 @@ class LatentRoBiRankCV(FactorModel):
 
     A tenth of each user's records is held out. One training run under a falling λ
     (`robirank.latent.search`) shows where the best one lies; three fits around it, of three
-    quarters of the epochs, and a parabola through their values say it closely. Together with the
-    last fit, to all records, that takes about as long as four fits. Where ``grid`` names several
-    settings, each has a run under a falling λ of its own, and the best of them goes on.
+    quarters of the epochs (side by side on a card), and a parabola through their values say it
+    closely. Together with the last fit, to all records, that takes about as long as four fits.
+    Where ``grid`` names several settings, each has a run under a falling λ of its own, and the
+    best of them goes on.
 
     Parameters
     ----------
@@ -286,29 +295,62 @@ class _Search:
         self, params: dict[str, Any], iterations: int | None, centre: float
     ) -> tuple[float, float, int | None]:
         """The best λ near one, by three whole fits: value, λ, number of epochs."""
-        tried = {step: self._fit(params, iterations, centre * _STEP**step) for step in (0, 1)}
-        third = 2 if tried[1] > tried[0] else -1
-        tried[third] = self._fit(params, iterations, centre * _STEP**third)
+        name, request = self._short_fits(params, iterations)
+        first = (-1, 0, 1) if runs_side_by_side(name, request) else (0, 1)
+        tried = self._try(params, iterations, centre, first)
+        best = max(tried, key=lambda step: tried[step])
+        if best in (min(tried), max(tried)):
+            further = best - 1 if best == min(tried) else best + 1
+            tried |= self._try(params, iterations, centre, (further,))
         steps = np.array(sorted(tried), float)
         curve, slope, _ = np.polyfit(steps, [tried[step] for step in sorted(tried)], 2)
         best = max(tried, key=lambda step: tried[step])
         top = float(np.clip(-slope / (2 * curve), steps[0], steps[-1])) if curve < 0 else best
         return tried[best], centre * _STEP**top * _LARGER, iterations
 
-    def _fit(self, params: dict[str, Any], iterations: int | None, reg: float) -> float:
+    def _try(
+        self,
+        params: dict[str, Any],
+        iterations: int | None,
+        centre: float,
+        steps: Sequence[int],
+    ) -> dict[int, float]:
+        """The mean value of fits under penalties some steps away from one."""
+        name, request = self._short_fits(params, iterations)
+        regs = [centre * _STEP**step for step in steps]
+        groups = [regs] if runs_side_by_side(name, request) else [[reg] for reg in regs]
+        values = np.array(
+            [
+                [
+                    value
+                    for group in groups
+                    for value in self._fits(params, iterations, group, split)
+                ]
+                for split in range(len(self._splits))
+            ]
+        )
+        return dict(zip(steps, values.mean(axis=0).tolist(), strict=True))
+
+    def _fits(
+        self, params: dict[str, Any], iterations: int | None, regs: list[float], split: int
+    ) -> list[float]:
+        """The values of fits under one or more λ on a split; they are one trial."""
+        name, request = self._short_fits(params, iterations)
+        metric, (train, held_out) = self._cv.metric, self._splits[split]
+
+        def fit() -> tuple[list[float], list[float]]:
+            if runs_side_by_side(name, request):
+                return regs, fits_side_by_side(name, request, regs, train, held_out, metric)
+            one = replace(request, regularization=regs[0])
+            return regs, [whole_fit(name, one, train, held_out, metric, self._workers)]
+
+        tried = params | {"iterations": iterations, "regularization": regs[0]}
+        return self._log.get("fit", tried, split, fit).values
+
+    def _short_fits(self, params: dict[str, Any], iterations: int | None) -> tuple[str, Request]:
         request, name = self._request(params)
         epochs = max(1, round(_SHORTER * (iterations or SOLVERS[name].epochs)))
-        request = replace(request, epochs=epochs, regularization=reg)
-        tried = params | {"iterations": iterations, "regularization": reg}
-        values = []
-        for split, (train, held_out) in enumerate(self._splits):
-
-            def fit(train: Records = train, held_out: Records = held_out) -> Any:
-                metric, workers = self._cv.metric, self._workers
-                return [reg], [whole_fit(name, request, train, held_out, metric, workers)]
-
-            values += self._log.get("fit", tried, split, fit).values
-        return float(np.mean(values))
+        return name, replace(request, epochs=epochs)
 
     def _request(self, params: dict[str, Any]) -> tuple[Request, str]:
         model = clone(self._base).set_params(**params)
@@ -322,16 +364,16 @@ class _Search:
 
         kept = {k: v for k, v in trial.params.items() if k != "regularization" and v is not None}
         settings = "  ".join(f"{name} {value}" for name, value in kept.items())
+        found = list(zip(trial.regularizations, trial.values, strict=True))
         if trial.kind == "path":
             path = PenaltyPath(np.array(trial.regularizations), np.array(trial.values))
-            reg, value = path.best(), float(path.means().max())
-        else:
-            reg, value = trial.regularizations[0], trial.values[0]
-        Console(stderr=True).print(
-            f"{'falling λ' if trial.kind == 'path' else 'fit':9}  λ {reg:<8.4g} "
-            f"{self._cv.metric} {value:.4f}  {trial.seconds:6.1f} s  {settings}",
-            highlight=False,
-        )
+            found = [(path.best(), float(path.means().max()))]
+        for reg, value in found:
+            Console(stderr=True).print(
+                f"{'falling λ' if trial.kind == 'path' else 'fit':9}  λ {reg:<8.4g} "
+                f"{self._cv.metric} {value:.4f}  {trial.seconds / len(found):6.1f} s  {settings}",
+                highlight=False,
+            )
 
 
 def _mean_peak(paths: list[PenaltyPath]) -> float:

@@ -10,7 +10,7 @@ between tables (docs/method/penalty.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,9 +24,10 @@ from robirank.latent.local import make_solver, random_start
 from robirank.latent.problem import Problem, Request
 from robirank.latent.retrieve.evaluate import check_metric, evaluate
 from robirank.latent.retrieve.recommend import FactorModel
+from robirank.latent.solvers import SOLVERS
 
 #: The best λ of an epoch on the path, divided by the best λ of a whole fit.
-LAG = 0.645
+LAG = 0.62
 #: Epochs of a path, about.
 STEPS = 16
 #: Held-out records that a search needs; below, the measure is mostly chance.
@@ -152,6 +153,34 @@ def whole_fit(
     return _measure(request, train, held_out, metric)(
         FactorModel.of(U, V, request.num_threads, request.device)
     )
+
+
+def runs_side_by_side(name: str, request: Request) -> bool:
+    """Whether fits under several λ can run at once: on a card, if the solver knows how."""
+    return request.device != "cpu" and SOLVERS[name].side_by_side is not None
+
+
+def fits_side_by_side(
+    name: str,
+    request: Request,
+    regularizations: Sequence[float],
+    train: Records,
+    held_out: Records,
+    metric: str,
+) -> list[float]:
+    """What `whole_fit` gives under each λ, by fits that run at once."""
+    assert request.epochs is not None
+    requests = [replace(request, regularization=reg) for reg in regularizations]
+    problems = [Problem.of_records(one, train) for one in requests]
+    measure = _measure(request, train, held_out, metric)
+    start, values = random_start(request, train), []
+    for fits in SOLVERS[name].side_by_side(request, problems, train, start):
+        for number in range(request.epochs):
+            losses, _ = fits.epoch(number, request.epochs)
+        for loss, (U, V) in zip(losses, fits.factors(), strict=True):
+            model = FactorModel.of(U, V, request.num_threads, request.device)
+            values.append(measure(model) if np.isfinite(loss) else -1.0)
+    return values
 
 
 def as_strong(request: Request, found_on: Records, used_on: Records) -> float:

@@ -18,7 +18,7 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """A path or a whole fit on one split.
+    """A path or whole fits on one split.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Trial(msgspec.Struct, frozen=True):
         What differs from the estimator's parameters.
     split : int
     regularizations, values : list of float
-        Of each epoch of a path, or of the one fit.
+        Of each epoch of a path, or of each fit; several run side by side on a card.
     seconds : float
     """
 

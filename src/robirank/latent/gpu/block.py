@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -115,7 +115,7 @@ class DeviceRecords:
         weights = torch.empty(n, device=self._device)
         self._kernels.launch(
             "take_records",
-            (len(users), 1),
+            (len(users), 1, 1),
             *(places, starts, self._begins, self._items, self._weights, rows, items, weights),
             threads=64,
         )
@@ -180,6 +180,11 @@ class Gradients(NamedTuple):
     losses: torch.Tensor
     users: torch.Tensor
     items: torch.Tensor
+
+
+def stacked(parts: Sequence[Gradients]) -> Gradients:
+    """Those of several models, with an axis for the models first."""
+    return Gradients(*(torch.stack(part) for part in zip(*parts, strict=True)))
 
 
 class AdamState(NamedTuple):

@@ -14,30 +14,51 @@ from robirank.latent.gpu.block import (
     AdamStep,
     BlockRecords,
     Gradients,
+    stacked,
 )
-from robirank.latent.gpu.kernels import BINS, Kernels, kernels_for
+from robirank.latent.gpu.kernels import (
+    BINS,
+    GRID_THREADS,
+    SUM_THREADS,
+    TABLE_THREADS,
+    Kernels,
+    kernels_for,
+)
 from robirank.losses import RhoName
 
-_FEW_ITEMS = 64  # so few are summed directly: their slopes cancel beyond half precision
+# So few items, or so many relevant ones, are summed directly: their slopes cancel beyond half
+# precision.
+_FEW_ITEMS, _MANY_RELEVANT = 64, 0.5
 _RHO_NUMBERS = {"identity": 0, "log": 1, "type2": 2}
 
 
 def gradients(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName) -> Gradients:
     """As `robirank.latent.gpu.plain.gradients`, on a card."""
-    if len(V) <= _FEW_ITEMS:
-        return _direct(U, V, records, rho)
+    found = gradients_of_all(U[None], V[None], records, rho)
+    return Gradients(*(part[0] for part in found))
+
+
+def gradients_of_all(
+    U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
+) -> Gradients:
+    """As `robirank.latent.gpu.plain.gradients_of_all`, on a card."""
+    pairs = U.shape[1] * V.shape[1]
+    if V.shape[1] <= _FEW_ITEMS or len(records.items) > _MANY_RELEVANT * pairs:
+        return stacked([_direct(u, v, records, rho) for u, v in zip(U, V, strict=True)])
     block = FusedBlock(U, V, records)
     found = block.gradients(rho)
     wide = block.wide()  # seldom; the card goes on while this waits for the grids
-    return found if wide is None else _with_wide(U, V, records, rho, wide)
+    if wide is None:
+        return found
+    return stacked([_with_wide(*model, records, rho) for model in zip(U, V, wide, strict=True)])
 
 
 def adam(V: torch.Tensor, slope: torch.Tensor, state: AdamState, step: AdamStep) -> None:
     """As `robirank.latent.gpu.plain.adam`."""
-    rows, factors = V.shape
+    factors, rows = V.shape[-1], V.numel() // V.shape[-1]
     kernels_for(factors, V.device.index or 0).launch(
         "adam",
-        (-(-rows * factors // 256), 1),
+        (-(-rows * factors // 256), 1, 1),
         *(V, state.first, state.second, slope, state.decay, factors, rows),
         *(step.share, step.b1, step.b2, step.rate, step.correction),
         threads=256,
@@ -54,47 +75,48 @@ def adagrad(
     keep: float,
 ) -> None:
     """As `robirank.latent.gpu.plain.adagrad`."""
-    n, factors = U.shape
-    arguments = (U, slope, users, decay, sums, factors, n, rate, keep)
+    models, n, factors = U.shape
+    arguments = (U, slope, users, decay, sums, factors, n, sums.shape[1], rate, keep)
     kernels = kernels_for(factors, U.device.index or 0)
-    kernels.launch("adagrad", (-(-n // 8), 1), *arguments, threads=256)
+    kernels.launch("adagrad", (-(-n // 8), 1, models), *arguments, threads=256)
 
 
 class FusedBlock:
-    """The kernels' steps for one block of users.
+    """The kernels' steps for one block of users, of several models at once.
 
     Parameters
     ----------
-    U : float32 tensor of shape (users, factors)
-    V : float32 tensor of shape (items, factors)
+    U : float32 tensor of shape (models, users, factors)
+    V : float32 tensor of shape (models, items, factors)
     records : BlockRecords
     """
 
     def __init__(self, U: torch.Tensor, V: torch.Tensor, records: BlockRecords) -> None:
-        kernels = kernels_for(V.shape[1], V.device.index or 0)
-        self._kernels, self._sizes = kernels, (len(U), len(V))
+        kernels = kernels_for(V.shape[2], V.device.index or 0)
+        models, users, items = len(U), U.shape[1], V.shape[1]
+        self._kernels, self._sizes = kernels, (models, users, items)
         self._U, self._V, self._records = U, V, records
-        longest, self._largest = torch.zeros((2, 1), device=V.device)
+        longest, self._largest = torch.zeros((2, models), device=V.device)
         self._u, self._v = kernels.halves(U), kernels.halves(V, longest)
-        self._points = torch.empty(len(records.items), device=V.device)
-        self._scales = torch.empty((len(U), 2), device=V.device)
-        self._tops = torch.empty(len(U), device=V.device)
+        self._points = torch.empty((models, len(records.items)), device=V.device)
+        self._scales = torch.empty((models, users, 2), device=V.device)
+        self._tops = torch.empty((models, users), device=V.device)
         self._too_wide = torch.zeros(1, dtype=torch.int32, pin_memory=True)
-        margin = math.log2(len(V)) + FAR
+        margin = math.log2(items) + FAR
         kernels.launch(
             "user_grids",
-            (len(U), 1),
-            *(self._u, self._v, records.starts, records.items, longest, margin, MOST_WIDTH),
+            (users, 1, models),
+            *(self._u, self._v, records.starts, records.items, longest, margin, MOST_WIDTH, items),
             *(self._points, self._scales, self._tops, self._too_wide),
-            threads=128,
+            threads=GRID_THREADS,
         )
         self._has_grids = torch.cuda.Event()
         self._has_grids.record()
 
     def wide(self) -> torch.Tensor | None:
-        """Which users' grids would be too coarse; None where there is none."""
+        """Which users' grids would be too coarse, of each model; None where there is none."""
         self._has_grids.synchronize()
-        return self._scales[:, 1] == 0 if int(self._too_wide) else None
+        return self._scales[:, :, 1] == 0 if int(self._too_wide) else None
 
     def gradients(self, rho: RhoName) -> Gradients:
         """Losses, and the gradient by the block's users and by all items."""
@@ -102,56 +124,56 @@ class FusedBlock:
         return Gradients(losses, self._to_users(own), self._to_items(own))
 
     def _tables(self, rho: RhoName) -> tuple[torch.Tensor, torch.Tensor]:
-        (users, _), records = self._sizes, self._records
+        (models, users, _), records = self._sizes, self._records
         counts, sums, excess = count_scores(
             self._kernels, self._u, self._v, self._scales, self._tops
         )
-        losses, own, first = torch.empty((3, len(self._points)), device=counts.device)
-        self._lines = torch.empty((users, BINS), dtype=torch.int32, device=counts.device)
-        self._unit = torch.empty(users, device=counts.device)
+        losses, own, first = torch.empty((3, *self._points.shape), device=counts.device)
+        self._lines = torch.empty_like(counts)
+        self._unit = torch.empty((models, users), device=counts.device)
         self._kernels.launch(
             "user_tables",
-            (users, 1),
-            *(counts, sums, excess, len(excess), self._scales, records.starts, self._points),
-            *(records.weights, self._u, _RHO_NUMBERS[rho], users),
-            *(losses, own, first, self._lines, self._unit, self._largest),
-            threads=128,
+            (users, 1, models),
+            *(counts, sums, excess, excess.shape[1], self._scales, records.starts, self._points),
+            *(records.weights, self._u, _RHO_NUMBERS[rho], losses, own, first),
+            *(self._lines, self._unit, self._largest),
+            threads=TABLE_THREADS,
         )
         return losses, own
 
     def _to_users(self, own: torch.Tensor) -> torch.Tensor:
-        (users, items), kernels, records = self._sizes, self._kernels, self._records
-        tiles, ranges, size = kernels.ranges(users, items)
-        n = ranges * kernels.layout.groups
-        parts = torch.empty((n, users, kernels.layout.width), device=self._v.device)
+        (models, users, items), kernels, records = self._sizes, self._kernels, self._records
+        tiles, ranges, size = kernels.ranges(users, items, models)
+        n, width = ranges * kernels.layout.groups, kernels.layout.width
+        parts = torch.empty((models, n, users, width), device=self._v.device)
         kernels.launch(
             "slopes_to_users",
-            (tiles, ranges),
+            (tiles, ranges, models),
             *(self._u, self._v, self._scales, self._lines, users, items, size, parts),
         )
-        out, factors = torch.empty_like(self._U), self._U.shape[1]
+        out, factors = torch.empty_like(self._U), self._U.shape[2]
         kernels.launch(
             "sum_users",
-            (users, 1),
-            *(parts, n, self._unit, records.starts, records.items, own, self._V, users, factors),
+            (users, 1, models),
+            *(parts, n, self._unit, records.starts, records.items, own, self._V, items, factors),
             out,
-            threads=_row_threads(factors),
+            threads=SUM_THREADS,
         )
         return out
 
     def _to_items(self, own: torch.Tensor) -> torch.Tensor:
-        (users, items), kernels, factors = self._sizes, self._kernels, self._U.shape[1]
+        (models, users, items), kernels, factors = self._sizes, self._kernels, self._U.shape[2]
         in_units = torch.empty_like(self._u)
         kernels.launch(
             "to_units",
-            (-(-users // 8), 1),
+            (-(-users // 8), 1, models),
             *(self._U, self._unit, self._largest, users, factors, in_units),
             threads=256,
         )
         out = torch.empty_like(self._V)
         kernels.launch(
             "slopes_to_items",
-            (-(-items // kernels.layout.block_items), 1),
+            (-(-items // kernels.layout.block_items), 1, models),
             *(self._u, in_units, self._v, self._scales, self._lines, users, items),
             *(self._largest, factors, out),
         )
@@ -159,9 +181,9 @@ class FusedBlock:
         n, rows = len(keys), self._records.rows[order]
         kernels.launch(
             "add_records",
-            (n, 1),
-            *(keys, rows, own[order], self._U, n, factors, out),
-            threads=_row_threads(factors),
+            (n, 1, models),
+            *(keys, rows, own.index_select(1, order), self._U, n, factors, users, items, out),
+            threads=min(256, -(-factors // 32) * 32),
         )
         return out
 
@@ -173,27 +195,26 @@ def count_scores(
     scales: torch.Tensor,
     tops: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Count scores into bins: how many, their parts, and what lies above, by ranges of items."""
-    users, items = len(u), len(v)
-    tiles, ranges, size = kernels.ranges(users, items)
-    counts, sums = torch.zeros((2, users, BINS), dtype=torch.int32, device=u.device)
-    excess = torch.empty((ranges, users), device=u.device)
+    """Count scores into bins: how many, their parts, and what lies above, by ranges of items.
+
+    Everything has an axis for the models first.
+    """
+    models, users, items = len(u), u.shape[1], v.shape[1]
+    tiles, ranges, size = kernels.ranges(users, items, models)
+    counts, sums = torch.zeros((2, models, users, BINS), dtype=torch.int32, device=u.device)
+    excess = torch.empty((models, ranges, users), device=u.device)
     kernels.launch(
         "count_scores",
-        (tiles, ranges),
+        (tiles, ranges, models),
         *(u, v, scales, tops, users, items, size, counts, sums, excess),
     )
     return counts, sums, excess
 
 
-def _row_threads(factors: int) -> int:
-    return min(256, -(-factors // 32) * 32)
-
-
 def _with_wide(
-    U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName, wide: torch.Tensor
+    U: torch.Tensor, V: torch.Tensor, wide: torch.Tensor, records: BlockRecords, rho: RhoName
 ) -> Gradients:
-    """Users whose scores spread too far are summed pair by pair, the others as usual."""
+    """Of one model: users whose scores spread too far are summed pair by pair, others as usual."""
     losses = torch.empty(len(records.items), device=U.device)
     by_user, by_item = torch.zeros_like(U), torch.zeros_like(V)
     for rows, step in ((wide, _direct), (~wide, _fused)):
@@ -212,4 +233,5 @@ def _direct(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoNam
 
 
 def _fused(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName) -> Gradients:
-    return FusedBlock(U, V, records).gradients(rho)
+    found = FusedBlock(U[None], V[None], records).gradients(rho)
+    return Gradients(*(part[0] for part in found))

@@ -7,6 +7,9 @@
 // Fragments are those of mma.m16n8k16: lane l holds rows l / 4 and l / 4 + 8 of a 16 × 8 tile, at
 // the columns 2 (l % 4) and 2 (l % 4) + 1. The left side of products stays in registers; groups of
 // warps bring the right side to shared memory for themselves, and wait for no other group.
+//
+// Several models (blockIdx.z: which) can be served at once: their users and records are the same,
+// and arrays of one model follow those of another.
 
 typedef unsigned int u32;
 typedef unsigned short u16;  // a half-precision number
@@ -258,27 +261,31 @@ __device__ __forceinline__ float inner_product(const u16* a, const u16* b) {
   return sum_of_warp(sum);
 }
 
-__device__ __forceinline__ void raise(int* most, int number) {
-  if (number > *reinterpret_cast<volatile int*>(most)) atomicMax(most, number);
+// most = max(most, the number that has these bits); neither is negative.
+__device__ __forceinline__ void raise(float* most, int bits) {
+  int* to = reinterpret_cast<int*>(most);
+  if (bits > *reinterpret_cast<volatile int*>(to)) atomicMax(to, bits);
 }
 
-// Rows in half precision (a warp a row), filled up with zeros; `longest`, where it is given, becomes
-// the largest of it and the rows' lengths.
+// Rows in half precision, filled up with zeros; `longest`, where it is given, becomes the largest
+// of it and the rows' lengths.
 extern "C" __global__ void to_halves(const float* rows, int n, int factors, u16* out,
                                      float* longest) {
-  const int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-  if (row >= n) return;
-  const float* from = rows + static_cast<i64>(row) * factors;
-  float square = 0.f;
-  for (int f = threadIdx.x % 32 * 2; f < kFactors; f += 64) {
-    const float a = f < factors ? from[f] : 0.f, b = f + 1 < factors ? from[f + 1] : 0.f;
-    reinterpret_cast<u32*>(out + static_cast<i64>(row) * kFactors)[f / 2] = pack(a, b);
-    square = fmaf(a, a, fmaf(b, b, square));
+  const i64 before = static_cast<i64>(blockIdx.z) * n;
+  const int warps = gridDim.x * (blockDim.x / 32);
+  int most = 0;  // bits: numbers that are not negative rise as they do
+  for (int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; row < n; row += warps) {
+    const float* from = rows + (before + row) * factors;
+    u32* to = reinterpret_cast<u32*>(out + (before + row) * kFactors);
+    float square = 0.f;
+    for (int f = threadIdx.x % 32 * 2; f < kFactors; f += 64) {
+      const float a = f < factors ? from[f] : 0.f, b = f + 1 < factors ? from[f + 1] : 0.f;
+      to[f / 2] = pack(a, b);
+      square = fmaf(a, a, fmaf(b, b, square));
+    }
+    most = max(most, __float_as_int(sqrtf(sum_of_warp(square))));
   }
-  square = sum_of_warp(square);
-  // Numbers that are not negative rise as their bits do.
-  if (longest && threadIdx.x % 32 == 0)
-    raise(reinterpret_cast<int*>(longest), __float_as_int(sqrtf(square)));
+  if (longest && threadIdx.x % 32 == 0) raise(longest + blockIdx.z, most);
 }
 
 // The scores of a user's relevant items (blockIdx.x: which user), and the grid that covers them
@@ -286,12 +293,16 @@ extern "C" __global__ void to_halves(const float* rows, int n, int factors, u16*
 // becomes 1 where the grid would be too coarse.
 extern "C" __global__ void user_grids(const u16* U, const u16* V, const i64* starts,
                                       const int* items, const float* longest, float margin,
-                                      float most_width, float* points, Scale* scales, float* tops,
-                                      int* too_wide) {
-  constexpr int kGroup = 4;
+                                      float most_width, int n_items, float* points, Scale* scales,
+                                      float* tops, int* too_wide) {
+  constexpr int kGroup = 8;  // warps of the block
   __shared__ float lows[kGroup], highs[kGroup];
-  const int user = blockIdx.x, warp = threadIdx.x / 32;
-  const u16* u = U + static_cast<i64>(user) * kFactors;
+  const int user = blockIdx.x, users = gridDim.x, warp = threadIdx.x / 32;
+  const i64 own = static_cast<i64>(blockIdx.z) * users + user;
+  const u16* u = U + own * kFactors;
+  V += static_cast<i64>(blockIdx.z) * n_items * kFactors;
+  points += static_cast<i64>(blockIdx.z) * starts[users];
+  longest += blockIdx.z;
   float low = 3e38f, high = -3e38f;
   bool finite = true;
   for (i64 y = starts[user] + warp; y < starts[user + 1]; y += kGroup) {
@@ -311,8 +322,8 @@ extern "C" __global__ void user_grids(const u16* U, const u16* V, const i64* sta
   const float width = fmaxf(end - begin, 1.f / 1024);
   const bool fits = width <= most_width && high - low <= most_width && *longest <= 65504.f;
   const float slope = fits ? 1.f / width : 0.f;
-  scales[user] = {-begin * slope, slope};
-  tops[user] = (reach - begin) * slope;
+  scales[own] = {-begin * slope, slope};
+  tops[own] = (reach - begin) * slope;
   if (!fits) *too_wide = 1;
 }
 
@@ -373,7 +384,11 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void count_scores(
   u16* tiles = reinterpret_cast<u16*>(bins + 2 * kRows * kBins);
   const int first_user = blockIdx.x * kRows, lane = threadIdx.x % 32;
   const int first = blockIdx.y * range, last = min(items, first + range);
-  counts += static_cast<i64>(first_user) * kBins, sums += static_cast<i64>(first_user) * kBins;
+  const i64 before = static_cast<i64>(blockIdx.z) * users;
+  U += before * kFactors, V += static_cast<i64>(blockIdx.z) * items * kFactors;
+  scales += before, tops += tops ? before : 0;
+  counts += (before + first_user) * kBins, sums += (before + first_user) * kBins;
+  excess += (static_cast<i64>(blockIdx.z) * gridDim.y + blockIdx.y) * users;
   for (int i = threadIdx.x; i < 2 * kRows * kBins; i += kThreads) bins[i] = 0;
   Left rows[kRowTiles];
   Scale scale[kRowTiles][2];
@@ -416,7 +431,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void count_scores(
   for (int row = threadIdx.x; row < kRows && first_user + row < users; row += kThreads) {
     float sum = 0.f;
     for (int w = 0; w < kWarps; ++w) sum += above[w * kRows + row];
-    excess[static_cast<i64>(blockIdx.y) * users + first_user + row] = sum;
+    excess[first_user + row] = sum;
   }
 }
 
@@ -433,36 +448,42 @@ __device__ __forceinline__ Pair pair_at(float z) {
 
 enum Rho { kIdentity = 0, kLog = 1, kType2 = 2 };
 
+constexpr int kNodeThreads = kBins + 32;  // a line has two ends
+constexpr int kTableThreads = 2 * kNodeThreads;
+
 // From the counts of one user (blockIdx.x) to losses, the user's table of slopes, and what each
 // relevant item gets beside it. `largest` becomes the largest number of U in the users' units.
 //
 // The scores of a bin are taken as spread evenly over it, and lines are those nearest to the slopes
 // over all places and not at their ends: the second derivative corrects both.
-extern "C" __global__ void user_tables(const int* counts, const int* sums, const float* excess,
-                                       int ranges, const Scale* scales, const i64* starts,
-                                       const float* points, const float* weights, const u16* U,
-                                       int rho, int users, float* losses, float* own, float* firsts,
-                                       u32* tables, float* unit, float* largest) {
-  const int user = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  constexpr int kBlock = 128;
+extern "C" __global__ __launch_bounds__(kTableThreads) void user_tables(
+    const int* counts, const int* sums, const float* excess, int ranges, const Scale* scales,
+    const i64* starts, const float* points, const float* weights, const u16* U, int rho,
+    float* losses, float* own, float* firsts, u32* tables, float* unit, float* largest) {
+  const int users = gridDim.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const i64 user = static_cast<i64>(blockIdx.z) * users + blockIdx.x;
+  const i64 from = starts[blockIdx.x], to = starts[blockIdx.x + 1];
+  const i64 before = static_cast<i64>(blockIdx.z) * starts[users];
+  points += before, losses += before, own += before, firsts += before;
   constexpr float kLn2 = 0.69314718f;
-  __shared__ float amount[kBins], middle[kBins], point[kBlock], first[kBlock];
+  __shared__ float amount[kBins], middle[kBins], point[kTableThreads], first[kTableThreads];
+  __shared__ float nodes[2][kNodeThreads], alls[2];
   const Scale scale = scales[user];
   const float width = scale.slope > 0.f ? 1.f / scale.slope : 0.f, begin = -scale.shift * width;
-  for (int b = threadIdx.x; b < kBins; b += kBlock) {
-    const int n = counts[static_cast<i64>(user) * kBins + b];
-    const float sum = sums[static_cast<i64>(user) * kBins + b];
+  for (int b = threadIdx.x; b < kBins; b += kTableThreads) {
+    const int n = counts[user * kBins + b];
+    const float sum = sums[user * kBins + b];
     amount[b] = n;
     middle[b] = begin + width * ((b * kParts + (n ? sum / n : 0.f)) / kPlaces);
   }
   float over = 0.f;
-  for (int r = 0; r < ranges; ++r) over += excess[static_cast<i64>(r) * users + user];
+  for (int r = 0; r < ranges; ++r)
+    over += excess[(static_cast<i64>(blockIdx.z) * ranges + r) * users + blockIdx.x];
   over *= width;
   __syncthreads();
-  const i64 from = starts[user], to = starts[user + 1];
   const float bin = width * (kParts / kPlaces);
   const float spread = kLn2 * bin * bin / 24.f, chord = kLn2 * kLn2 * bin * bin / 12.f;
-  for (i64 y = from + warp; y < to; y += kBlock / 32) {
+  for (i64 y = from + warp; y < to; y += kTableThreads / 32) {
     const float s = points[y];
     float t = 0.f, h = 0.f;
     for (int b = lane; b < kBins; b += 32)
@@ -490,40 +511,44 @@ extern "C" __global__ void user_tables(const int* counts, const int* sums, const
       own[y] = w * slope * h;
     }
   }
-  __syncthreads();
-  constexpr int kNodes = kBins / kBlock;  // of a thread, and the one after them
-  float node[kNodes + 1] = {}, all = 0.f;
-  for (i64 y = from; y < to; y += kBlock) {
-    const int n = min(static_cast<i64>(kBlock), to - y);
+  // Two threads share a node, each with every second record.
+  const int node = threadIdx.x % kNodeThreads, half = threadIdx.x / kNodeThreads;
+  const float place = begin + bin * node;
+  float sum = 0.f, all = 0.f;
+  for (i64 y = from; y < to; y += kTableThreads) {
+    const int n = min(static_cast<i64>(kTableThreads), to - y);
     __syncthreads();
     if (threadIdx.x < n) {
       point[threadIdx.x] = points[y + threadIdx.x];
       first[threadIdx.x] = firsts[y + threadIdx.x];
     }
     __syncthreads();
-    for (int i = 0; i < n; ++i) {
+#pragma unroll 4
+    for (int i = half; i < n; i += 2) {
       all += first[i];
-#pragma unroll
-      for (int k = 0; k <= kNodes; ++k) {
-        const float z = begin + bin * (threadIdx.x * kNodes + k) - point[i];
-        const float p = exp2_fast(-fabsf(z)), inverse = inverse_fast(1.f + p);
-        const float slope = z >= 0.f ? inverse : p * inverse;
-        const float bend = p * inverse * inverse * (1.f - 2.f * slope);
-        node[k] = fmaf(first[i], fmaf(-chord, bend, slope), node[k]);
-      }
+      const float z = place - point[i];
+      const float p = exp2_fast(-fabsf(z)), inverse = inverse_fast(1.f + p);
+      const float slope = z >= 0.f ? inverse : p * inverse;
+      const float bend = p * inverse * inverse * (1.f - 2.f * slope);
+      sum = fmaf(first[i], fmaf(-chord, bend, slope), sum);
     }
   }
+  nodes[half][node] = sum;
+  if (node == 0) alls[half] = all;
+  __syncthreads();
   // All slopes are at most `all`; in units of it over 2^14 they keep their digits as halves.
+  all = alls[0] + alls[1];
   const float one = all > 0.f ? exp2f(ceilf(log2f(all)) - 14.f) : 1.f;
-  for (int k = 0; k < kNodes; ++k)
-    tables[static_cast<i64>(user) * kBins + threadIdx.x * kNodes + k] =
-        pack(node[k] / one, (node[k + 1] - node[k]) / (one * kParts));
-  float most = 0.f;
-  for (int f = threadIdx.x; f < kFactors / 2; f += kBlock) {
-    const u32 both = reinterpret_cast<const u32*>(U + static_cast<i64>(user) * kFactors)[f];
-    most = fmaxf(most, fmaxf(fabsf(low_half(both)), fabsf(high_half(both))));
+  if (threadIdx.x < kBins) {
+    const float value = nodes[0][node] + nodes[1][node];
+    const float next = nodes[0][node + 1] + nodes[1][node + 1];
+    tables[user * kBins + node] = pack(value / one, (next - value) / (one * kParts));
   }
-  raise(reinterpret_cast<int*>(largest), __float_as_int(most * one));
+  if (threadIdx.x < kFactors / 2) {
+    const u32 both = reinterpret_cast<const u32*>(U + user * kFactors)[threadIdx.x];
+    const float most = fmaxf(fabsf(low_half(both)), fabsf(high_half(both)));
+    raise(largest + blockIdx.z, __float_as_int(most * one));
+  }
   if (threadIdx.x == 0) unit[user] = one;
 }
 
@@ -535,12 +560,13 @@ __device__ __forceinline__ float power_for(float largest) {
 // The rows of U in the users' units (a warp a row), times a power of two.
 extern "C" __global__ void to_units(const float* U, const float* unit, const float* largest, int n,
                                     int factors, u16* out) {
-  const int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-  if (row >= n) return;
-  const float* from = U + static_cast<i64>(row) * factors;
-  const float one = unit[row] * power_for(*largest);
+  const int warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+  if (warp >= n) return;
+  const i64 row = static_cast<i64>(blockIdx.z) * n + warp;
+  const float* from = U + row * factors;
+  const float one = unit[row] * power_for(largest[blockIdx.z]);
   for (int f = threadIdx.x % 32 * 2; f < kFactors; f += 64)
-    reinterpret_cast<u32*>(out + static_cast<i64>(row) * kFactors)[f / 2] =
+    reinterpret_cast<u32*>(out + row * kFactors)[f / 2] =
         pack(f < factors ? from[f] * one : 0.f, f + 1 < factors ? from[f + 1] * one : 0.f);
 }
 
@@ -556,6 +582,9 @@ extern "C" __global__ __launch_bounds__(32 * kUserWarps, 1) void slopes_to_users
   const int warp = threadIdx.x / 32, row = threadIdx.x % 32 / 4, first_user = blockIdx.x * kRows;
   const int first_row = warp % kGroupWarps * 16 * kUserTiles;
   const int first = blockIdx.y * range, last = min(items, first + range);
+  const i64 before = static_cast<i64>(blockIdx.z) * users;
+  U += before * kFactors, V += static_cast<i64>(blockIdx.z) * items * kFactors;
+  scales += before, tables += before * kBins;
   for (int i = threadIdx.x; i < kRows * kBins; i += blockDim.x) {
     const int own = i % 8 + i / (8 * kBins) * 8, bin = i / 8 % kBins;
     const u32 line = first_user + own < users
@@ -597,7 +626,8 @@ extern "C" __global__ __launch_bounds__(32 * kUserWarps, 1) void slopes_to_users
         }
     add_products<kUserTiles>(sum, slopes, tile);
   });
-  const i64 part = static_cast<i64>(blockIdx.y) * kGroups + warp / kGroupWarps;
+  const i64 range_number = static_cast<i64>(blockIdx.z) * gridDim.y + blockIdx.y;
+  const i64 part = range_number * kGroups + warp / kGroupWarps;
 #pragma unroll
   for (int i = 0; i < kUserTiles; ++i)
 #pragma unroll
@@ -611,19 +641,35 @@ extern "C" __global__ __launch_bounds__(32 * kUserWarps, 1) void slopes_to_users
     }
 }
 
+constexpr int kSumThreads = 512;
+
 // The gradient of users (blockIdx.x: which): the sum of their parts in their unit, less what the
-// relevant items get beside it.
-extern "C" __global__ void sum_users(const float* parts, int n_parts, const float* unit,
-                                     const i64* starts, const int* items, const float* own,
-                                     const float* V, int users, int factors, float* out) {
-  const i64 user = blockIdx.x;
-  for (int f = threadIdx.x; f < factors; f += blockDim.x) {
+// relevant items get beside it. Slices of threads share both sums out.
+extern "C" __global__ __launch_bounds__(kSumThreads) void sum_users(
+    const float* parts, int n_parts, const float* unit, const i64* starts, const int* items,
+    const float* own, const float* V, int n_items, int factors, float* out) {
+  constexpr int kSlices = kSumThreads / kFactors;
+  __shared__ float sums[kSlices][kFactors];
+  const int slice = threadIdx.x / kFactors, f = threadIdx.x % kFactors, users = gridDim.x;
+  const i64 user = static_cast<i64>(blockIdx.z) * users + blockIdx.x;
+  parts += static_cast<i64>(blockIdx.z) * n_parts * users * kFactors;
+  own += static_cast<i64>(blockIdx.z) * starts[users];
+  V += static_cast<i64>(blockIdx.z) * n_items * factors;
+  if (slice < kSlices) {
     float sum = 0.f, less = 0.f;
-    for (i64 p = 0; p < n_parts; ++p) sum += parts[(p * users + user) * kFactors + f];
-    for (i64 y = starts[user]; y < starts[user + 1]; ++y)
-      less = fmaf(own[y], V[static_cast<i64>(items[y]) * factors + f], less);
-    out[user * factors + f] = fmaf(sum, unit[user], -less);
+    for (i64 p = slice; p < n_parts; p += kSlices)
+      sum += parts[(p * users + blockIdx.x) * kFactors + f];
+    if (f < factors)
+#pragma unroll 4
+      for (i64 y = starts[blockIdx.x] + slice; y < starts[blockIdx.x + 1]; y += kSlices)
+        less = fmaf(own[y], V[static_cast<i64>(items[y]) * factors + f], less);
+    sums[slice][f] = fmaf(sum, unit[user], -less);
   }
+  __syncthreads();
+  if (threadIdx.x >= factors) return;
+  float sum = 0.f;
+  for (int i = 0; i < kSlices; ++i) sum += sums[i][threadIdx.x];
+  out[user * factors + threadIdx.x] = sum;
 }
 
 // What slopes_to_items needs of some users, in shared memory. Rows of lines are rotated, so that the
@@ -663,6 +709,10 @@ extern "C" __global__ __launch_bounds__(32 * kItemWarps, 1) void slopes_to_items
   Users* steps = reinterpret_cast<Users*>(memory);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int first = blockIdx.x * kBlockItems + warp * 16 * kItemTiles;
+  const i64 before = static_cast<i64>(blockIdx.z) * users;
+  const i64 items_before = static_cast<i64>(blockIdx.z) * items;
+  U += before * kFactors, W += before * kFactors, V += items_before * kFactors;
+  scales += before, tables += before * kBins, out += items_before * factors;
   Left rows[kItemTiles];
 #pragma unroll
   for (int i = 0; i < kItemTiles; ++i) rows[i].load(V, first + 16 * i, items);
@@ -703,7 +753,7 @@ extern "C" __global__ __launch_bounds__(32 * kItemWarps, 1) void slopes_to_items
       add_products<kItemTiles>(sum, slopes, now.ws + row * kStride);
     }
   }
-  const float back = 1.f / power_for(*largest);
+  const float back = 1.f / power_for(largest[blockIdx.z]);
 #pragma unroll
   for (int i = 0; i < kItemTiles; ++i)
 #pragma unroll
@@ -722,8 +772,12 @@ extern "C" __global__ __launch_bounds__(32 * kItemWarps, 1) void slopes_to_items
 // to[key] −= Σ own · from[row] over the records of a key. Keys rise; a block serves the key that
 // begins at its record, and adds in the order of the records.
 extern "C" __global__ void add_records(const int* keys, const int* rows, const float* own,
-                                       const float* from, int records, int factors, float* to) {
+                                       const float* from, int records, int factors, int n_from,
+                                       int n_to, float* to) {
   const int begin = blockIdx.x, key = keys[begin];
+  own += static_cast<i64>(blockIdx.z) * records;
+  from += static_cast<i64>(blockIdx.z) * n_from * factors;
+  to += static_cast<i64>(blockIdx.z) * n_to * factors;
   if (begin > 0 && keys[begin - 1] == key) return;
   int end = begin + 1;
   while (end < records && keys[end] == key) ++end;
@@ -739,7 +793,7 @@ extern "C" __global__ void add_records(const int* keys, const int* rows, const f
 extern "C" __global__ void adam(float* V, float* first, float* second, const float* gradient,
                                 const float* decay, int factors, int rows, float share, float b1,
                                 float b2, float rate, float correction) {
-  const i64 i = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const i64 i = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x;  // of all models
   if (i >= static_cast<i64>(rows) * factors) return;
   const float g = fmaf(share * decay[i / factors], V[i], gradient[i]);
   const float f = first[i] = fmaf(b1, first[i], (1.f - b1) * g);
@@ -751,12 +805,13 @@ extern "C" __global__ void adam(float* V, float* first, float* second, const flo
 // and decays are the users'.
 extern "C" __global__ void adagrad(float* rows, const float* slopes, const i64* users,
                                    const float* decay, float* sums, int factors, int n,
-                                   float rate, float keep) {
-  const int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-  if (row >= n) return;
-  const i64 user = users[row];
-  float* own = rows + static_cast<i64>(row) * factors;
-  const float* slope = slopes + static_cast<i64>(row) * factors;
+                                   int n_users, float rate, float keep) {
+  const int warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+  if (warp >= n) return;
+  const i64 row = static_cast<i64>(blockIdx.z) * n + warp;
+  const i64 user = static_cast<i64>(blockIdx.z) * n_users + users[warp];
+  float* own = rows + row * factors;
+  const float* slope = slopes + row * factors;
   float square = 0.f;
   for (int f = threadIdx.x % 32; f < factors; f += 32) {
     const float g = fmaf(decay[user], own[f], slope[f]);

@@ -25,8 +25,11 @@ from robirank.storage.files import write_whole
 BINS = 256
 #: More factors than this do not fit into the registers of the kernels.
 MOST_FACTORS = 256
+#: Threads of a block of user_grids, user_tables and sum_users.
+GRID_THREADS, TABLE_THREADS, SUM_THREADS = 256, 2 * (BINS + 32), 512
 
 _TILE_ITEMS = 16
+_HALVES_BLOCKS = 2048
 _SPARE = 1024  # bytes of shared memory that are not in the dynamic part
 _MOST_CELLS = 64 * 128  # numbers of a tile's users that registers hold
 _LEAST_CAPABILITY = (8, 0)
@@ -132,41 +135,47 @@ class Kernels:
         self._functions: dict[str, tuple[Any, struct.Struct]] = {}
         self._module = self._load(f"sm_{card.major}{card.minor}")
 
-    def launch(self, name: str, grid: tuple[int, int], *arguments: Any, threads: int = 0) -> None:
+    def launch(
+        self, name: str, grid: tuple[int, int, int], *arguments: Any, threads: int = 0
+    ) -> None:
         """Run a kernel on the current stream: tensors (or None), integers (32 bits), floats."""
         if torch.cuda.current_device() != self._device:
             with torch.cuda.device(self._device):
                 return self.launch(name, grid, *arguments, threads=threads)
         function, layout = self._functions.get(name) or self._prepare(name, arguments)
         packed = layout.pack(*map(_number, arguments))
-        size = ctypes.c_size_t(len(packed))
+        size, address = ctypes.c_size_t(len(packed)), ctypes.c_char_p(packed)
         extra = (ctypes.c_void_p * 5)(
             _BUFFER_POINTER,
-            ctypes.cast(packed, ctypes.c_void_p),
+            ctypes.cast(address, ctypes.c_void_p),
             _BUFFER_SIZE,
             ctypes.addressof(size),
             None,
         )
-        stream = torch.cuda.current_stream().cuda_stream
+        stream = torch._C._cuda_getCurrentRawStream(self._device)  # as current_stream, but quick
         shared = self._shared_memory.get(name, 0)
         block = threads or 32 * self.layout.warps
         status = self._cuda.cuLaunchKernel(
-            function, *grid, 1, block, 1, 1, shared, ctypes.c_void_p(stream), None, extra
+            function, *grid, block, 1, 1, shared, ctypes.c_void_p(stream), None, extra
         )
         return self._check(status, f"{name} could not be launched")
 
     def halves(self, rows: torch.Tensor, longest: torch.Tensor | None = None) -> torch.Tensor:
-        """Rows in half precision, filled up with zeros; ``longest`` gets the largest length."""
-        n, factors = rows.shape
-        out = torch.empty((n, self.layout.width), dtype=torch.float16, device=rows.device)
+        """Rows in half precision, filled up with zeros; ``longest`` gets the largest length.
+
+        ``rows`` has the shape (models, rows, factors), and ``longest`` one number for each model.
+        """
+        models, n, factors = rows.shape
+        out = torch.empty((models, n, self.layout.width), dtype=torch.float16, device=rows.device)
+        blocks = min(-(-n // 8), _HALVES_BLOCKS)
         arguments = (rows, n, factors, out, longest)
-        self.launch("to_halves", (-(-n // 8), 1), *arguments, threads=256)
+        self.launch("to_halves", (blocks, 1, models), *arguments, threads=256)
         return out
 
-    def ranges(self, users: int, items: int) -> tuple[int, int, int]:
+    def ranges(self, users: int, items: int, models: int = 1) -> tuple[int, int, int]:
         """How users and items are cut for the card: tiles, ranges, items of a range."""
         tiles = -(-users // self.layout.rows)
-        wanted = max(1, round(2 * self._multiprocessors / tiles))
+        wanted = max(1, 2 * self._multiprocessors // (tiles * models))
         together = _TILE_ITEMS * self.layout.warps
         size = -(-items // (wanted * together)) * together
         return tiles, -(-items // size), size

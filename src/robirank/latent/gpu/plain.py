@@ -25,6 +25,7 @@ from robirank.latent.gpu.block import (
     Gradients,
     Grid,
     score_bound,
+    stacked,
 )
 from robirank.losses import RhoName
 
@@ -37,6 +38,13 @@ def gradients(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoN
     scores = U @ V.T
     losses, slopes = slopes_of_scores(scores, records, rho, reach=score_bound(U, V))
     return Gradients(losses, slopes @ V, slopes.T @ U)
+
+
+def gradients_of_all(
+    U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
+) -> Gradients:
+    """The `gradients` of several models with the same records; an axis for the models is first."""
+    return stacked([gradients(u, v, records, rho) for u, v in zip(U, V, strict=True)])
 
 
 def slopes_of_scores(
@@ -56,7 +64,7 @@ def slopes_of_scores(
 
 def adam(V: torch.Tensor, slope: torch.Tensor, state: AdamState, step: AdamStep) -> None:
     """One step of Adam on V, in place; the decay is added to the slope."""
-    slope.addcmul_(state.decay[:, None], V, value=step.share)
+    slope.addcmul_(state.decay[..., None], V, value=step.share)
     state.first.lerp_(slope, 1.0 - step.b1)
     state.second.mul_(step.b2).addcmul_(slope, slope, value=1.0 - step.b2)
     length = (state.second * step.correction).sqrt_().add_(1e-8)
@@ -72,13 +80,13 @@ def adagrad(
     rate: float,
     keep: float,
 ) -> None:
-    """One step of row-wise Adagrad on the rows of some users, in place.
+    """One step of row-wise Adagrad on the rows of some users of each model, in place.
 
     So are their sums, of which so much is kept.
     """
-    slope = torch.addcmul(slope, decay[users, None], U)
-    sums[users] = keep * sums[users] + slope.square().mean(dim=1)
-    U -= rate * slope / (sums[users].sqrt() + 1e-8)[:, None]
+    slope = torch.addcmul(slope, decay[:, users, None], U)
+    sums[:, users] = keep * sums[:, users] + slope.square().mean(dim=2)
+    U -= rate * slope / (sums[:, users].sqrt() + 1e-8)[..., None]
 
 
 def rho_at(t: torch.Tensor, rho: RhoName) -> tuple[torch.Tensor, torch.Tensor]:

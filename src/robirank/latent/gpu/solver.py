@@ -2,12 +2,13 @@
 
 The order of the users, the steps and the state are those of the solver on the CPU, so a checkpoint
 has the same arrays; of very many users, more make a block. V and its averages live on the device;
-U does where it fits, and its rows travel where it does not; so do records.
+U does where it fits, and its rows travel where it does not; so do records. Fits that differ in λ
+alone can run side by side: a step of all of them costs a small table hardly more than one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from robirank._types import Floats32
+from robirank._types import Floats32, Floats64
 from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.engine.interface import Figures, never
@@ -24,39 +25,37 @@ from robirank.latent.gpu.block import AdamState, AdamStep, Block, DeviceRecords,
 from robirank.latent.gpu.device import cuda_device, device_errors, has_kernels
 from robirank.latent.gpu.kernels import kernels_for
 from robirank.latent.problem import Problem, Request
-from robirank.latent.solvers.exact import B1, B2, STEPS, USER_KEEP, USER_RATE, ExactSolver
+from robirank.latent.solvers.exact import B1, B2, STEPS, USER_RATE, ExactSolver, user_memory
 
 _MOST_USERS = 2048  # in a step
 _USER_SHARE = 0.5  # of the free memory, for U
+_FITS_SHARE, _MOST_FITS = 0.5, 16  # of the free memory, for fits side by side; at most
 _PLAIN_CELLS = 1 << 27  # scores at a time without kernels
 
 
-class DeviceExactSolver:
-    """State and steps of the exact solver on a device.
+class DeviceExactFits:
+    """State and steps of fits of the exact solver that differ in their penalty alone.
 
     Parameters
     ----------
     request : Request
-    problem : Problem
+    problems : sequence of Problem
+        One for each fit.
     records : Records
     start : (U, V), float32 arrays
-    workers : Workers
-        Not needed; the solvers are all made alike.
+        Where all of them begin.
     device : torch.device, optional
         Default: the current card. The CPU is for tests.
     kernels : bool, optional
         Default: where they can be used.
     """
 
-    default_rate: ClassVar[float] = ExactSolver.default_rate
-
     def __init__(
         self,
         request: Request,
-        problem: Problem,
+        problems: Sequence[Problem],
         records: Records,
         start: tuple[Floats32, Floats32],
-        workers: Workers | None = None,  # noqa: ARG002
         *,
         device: torch.device | None = None,
         kernels: bool | None = None,
@@ -68,61 +67,56 @@ class DeviceExactSolver:
         self._steps: ModuleType = fused if kernels else plain
         self._kernels = kernels_for(request.factors, self._device.index or 0) if kernels else None
         self._rho, self._seed = request.rho, request.seed
-        self._rate = request.rate * (request.learning_rate or self.default_rate)
+        self._rate = request.rate * (request.learning_rate or ExactSolver.default_rate)
         self._user_rate = request.rate * USER_RATE
-        counts = records.user_counts()
+        counts, item_counts = records.user_counts(), records.item_counts()
         self._users = np.flatnonzero(counts > 0)
         most = _MOST_USERS
         if not kernels:
             most = max(1, min(most, _PLAIN_CELLS // records.n_items))
         self._block = int(np.clip(len(self._users) // STEPS, min(8, most), most))
-        self._step_number = 0
+        penalties = [problem.penalty for problem in problems]
+        self.steps_done = 0
         with device_errors("the factors were copied to it"):
             self._records = DeviceRecords(records, self._device, self._kernels)
-            self._user_decay = self._to_device(problem.penalty.user_weights(counts))
-            self._V = self._to_device(start[1])
+            self._user_decay = self._stack([p.user_weights(counts) for p in penalties])
+            decay = self._stack([p.item_weights(item_counts) for p in penalties])
+            self._V = self._stack([start[1]] * len(problems))
             averages = torch.zeros_like(self._V), torch.zeros_like(self._V)
-            decay = self._to_device(problem.penalty.item_weights(records.item_counts()))
             self._adam = AdamState(*averages, decay)
-            self._U = self._place_users(start[0])
-            self._user_sum = torch.zeros(len(self._U), device=self._device)
+            self._U = self._place_users(start[0], len(problems))
+            self._user_sum = torch.zeros(self._U.shape[:2], device=self._device)
 
-    def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
-        """One pass over the users; see `ExactSolver.epoch`."""
+    def epoch(
+        self, number: int, epochs: int, should_stop: Callable[[], bool] = never
+    ) -> tuple[Floats64, Floats64]:
+        """One pass over the users; see `ExactSolver.epoch`.
+
+        Returns each fit's mean loss of a record, and that of the first step's.
+        """
         order = np.random.default_rng([self._seed, number]).permutation(self._users)
         steps, seen = -(-len(order) // self._block), []
-        sums = torch.zeros(max(1, steps), dtype=torch.float64, device=self._device)
+        shape = (max(1, steps), len(self._V))
+        sums = torch.zeros(shape, dtype=torch.float64, device=self._device)
         with device_errors("it trained"):
             for i, block in enumerate(self._records.blocks(order, self._block)):
                 progress = (number + i / steps) / epochs
-                losses = self._step(block, 0.5 * (1.0 + np.cos(np.pi * min(progress, 1.0))))
-                torch.sum(losses, dim=0, dtype=torch.float64, out=sums[i])
-                seen.append(len(losses))
+                fade = 0.5 * (1.0 + np.cos(np.pi * min(progress, 1.0)))
+                losses = self._step(block, fade, user_memory(epochs))
+                torch.sum(losses, dim=1, dtype=torch.float64, out=sums[i])
+                seen.append(losses.shape[1])
                 if should_stop():
                     break
-            total, first = float(sums.sum()), float(sums[0])
-        return {"loss": total / max(1, sum(seen)), "start": first / max(1, sum(seen[:1]))}
+            total, first = sums.sum(0).cpu().numpy(), sums[0].cpu().numpy()
+        return total / max(1, sum(seen)), first / max(1, sum(seen[:1]))
 
-    def factors(self) -> tuple[Floats32, Floats32]:
-        """U and V, copied from the device."""
+    def factors(self) -> list[tuple[Floats32, Floats32]]:
+        """U and V of each fit, copied from the device."""
         with device_errors("the factors were read"):
-            return _copied(self._U), _copied(self._V)
+            return [(_copied(U), _copied(V)) for U, V in zip(self._U, self._V, strict=True)]
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Everything that a later start needs to go on with the same bits."""
-        with device_errors("its state was read"):
-            return {name: _copied(tensor) for name, tensor in self._tensors().items()} | {
-                "steps": np.array([self._step_number], np.int64)
-            }
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Go on from a state that `state` gave."""
-        with device_errors("its state was restored"):
-            for name, tensor in self._tensors().items():
-                tensor.copy_(torch.tensor(state[name]))
-        self._step_number = int(state["steps"][0])
-
-    def _tensors(self) -> dict[str, torch.Tensor]:
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """What steps change, with an axis for the fits first."""
         return {
             "U": self._U,
             "V": self._V,
@@ -131,36 +125,101 @@ class DeviceExactSolver:
             "second": self._adam.second,
         }
 
-    def _step(self, block: Block, fade: float) -> torch.Tensor:
+    def _step(self, block: Block, fade: float, keep: float) -> torch.Tensor:
         U = self._rows_of(block)
-        found: Gradients = self._steps.gradients(U, self._V, block.records, self._rho)
-        self._step_number += 1
-        n, share = self._step_number, len(U) / max(1, len(self._users))
+        found: Gradients = self._steps.gradients_of_all(U, self._V, block.records, self._rho)
+        self.steps_done += 1
+        n, share = self.steps_done, U.shape[1] / max(1, len(self._users))
         rate = self._rate * fade / (1.0 - B1**n)
         step = AdamStep(share, B1, B2, rate, 1.0 / (1.0 - B2**n))
         self._steps.adam(self._V, found.items, self._adam, step)
         of_users = block.places, self._user_decay, self._user_sum
-        self._steps.adagrad(U, found.users, *of_users, self._user_rate * fade, USER_KEEP)
+        self._steps.adagrad(U, found.users, *of_users, self._user_rate * fade, keep)
         if self._U.device == self._device:
-            self._U[block.places] = U
+            self._U[:, block.places] = U
         else:
-            self._U[torch.from_numpy(block.users)] = U.cpu()
+            self._U[:, torch.from_numpy(block.users)] = U.cpu()
         return found.losses
 
     def _rows_of(self, block: Block) -> torch.Tensor:
         if self._U.device == self._device:
-            return self._U[block.places]
-        return self._U[torch.from_numpy(block.users)].to(self._device)
+            return self._U.index_select(1, block.places)
+        return self._U.index_select(1, torch.from_numpy(block.users)).to(self._device)
 
-    def _place_users(self, U: Floats32) -> torch.Tensor:
+    def _place_users(self, U: Floats32, fits: int) -> torch.Tensor:
         if self._device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(self._device)
-            if U.nbytes > _USER_SHARE * free:
-                return torch.from_numpy(U.copy()).pin_memory()
-        return self._to_device(U)
+            if fits * U.nbytes > _USER_SHARE * free:
+                return torch.from_numpy(U).repeat(fits, 1, 1).pin_memory()
+        return self._stack([U] * fits)
 
-    def _to_device(self, array: NDArray[Any]) -> torch.Tensor:
-        return torch.tensor(array, dtype=torch.float32, device=self._device)
+    def _stack(self, arrays: Sequence[NDArray[Any]]) -> torch.Tensor:
+        return torch.stack(
+            [torch.tensor(a, dtype=torch.float32, device=self._device) for a in arrays]
+        )
+
+
+class DeviceExactSolver:
+    """One fit of the exact solver on a device.
+
+    Parameters
+    ----------
+    request : Request
+    problem : Problem
+    records : Records
+    start : (U, V), float32 arrays
+    workers : Workers
+        Not needed; the solvers are all made alike.
+    **where : Any
+        ``device`` and ``kernels``, as of `DeviceExactFits`.
+    """
+
+    default_rate: ClassVar[float] = ExactSolver.default_rate
+
+    def __init__(
+        self,
+        request: Request,
+        problem: Problem,
+        records: Records,
+        start: tuple[Floats32, Floats32],
+        workers: Workers | None = None,  # noqa: ARG002
+        **where: Any,
+    ) -> None:
+        self._fits = DeviceExactFits(request, [problem], records, start, **where)
+
+    def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
+        """One pass over the users; see `ExactSolver.epoch`."""
+        loss, first = self._fits.epoch(number, epochs, should_stop)
+        return {"loss": float(loss[0]), "start": float(first[0])}
+
+    def factors(self) -> tuple[Floats32, Floats32]:
+        """U and V, copied from the device."""
+        return self._fits.factors()[0]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything that a later start needs to go on with the same bits."""
+        with device_errors("its state was read"):
+            tensors = {name: _copied(t[0]) for name, t in self._fits.tensors().items()}
+        return tensors | {"steps": np.array([self._fits.steps_done], np.int64)}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go on from a state that `state` gave."""
+        with device_errors("its state was restored"):
+            for name, tensor in self._fits.tensors().items():
+                tensor[0].copy_(torch.tensor(state[name]))
+        self._fits.steps_done = int(state["steps"][0])
+
+
+def most_fits(request: Request, records: Records) -> int:
+    """How many fits side by side have room on the current card, beside what a step needs."""
+    device = cuda_device()
+    if device.type != "cuda":
+        return _MOST_FITS
+    with device_errors("its memory was measured"):
+        free, _ = torch.cuda.mem_get_info(device)
+    users, items = min(records.n_users, _MOST_USERS), records.n_items
+    each = 4 * request.factors * (records.n_users + 6 * items) + 40_000 * users
+    return max(1, min(_MOST_FITS, int(_FITS_SHARE * free) // each))
 
 
 def _copied(tensor: torch.Tensor) -> NDArray[Any]:

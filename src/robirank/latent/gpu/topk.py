@@ -126,10 +126,10 @@ def _collected(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """By the kernels."""
     kernels = kernels_for(V.shape[1], V.device.index or 0)
-    u, v = kernels.halves(_unit_rows(Q)), kernels.halves(_at_most_one(V))
+    u, v = kernels.halves(_unit_rows(Q)[None]), kernels.halves(_at_most_one(V)[None])
     ones = torch.full((len(Q),), 1.002, device=Q.device)
     scales = Grid.between(-ones, ones).scales()
-    counts, _, _ = count_scores(kernels, u, v, scales)
+    counts = count_scores(kernels, u, v, scales)[0][0]
     above = counts.flip(1).cumsum(1).flip(1)  # items of a bin and all above it
     needed = (owned.counts + n).clamp_max(len(V))
     least = ((above >= needed[:, None]).sum(1) - 2).clamp_min(0)
@@ -151,8 +151,8 @@ def _collected(
         tiles, ranges, size = kernels.ranges(last - first, len(V))
         kernels.launch(
             "collect_scores",
-            (tiles, ranges),
-            *(u[some], v, scales[some], bound[some], last - first, len(V), size, cursor, found),
+            (tiles, ranges, 1),
+            *(u[0, some], v, scales[some], bound[some], last - first, len(V), size, cursor, found),
         )
         own = owned.of_queries(first, last)
         items[some], values[some] = _best_of(Q[some], V, rows, found, n, own)
@@ -172,7 +172,7 @@ def _best_of(
     kernels = kernels_for(V.shape[1], V.device.index or 0)
     if len(keys):
         pairs = (rows, found, len(keys), V.shape[1], scores)
-        kernels.launch("score_pairs", (-(-len(keys) // 8), 1), Q, V, *pairs, threads=256)
+        kernels.launch("score_pairs", (-(-len(keys) // 8), 1, 1), Q, V, *pairs, threads=256)
     order = torch.sort((rows << 32) + _falling(scores), stable=True).indices
     starts = torch.searchsorted(rows, torch.arange(len(Q), device=Q.device))
     place = torch.arange(len(rows), device=Q.device) - starts[rows]

@@ -32,6 +32,9 @@ class SolverEntry:
         Whether it runs on an engine; only such a solver can train on a cluster.
     on_device : callable or None
         Makes the solver for a CUDA device, an `InMemorySolver`; None where there is none.
+    side_by_side : callable or None
+        Yields fits that run at once on a CUDA device, as many as have room at a time: from a
+        request, problems that differ in λ, records and a start.
     epochs : int
         How many it takes where none are asked for.
     searches : bool
@@ -41,6 +44,7 @@ class SolverEntry:
     make: Any
     in_strata: bool = False
     on_device: Any = None
+    side_by_side: Any = None
     epochs: int = 64
     searches: bool = False
 
@@ -51,8 +55,22 @@ def _exact_on_device(*arguments: Any) -> Any:
     return DeviceExactSolver(*arguments)
 
 
+def _exact_fits(request: Request, problems: Any, records: Any, start: Any) -> Any:
+    from robirank.latent.gpu.solver import DeviceExactFits, most_fits
+
+    size = most_fits(request, records)
+    for first in range(0, len(problems), size):
+        yield DeviceExactFits(request, problems[first : first + size], records, start)
+
+
 SOLVERS: dict[str, SolverEntry] = {
-    "exact": SolverEntry(ExactSolver, on_device=_exact_on_device, epochs=32, searches=True),
+    "exact": SolverEntry(
+        ExactSolver,
+        on_device=_exact_on_device,
+        side_by_side=_exact_fits,
+        epochs=32,
+        searches=True,
+    ),
     "sgd": SolverEntry(SgdSolver, in_strata=True),
     "warp": SolverEntry(WarpSolver, in_strata=True),
 }

@@ -6,10 +6,10 @@ back,
 
     d loss / d U_X = G V,      d loss / d V = Gᵀ U_X.
 
-Users are seen once an epoch, so U gets row-wise Adagrad; every item gets a gradient in every step,
-so V gets Adam. Items are cut into ranges that threads share: a range's scores, its gradient and
-its Adam step touch no other range, and the partial sums of G V are added in the ranges' order, so
-the bits do not depend on the number of threads.
+Users are seen once an epoch, so U gets row-wise Adagrad, whose sums forget; every item gets a
+gradient in every step, so V gets Adam. Items are cut into ranges that threads share: a range's
+scores, its gradient and its Adam step touch no other range, and the partial sums of G V are added
+in the ranges' order, so the bits do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -32,12 +32,22 @@ from robirank.objectives.listwise import slopes_in_place
 STEPS = 60  # an epoch should have about this many
 _MOST_USERS = 512  # in a step
 B1, B2 = 0.9, 0.99  # of Adam on V
-USER_RATE, USER_KEEP = 0.8, 1.0  # of Adagrad on U: its rate, and how much of the sums it keeps
+USER_RATE = 0.8  # of Adagrad on U
+_MEMORY, _LEAST_MEMORY = 0.1, 0.5  # how far its sums reach back, in shares of all epochs; at least
 
 
 def block_users(n_users: int, n_items: int) -> int:
     """How many users a step takes: about 60 steps an epoch, at most 512 users and 256 MB."""
     return int(np.clip(n_users // STEPS, 8, min(_MOST_USERS, users_that_fit(n_items))))
+
+
+def user_memory(epochs: int) -> float:
+    """How much of Adagrad's sums on U an epoch keeps.
+
+    They reach back over a tenth of the epochs: what users were like before items had found their
+    places should not slow them down at the end.
+    """
+    return max(_LEAST_MEMORY, 1.0 - 1.0 / (_MEMORY * epochs))
 
 
 class ExactSolver:
@@ -91,14 +101,15 @@ class ExactSolver:
         for i, start in enumerate(starts):
             progress = (number + i / len(starts)) / epochs
             users = np.sort(order[start : start + self._block])
-            loss += self._step(users, 0.5 * (1.0 + np.cos(np.pi * min(progress, 1.0))))
+            fade = 0.5 * (1.0 + np.cos(np.pi * min(progress, 1.0)))
+            loss += self._step(users, fade, user_memory(epochs))
             seen += int((self._records.indptr[users + 1] - self._records.indptr[users]).sum())
             first = first if i else loss / seen
             if not np.isfinite(loss) or should_stop():
                 break
         return {"loss": loss / max(1, seen), "start": first}
 
-    def _step(self, users: Ints64, fade: float) -> float:
+    def _step(self, users: Ints64, fade: float, keep: float) -> float:
         U = self.U[users]
         scores = self._scores[: len(users)]
         self.products.scores(U, scores)
@@ -110,7 +121,7 @@ class ExactSolver:
         slopes = self._workers.map(
             lambda items: self._update_items(U, items, scores, fade, share), self.products.ranges
         )
-        self._update_users(users, U, sum_in_order(slopes), fade)
+        self._update_users(users, U, sum_in_order(slopes), fade, keep)
         return float(losses.sum())
 
     def _update_items(
@@ -143,10 +154,11 @@ class ExactSolver:
         U: Floats32,
         slope: Floats32,
         fade: float,
+        keep: float,
     ) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
             slope += self._user_decay[users, None] * U
-            sums = np.float32(USER_KEEP) * self._user_sum[users]
+            sums = np.float32(keep) * self._user_sum[users]
             self._user_sum[users] = sums + np.einsum("ij,ij->i", slope, slope) / U.shape[1]
             length = np.sqrt(self._user_sum[users]) + np.float32(1e-8)
             self.U[users] = U - np.float32(self._user_rate * fade) * slope / length[:, None]
