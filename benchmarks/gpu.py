@@ -1,17 +1,21 @@
 """The exact solver on a card: checked against plain PyTorch, timed, and compared.
 
-    python benchmarks/gpu.py [--parts check precision gowalla yelp msd topk softmax] [--epochs 64]
+    python benchmarks/gpu.py [--parts check precision gowalla yelp msd topk softmax sgd]
+        [--epochs 64]
 
 - check: losses and gradients of the kernels beside sums over all pairs in double precision, and
   whether a second run has the same bits.
 - precision: what half-precision products change on Gowalla.
-- gowalla, yelp: default fits and a search, each in a process of its own that starts cold (compiled
-  kernels are kept from an earlier run); the seconds are those of the whole process up to the
-  fitted model, the table's reading left out.
-- msd: the generated Million Song shape, epochs, memory, and the floor of an epoch.
+- gowalla, yelp: default fits, searches for λ, and on Gowalla longer ones that choose the number of
+  epochs too, each in a process of its own that starts cold (compiled kernels are kept from an
+  earlier run); the seconds are those of the whole process up to the fitted model.
+- msd: the generated Million Song shape: λ searched on a sample of the users, epochs, memory, the
+  floor of an epoch, and held-out precision@1, also of a fit of 8 epochs.
 - topk: the best 100 of all items for 100,000 users beside torch.topk over full scores.
 - softmax: matrix factors under a softmax over all items, in PyTorch, on the same card: seconds to
   its own best Recall@20, and ours to that value.
+- sgd (only if asked for; needs no card): held-out precision@1 at the Million Song shape of the
+  stochastic solver on two cores, 8 epochs.
 
 The last line is one JSON object.
 """
@@ -32,6 +36,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
+from sklearn.base import clone
 
 import boards
 import robirank as rr
@@ -40,7 +45,6 @@ from robirank.latent.gpu import fused, plain, solver, topk
 from robirank.latent.gpu.block import AdamState, AdamStep, BlockRecords, DeviceRecords, Gradients
 from robirank.latent.gpu.device import cuda_device, has_kernels
 from robirank.latent.gpu.kernels import kernels_for
-from robirank.latent.problem import Problem
 
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
 Figures = dict[str, float]
@@ -64,12 +68,24 @@ SHAPES = [  # users, items, factors, records of a user, size of the factors, and
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=list(PARTS))
+    every = [part for part in PARTS if part != "sgd"]
+    parser.add_argument("--parts", nargs="*", default=every, choices=list(PARTS))
     parser.add_argument("--epochs", type=int, default=64, help="of the Million Song fit")
     parser.add_argument("--cold", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.cold:
         return cold(*args.cold)
+    if torch.cuda.is_available():
+        print_versions()
+    figures: Figures = {}
+    for part in args.parts:
+        print(f"\n{part}", flush=True)
+        figures |= PARTS[part](args)
+        print(json.dumps({name: round(value, 4) for name, value in figures.items()}), flush=True)
+    return None
+
+
+def print_versions() -> None:
     card = torch.cuda.get_device_properties(cuda_device())
     driver = subprocess.run(
         ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
@@ -81,12 +97,6 @@ def main() -> None:
         f"{card.name}, {card.total_memory / 2**30:.0f} GiB, driver {driver}, CUDA "
         f"{torch.version.cuda}, torch {torch.__version__}, robirank {rr.__version__}"
     )
-    figures: Figures = {}
-    for part in args.parts:
-        print(f"\n{part}", flush=True)
-        figures |= PARTS[part](args)
-    print(json.dumps({name: round(value, 4) for name, value in figures.items()}))
-    return None
 
 
 # The kernels beside plain PyTorch
@@ -178,8 +188,11 @@ def cold(table: str, factors: str, how: str) -> None:
     began = float(os.environ["BEGAN"])
     train, test, valid = (sp.load_npz(f"{table}.{p}.npz") for p in ("train", "test", "valid"))
     read = time.time()
-    model = rr.LatentRoBiRank(int(factors), random_state=0, device="cuda")
-    fitted = (rr.LatentRoBiRankCV(model, cv=valid) if how == "tuned" else model).fit(train, False)
+    model: Any = rr.LatentRoBiRank(int(factors), random_state=0, device="cuda")
+    if how != "default":
+        grid = {"iterations": [32, 64]} if how == "long" else None
+        model = rr.LatentRoBiRankCV(model, cv=valid, grid=grid)
+    fitted = model.fit(train, False)
     done = time.time()
     found = rr.evaluate(fitted, train=train, test=test, k=20)
     best = getattr(fitted, "best_estimator_", fitted)
@@ -191,6 +204,7 @@ def cold(table: str, factors: str, how: str) -> None:
                 "recall20": found["recall@20"],
                 "ndcg20": found["ndcg@20"],
                 "regularization": best.regularization_,
+                "epochs": len(best.history_),
             }
         )
     )
@@ -210,25 +224,24 @@ def fit_cold(table: Path, factors: int, how: str) -> Figures:
     print(
         f"  {factors} factors, {how}: {found['seconds']:.1f} s from a cold start, "
         f"{found['fit']:.1f} s of it for the fit; Recall@20 {found['recall20']:.4f}, "
-        f"NDCG@20 {found['ndcg20']:.4f}, λ {found['regularization']:.4g}",
+        f"NDCG@20 {found['ndcg20']:.4f}, λ {found['regularization']:.4g}, "
+        f"{found['epochs']} epochs",
         flush=True,
     )
     return found
 
 
-def board(name: str) -> Callable[[Any], Figures]:
+def board(name: str, runs: list[tuple[int, str]]) -> Callable[[Any], Figures]:
     def run(_: Any) -> Figures:
         figures = {}
         with tempfile.TemporaryDirectory() as folder:
             table = Path(folder) / name
             save(name, table)
-            for factors in (64, 256):
+            for factors, how in runs:
                 kernels_for(factors, 0)  # compiled, and kept
-                for how in ("default", "tuned"):
-                    found = fit_cold(table, factors, how)
-                    key = f"{name}{factors}" + ("" if how == "default" else "_tuned")
-                    figures |= {f"{key}_seconds": found["seconds"]}
-                    figures |= {f"{key}_{m}": found[m] for m in ("recall20", "ndcg20")}
+                found = fit_cold(table, factors, how)
+                key = f"{name}{factors}" + ("" if how == runs[-1][1] else f"_{how}")
+                figures |= {f"{key}_{m}": found[m] for m in ("seconds", "recall20", "ndcg20")}
         return figures
 
     return run
@@ -261,43 +274,64 @@ def tables(name: str) -> boards.Board:
 # The Million Song shape
 
 
+def million_song() -> tuple[Any, Any]:
+    return rr.split_ratio(rr.make_interactions(*MILLION_SONG, random_state=0), 0.02, random_state=0)
+
+
+def precision_at_1(model: Any, train: Any, held_out: Any) -> float:
+    """Of 20,000 users."""
+    asked = np.random.default_rng(0).choice(train.shape[0], 20_000, replace=False)
+    found = rr.evaluate(model, train=train, test=held_out, k=1, users=np.sort(asked))
+    return float(found["precision@1"])
+
+
 def msd(args: Any) -> Figures:
-    data = rr.make_interactions(*MILLION_SONG, random_state=0)
-    train, held_out = rr.split_ratio(data, 0.02, random_state=0)
+    train, held_out = million_song()
     users, items = train.shape
-    reg = Problem.of_records(rr.LatentRoBiRank(random_state=0).request(), as_records(train))
+    base = rr.LatentRoBiRank(random_state=0, device="cuda")
+    begin = time.perf_counter()
+    reg = rr.LatentRoBiRankCV(base).search(train, False)["regularization"]
+    print(f"  λ {reg:.4g}, searched in {time.perf_counter() - begin:.1f} s", flush=True)
     ends: list[float] = []
     torch.cuda.reset_peak_memory_stats()
-    model = rr.LatentRoBiRank(
-        iterations=args.epochs,
-        regularization=reg.penalty.regularization,
-        random_state=0,
-        device="cuda",
-    )
+    base.set_params(regularization=reg)
+    few = precision_at_1(clone(base).set_params(iterations=8).fit(train, False), train, held_out)
+    model = clone(base).set_params(iterations=args.epochs)
     begin = time.perf_counter()
     model.fit(train, False, callback=lambda *_: ends.append(time.perf_counter()))
     seconds = time.perf_counter() - begin
     epoch = float(np.median(np.diff(ends)))
     state = 4 * 64 * (users + 3 * items)
     peak = (torch.cuda.max_memory_allocated() - state) / 1e9
-    rng = np.random.default_rng(0)
-    asked = np.sort(rng.choice(users, 20_000, replace=False))
-    found = rr.evaluate(model, train=train, test=held_out, k=1, users=asked)
+    found = precision_at_1(model, train, held_out)
     floor = floors(users, items)
     lowest = max(floor.values())
     print(
         f"  {epoch:.2f} s an epoch, {len(ends)} epochs in {seconds / 60:.1f} min; "
-        f"{peak:.1f} GB beside factors and state; held-out precision@1 {found['precision@1']:.4f}"
+        f"{peak:.1f} GB beside factors and state; held-out precision@1 {found:.4f}, after 8 "
+        f"epochs {few:.4f}"
     )
     print("  floor: " + ", ".join(f"{name} {t:.2f} s" for name, t in floor.items()))
     return {
         "msd_epoch_seconds": epoch,
         "msd_total_minutes": seconds / 60,
         "msd_peak_gb": peak,
-        "msd_precision1": found["precision@1"],
+        "msd_precision1": found,
+        "msd_precision1_8_epochs": few,
         "msd_over_floor": epoch / lowest,
         **row_speedup(items),
     }
+
+
+def sgd(_: Any) -> Figures:
+    train, held_out = million_song()
+    model = rr.LatentRoBiRank(solver="sgd", iterations=8, num_threads=2, random_state=0)
+    begin = time.perf_counter()
+    model.fit(train, False)
+    seconds = time.perf_counter() - begin
+    found = precision_at_1(model, train, held_out)
+    print(f"  sgd, 8 epochs in {seconds / 60:.1f} min; held-out precision@1 {found:.4f}")
+    return {"sgd_minutes": seconds / 60, "sgd_precision1_8_epochs": found}
 
 
 def floors(users: int, items: int) -> dict[str, float]:
@@ -311,7 +345,7 @@ def floors(users: int, items: int) -> dict[str, float]:
     card = torch.cuda.get_device_properties(cuda_device())
     clock = torch.cuda.clock_rate() * 1e6
     lanes = card.multi_processor_count * 32 * clock  # numbers of shared memory a second
-    steps = users / 2048
+    steps = users / 4096
     return {
         "products (5 of all pairs, 64 factors)": 5 * 128 * pairs / product,
         "shared memory (3 visits of a pair)": 3 * pairs / lanes,
@@ -420,9 +454,9 @@ def softmax_best(train: Any, test: Any) -> tuple[float, float]:
         p.matrix for p in rr.split_ratio(rr.Interactions.from_matrix(train), 0.1, random_state=0)
     )
     settings = [(0.1, 1e-7), (0.15, 1e-7), (0.2, 1e-7)]
-    values = {s: max(r for _, r in softmax_curve(part, held_out, *s, epochs=12)) for s in settings}
+    values = {s: max(r for _, r in softmax_curve(part, held_out, *s, epochs=9)) for s in settings}
     chosen = max(values, key=lambda s: values[s])
-    curve = softmax_curve(train, test, *chosen, epochs=45)
+    curve = softmax_curve(train, test, *chosen, epochs=36)
     print(f"  softmax settings (temperature, decay): {chosen}")
     seconds, best = max(curve, key=lambda point: point[1])
     return best, seconds
@@ -464,11 +498,12 @@ def softmax_curve(
 PARTS: dict[str, Callable[[Any], Figures]] = {
     "check": check,
     "precision": precision,
-    "gowalla": board("gowalla"),
-    "yelp": board("yelp2018"),
+    "gowalla": board("gowalla", [(64, "default"), (64, "tuned"), (64, "long"), (256, "long")]),
+    "yelp": board("yelp2018", [(64, "default"), (64, "tuned")]),
     "msd": msd,
     "topk": best_items,
     "softmax": softmax,
+    "sgd": sgd,
 }
 
 

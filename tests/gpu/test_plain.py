@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from robirank.data.records import as_records
 from robirank.latent.gpu import plain
-from robirank.latent.gpu.block import BINS, BlockRecords, Grid
+from robirank.latent.gpu.block import BINS, BlockRecords, DeviceRecords, Grid
 from robirank.losses import RHOS
 from robirank.objectives.listwise import slopes_in_place
 
@@ -147,6 +147,7 @@ def test_a_grid_that_would_be_too_coarse_is_marked():
         torch.tensor([0, 1, 1], dtype=torch.int32),
         torch.tensor([0, 0, 1], dtype=torch.int32),
         torch.ones(3),
+        torch.tensor([0, 1, 2]),
     )
     points = torch.tensor([1.0, 0.0, 1000.0])
     grid = Grid.around(points, records, torch.tensor([2.0, 2000.0]), n_items=100)
@@ -155,3 +156,39 @@ def test_a_grid_that_would_be_too_coarse_is_marked():
     assert 0 <= place <= BINS
     nothing = Grid.around(points * torch.nan, records, torch.tensor([2.0, 2.0]), n_items=100)
     assert nothing.wide.all()
+
+
+class TakesRecords:
+    """In place of the kernels: what take_records does."""
+
+    def launch(self, name, grid, *arguments, threads):
+        users, starts, begins, items, weights, size, rows, taken, taken_weights = arguments
+        assert (name, grid) == ("take_records", (len(users), 1, 1))
+        for number, user in enumerate(users.tolist()):
+            to = slice(*starts[number : number + 2].tolist())
+            of = slice(*begins[user : user + 2].tolist())
+            rows[to] = number % size
+            taken[to] = items[of]
+            taken_weights[to] = 1.0 if weights is None else weights[of]
+
+
+@pytest.mark.parametrize("weighting", ["binary", "log"])
+@pytest.mark.parametrize("stretch", [1, 40, 10_000])
+@pytest.mark.parametrize("size", [1, 7, 50])
+def test_blocks_have_the_records_of_their_users(weighting, stretch, size, monkeypatch):
+    monkeypatch.setattr("robirank.latent.gpu.block._STRETCH", stretch)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (1 << 30, 1 << 30))
+    table = sp.random(40, 30, 0.2, random_state=0, format="csr")
+    table.data[:] = 1 + np.arange(table.nnz) % 5
+    records = as_records(table, weighting)
+    order = np.random.default_rng(0).permutation(np.flatnonzero(records.user_counts()))
+    blocks = list(DeviceRecords(records, CPU, TakesRecords()).blocks(order, size))
+    assert_same = np.testing.assert_array_equal
+    for number, block in enumerate(blocks):
+        assert_same(block.users, np.sort(order[number * size : (number + 1) * size]))
+        assert_same(block.places, block.users)
+        for one, other in zip(
+            block.records, BlockRecords.of_users(records, block.users, CPU), strict=True
+        ):
+            assert_same(one, other)
+    assert sum(len(block.users) for block in blocks) == len(order)

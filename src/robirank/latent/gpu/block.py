@@ -20,6 +20,7 @@ BINS = 512
 MOST_WIDTH = 128.0
 
 _RECORDS_SHARE = 0.25  # of the free memory, for records
+_STRETCH = 1 << 22  # records that are taken and sorted at a time
 FAR = 13.0  # beyond log2(items): so far below, all items together are nothing beside one
 _LEAST_WIDTH = 2.0**-10
 
@@ -34,19 +35,23 @@ class BlockRecords(NamedTuple):
     rows, items : int32 tensors
         The row of the block and the item of each record; rows rise.
     weights : float32 tensor
+    by_item : int64 tensor
+        The records in the order of their items, and of their rows where these are the same.
     """
 
     starts: torch.Tensor
     rows: torch.Tensor
     items: torch.Tensor
     weights: torch.Tensor
+    by_item: torch.Tensor
 
     @classmethod
     def of_users(cls, records: Records, users: Ints64, device: torch.device) -> BlockRecords:
         """Copy the records of some users to a device."""
         starts, items, weights = records.of_users(users)
         rows = np.repeat(np.arange(len(users), dtype=np.int32), np.diff(starts))
-        to = [starts, rows, items, weights.astype(np.float32)]
+        by_item = np.argsort(items, kind="stable")
+        to = [starts, rows, items, weights.astype(np.float32), by_item]
         return cls(*(torch.from_numpy(array).to(device) for array in to))
 
     def of_rows(self, chosen: torch.Tensor) -> BlockRecords:
@@ -57,7 +62,9 @@ class BlockRecords(NamedTuple):
         kept = rows >= 0
         counts = torch.bincount(rows[kept], minlength=len(chosen))
         starts = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
-        return BlockRecords(starts, rows[kept], self.items[kept], self.weights[kept])
+        items = self.items[kept]
+        by_item = torch.sort(items, stable=True).indices
+        return BlockRecords(starts, rows[kept], items, self.weights[kept], by_item)
 
 
 class Block(NamedTuple):
@@ -98,28 +105,62 @@ class DeviceRecords:
         users = np.concatenate([np.sort(order[cut : cut + size]) for cut in cuts])
         places = torch.from_numpy(users).to(self._device)
         counts = self._records.indptr[users + 1] - self._records.indptr[users]
-        starts = [np.concatenate([[0], np.cumsum(counts[cut : cut + size])]) for cut in cuts]
-        all_starts = torch.from_numpy(np.concatenate(starts)).to(self._device)
-        for number, cut in enumerate(cuts):
-            some, own = users[cut : cut + size], starts[number]
-            begins = all_starts[cut + number : cut + number + len(own)]
-            here = places[cut : cut + size]
-            yield Block(some, here, self._of_users(some, here, begins, int(own[-1])))
-
-    def _of_users(
-        self, users: Ints64, places: torch.Tensor, starts: torch.Tensor, n: int
-    ) -> BlockRecords:
         if self._kernels is None or not self._fits:
-            return BlockRecords.of_users(self._records, users, self._device)
+            for cut in cuts:
+                some = slice(cut, cut + size)
+                records = BlockRecords.of_users(self._records, users[some], self._device)
+                yield Block(users[some], places[some], records)
+            return
+        for first, last in _stretches(np.add.reduceat(counts, cuts)):
+            some = slice(first * size, last * size)
+            taken = self._take(self._kernels, places[some], counts[some], size)
+            for number, own in zip(range(first, last), taken, strict=True):
+                at = slice(number * size, (number + 1) * size)
+                yield Block(users[at], places[at], own)
+
+    def _take(
+        self, kernels: Kernels, places: torch.Tensor, counts: Ints64, size: int
+    ) -> list[BlockRecords]:
+        """The records of blocks of users, taken and sorted together."""
+        cuts = range(0, len(counts), size)
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        own = [ends[cut : cut + size + 1] for cut in cuts]
+        begins = np.array([part[0] for part in own])
+        n = int(ends[-1])
+        starts = np.concatenate([ends, *(part - part[0] for part in own), begins])
+        on_card = torch.from_numpy(starts).to(self._device)
         rows, items = torch.empty((2, n), dtype=torch.int32, device=self._device)
         weights = torch.empty(n, device=self._device)
-        self._kernels.launch(
+        kernels.launch(
             "take_records",
-            (len(users), 1, 1),
-            *(places, starts, self._begins, self._items, self._weights, rows, items, weights),
+            (len(places), 1, 1),
+            *(places, on_card[: len(ends)], self._begins, self._items, self._weights, size),
+            *(rows, items, weights),
             threads=64,
         )
-        return BlockRecords(starts, rows, items, weights)
+        sizes = torch.from_numpy(np.diff([*begins, n])).to(self._device)
+        number = torch.arange(len(cuts), device=self._device)
+        block = torch.repeat_interleave(number, sizes, output_size=n)
+        by_item = torch.sort(block * self._records.n_items + items, stable=True).indices
+        by_item -= on_card[-len(cuts) :][block]
+        taken, at = [], len(ends)
+        for begin, part in zip(begins, own, strict=True):
+            some = slice(int(begin), int(part[-1]))
+            numbers = rows[some], items[some], weights[some], by_item[some]
+            taken.append(BlockRecords(on_card[at : at + len(part)], *numbers))
+            at += len(part)
+        return taken
+
+
+def _stretches(sizes: Ints64) -> Iterator[tuple[int, int]]:
+    """Blocks with these numbers of records in stretches of at most about so many, first to last."""
+    first, records = 0, 0
+    for number, size in enumerate(sizes):
+        if records and records + size > _STRETCH:
+            yield first, number
+            first, records = number, 0
+        records += int(size)
+    yield first, len(sizes)
 
 
 @dataclass(frozen=True)

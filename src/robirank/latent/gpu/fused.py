@@ -177,12 +177,12 @@ class FusedBlock:
             *(self._u, in_units, self._v, self._scales, self._lines, users, items),
             *(self._largest, factors, out),
         )
-        keys, order = torch.sort(self._records.items, stable=True)
-        n, rows = len(keys), self._records.rows[order]
+        records, n = self._records, len(self._records.items)
         kernels.launch(
             "add_records",
             (n, 1, models),
-            *(keys, rows, own.index_select(1, order), self._U, n, factors, users, items, out),
+            *(records.items, records.rows, records.by_item, own, self._U),
+            *(n, factors, users, items, out),
             threads=min(256, -(-factors // 32) * 32),
         )
         return out

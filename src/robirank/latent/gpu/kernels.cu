@@ -232,14 +232,15 @@ __device__ __forceinline__ void for_each_tile(u16* tiles, const u16* V, int firs
   wait_for_group<warps>(group);
 }
 
-// The records of users (blockIdx.x: which) from all records: their row, item and weight.
+// The records of users (blockIdx.x: which) from all records: their item, their weight, and their
+// row in blocks of `size` users.
 extern "C" __global__ void take_records(const i64* users, const i64* starts, const i64* begins,
-                                        const int* items, const float* weights, int* rows,
+                                        const int* items, const float* weights, int size, int* rows,
                                         int* taken_items, float* taken_weights) {
   const i64 from = begins[users[blockIdx.x]], to = starts[blockIdx.x];
   const int n = starts[blockIdx.x + 1] - to;
   for (int i = threadIdx.x; i < n; i += blockDim.x) {
-    rows[to + i] = blockIdx.x;
+    rows[to + i] = blockIdx.x % size;
     taken_items[to + i] = items[from + i];
     taken_weights[to + i] = weights ? weights[from + i] : 1.f;
   }
@@ -769,23 +770,26 @@ extern "C" __global__ __launch_bounds__(32 * kItemWarps, 1) void slopes_to_items
     }
 }
 
-// to[key] −= Σ own · from[row] over the records of a key. Keys rise; a block serves the key that
-// begins at its record, and adds in the order of the records.
-extern "C" __global__ void add_records(const int* keys, const int* rows, const float* own,
-                                       const float* from, int records, int factors, int n_from,
-                                       int n_to, float* to) {
-  const int begin = blockIdx.x, key = keys[begin];
+// to[item] −= Σ own · from[row] over the records of an item. `order` puts items in rising order; a
+// block serves the item that begins at its place, and adds in that order.
+extern "C" __global__ void add_records(const int* items, const int* rows, const i64* order,
+                                       const float* own, const float* from, int records,
+                                       int factors, int n_from, int n_to, float* to) {
+  const int begin = blockIdx.x, item = items[order[begin]];
+  if (begin > 0 && items[order[begin - 1]] == item) return;
   own += static_cast<i64>(blockIdx.z) * records;
   from += static_cast<i64>(blockIdx.z) * n_from * factors;
   to += static_cast<i64>(blockIdx.z) * n_to * factors;
-  if (begin > 0 && keys[begin - 1] == key) return;
   int end = begin + 1;
-  while (end < records && keys[end] == key) ++end;
+  while (end < records && items[order[end]] == item) ++end;
   for (int f = threadIdx.x; f < factors; f += blockDim.x) {
     float sum = 0.f;
-    for (int r = begin; r < end; ++r)
+#pragma unroll 4
+    for (int i = begin; i < end; ++i) {
+      const i64 r = order[i];
       sum = fmaf(own[r], from[static_cast<i64>(rows[r]) * factors + f], sum);
-    to[static_cast<i64>(key) * factors + f] -= sum;
+    }
+    to[static_cast<i64>(item) * factors + f] -= sum;
   }
 }
 

@@ -27,7 +27,7 @@ from robirank.latent.gpu.kernels import kernels_for
 from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.exact import B1, B2, STEPS, USER_RATE, ExactSolver, user_memory
 
-_MOST_USERS = 2048  # in a step
+_MOST_USERS = 4096  # in a step
 _USER_SHARE = 0.5  # of the free memory, for U
 _FITS_SHARE, _MOST_FITS = 0.5, 16  # of the free memory, for fits side by side; at most
 _PLAIN_CELLS = 1 << 27  # scores at a time without kernels
@@ -136,9 +136,9 @@ class DeviceExactFits:
         of_users = block.places, self._user_decay, self._user_sum
         self._steps.adagrad(U, found.users, *of_users, self._user_rate * fade, keep)
         if self._U.device == self._device:
-            self._U[:, block.places] = U
+            self._U.index_copy_(1, block.places, U)
         else:
-            self._U[:, torch.from_numpy(block.users)] = U.cpu()
+            self._U.index_copy_(1, torch.from_numpy(block.users), U.cpu())
         return found.losses
 
     def _rows_of(self, block: Block) -> torch.Tensor:
