@@ -66,6 +66,12 @@ class StrataMemory:
         self._V[:, : self.n_factors] = V[self.plan.order]
         self._sums = np.zeros(self.n_items, dtype=np.float32)
 
+    def decay_by(self, decay_u: Floats32, decay_v: Floats32) -> None:
+        """Take other decays from now on."""
+        self._decay = decay_v
+        for part in self.parts:
+            part.decay[:] = decay_u[part.users]
+
     def turn(self, epoch: int) -> None:
         """Put V in the order of an epoch."""
         if epoch == self.plan.epoch:

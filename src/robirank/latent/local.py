@@ -10,6 +10,7 @@ from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.engine.memory import StrataMemory
 from robirank.engine.threads import TaskTime, ThreadEngine
+from robirank.latent.penalty import Penalty
 from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers import SOLVERS
 from robirank.latent.solvers.interface import Solver
@@ -43,6 +44,15 @@ def make_solver(
         return solver, solver
     engine = strata_engine(request, problem, records, start, workers)
     return entry.make(request, problem, engine), engine.memory
+
+
+def penalize(holder: Any, penalty: Penalty, records: Records) -> None:
+    """Go on under another penalty; what `make_solver` gave holds the factors."""
+    if isinstance(holder, StrataMemory):
+        users, items = records.user_counts(), records.item_counts()
+        holder.decay_by(penalty.user_decay(users), penalty.item_decay(items))
+    else:
+        holder.penalize(penalty)
 
 
 def strata_engine(

@@ -20,7 +20,7 @@ from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.data.splits import random_share
 from robirank.engine.interface import never
-from robirank.latent.local import make_solver, random_start
+from robirank.latent.local import make_solver, penalize, random_start
 from robirank.latent.problem import Problem, Request
 from robirank.latent.retrieve.evaluate import check_metric, evaluate
 from robirank.latent.retrieve.recommend import FactorModel
@@ -108,23 +108,17 @@ def follow_path(
     workers: Workers,
     tell: Callable[[PenaltyPath], None],
 ) -> PenaltyPath:
-    """Train under a falling λ, and rank the held-out records after every epoch.
-
-    The solver's state goes from one epoch to the next by `state` and `restore`, so any solver can
-    follow the path.
-    """
+    """Train under a falling λ, and rank the held-out records after every epoch."""
     measure = _measure(request, train, held_out, metric)
-    centre = Problem.of_records(replace(request, regularization=None), train)
-    start, state = random_start(request, train), None
+    problem = Problem.of_records(replace(request, regularization=None), train)
+    start = random_start(request, train)
+    solver, holder = make_solver(name, request, problem, train, start, workers)
     path = PenaltyPath(np.empty(0), np.empty(0))
-    for number, reg in enumerate(_falling(centre.penalty.regularization)):
-        problem = Problem.of_records(replace(request, regularization=reg), train)
-        solver, holder = make_solver(name, request, problem, train, start, workers)
-        if state is not None:
-            holder.restore(state)
+    for number, reg in enumerate(_falling(problem.penalty.regularization)):
+        penalize(holder, replace(problem.penalty, regularization=reg), train)
         solver.epoch(number, _ENDLESS, never)
-        state, start = holder.state(), holder.factors()
-        found = measure(FactorModel.of(start[0], start[1], request.num_threads, request.device))
+        U, V = holder.factors()
+        found = measure(FactorModel.of(U, V, request.num_threads, request.device))
         path = PenaltyPath(np.append(path.regularizations, reg), np.append(path.values, found))
         tell(path)
         if path.is_past() and number + 1 >= STEPS // 2:

@@ -24,6 +24,7 @@ from robirank.latent.gpu import fused, plain
 from robirank.latent.gpu.block import AdamState, AdamStep, Block, DeviceRecords, Gradients
 from robirank.latent.gpu.device import cuda_device, device_errors, has_kernels
 from robirank.latent.gpu.kernels import kernels_for
+from robirank.latent.penalty import Penalty
 from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.exact import B1, B2, STEPS, USER_RATE, ExactSolver, user_memory
 
@@ -69,23 +70,27 @@ class DeviceExactFits:
         self._rho, self._seed = request.rho, request.seed
         self._rate = request.rate * (request.learning_rate or ExactSolver.default_rate)
         self._user_rate = request.rate * USER_RATE
-        counts, item_counts = records.user_counts(), records.item_counts()
-        self._users = np.flatnonzero(counts > 0)
+        self._counts = records.user_counts(), records.item_counts()
+        self._users = np.flatnonzero(self._counts[0] > 0)
         most = _MOST_USERS
         if not kernels:
             most = max(1, min(most, _PLAIN_CELLS // records.n_items))
         self._block = int(np.clip(len(self._users) // STEPS, min(8, most), most))
-        penalties = [problem.penalty for problem in problems]
         self.steps_done = 0
         with device_errors("the factors were copied to it"):
             self._records = DeviceRecords(records, self._device, self._kernels)
-            self._user_decay = self._stack([p.user_weights(counts) for p in penalties])
-            decay = self._stack([p.item_weights(item_counts) for p in penalties])
             self._V = self._stack([start[1]] * len(problems))
-            averages = torch.zeros_like(self._V), torch.zeros_like(self._V)
-            self._adam = AdamState(*averages, decay)
+            self._averages = torch.zeros_like(self._V), torch.zeros_like(self._V)
+            self.penalize([problem.penalty for problem in problems])
             self._U = self._place_users(start[0], len(problems))
             self._user_sum = torch.zeros(self._U.shape[:2], device=self._device)
+
+    def penalize(self, penalties: Sequence[Penalty]) -> None:
+        """Go on under penalties, one for each fit."""
+        users, items = self._counts
+        self._user_decay = self._stack([p.user_weights(users) for p in penalties])
+        decay = self._stack([p.item_weights(items) for p in penalties])
+        self._adam = AdamState(*self._averages, decay)
 
     def epoch(
         self, number: int, epochs: int, should_stop: Callable[[], bool] = never
@@ -186,6 +191,10 @@ class DeviceExactSolver:
         **where: Any,
     ) -> None:
         self._fits = DeviceExactFits(request, [problem], records, start, **where)
+
+    def penalize(self, penalty: Penalty) -> None:
+        """Go on under a penalty."""
+        self._fits.penalize([penalty])
 
     def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
         """One pass over the users; see `ExactSolver.epoch`."""

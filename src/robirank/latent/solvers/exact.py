@@ -25,6 +25,7 @@ from robirank._types import Floats32, Ints64
 from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.engine.interface import Figures, never
+from robirank.latent.penalty import Penalty
 from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.products import Products, score_rows, sum_in_order, users_that_fit
 from robirank.objectives.listwise import slopes_in_place
@@ -80,14 +81,18 @@ class ExactSolver:
         self._user_rate = request.rate * USER_RATE
         self._workers = workers
         self.products = Products(self.V, workers)
-        self._user_decay = problem.penalty.user_weights(records.user_counts())
-        self._item_decay = problem.penalty.item_weights(records.item_counts())
+        self.penalize(problem.penalty)
         self._users = np.flatnonzero(records.user_counts() > 0)
         self._block = block_users(len(self._users), records.n_items)
         self._step_number = 0
         self._user_sum = np.zeros(len(self.U), np.float32)
         self._first, self._second = np.zeros_like(self.V), np.zeros_like(self.V)
         self._scores = score_rows(self._block, records.n_items)
+
+    def penalize(self, penalty: Penalty) -> None:
+        """Go on under a penalty."""
+        self._user_decay = penalty.user_weights(self._records.user_counts())
+        self._item_decay = penalty.item_weights(self._records.item_counts())
 
     def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
         """One pass over the users; returns the mean loss of a record, without the penalty.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from robirank._types import Floats32
 from robirank.engine.interface import Engine, Figures
+from robirank.latent.penalty import Penalty
 from robirank.latent.problem import Problem, Request
 
 
@@ -32,6 +33,9 @@ class InMemorySolver(Solver, Protocol):
 
     It is made as ``cls(request, problem, records, (U, V), workers)`` and may change U and V.
     """
+
+    def penalize(self, penalty: Penalty) -> None:
+        """Go on under another penalty; a search for λ does that after every epoch."""
 
     def factors(self) -> tuple[Floats32, Floats32]:
         """U and V as they stand."""
