@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from robirank import LatentRoBiRank, evaluate, load_model, make_interactions, split_ratio
+from robirank import (
+    LatentRoBiRank,
+    LatentRoBiRankCV,
+    evaluate,
+    load_model,
+    make_interactions,
+    split_ratio,
+)
 from robirank.latent.solvers import SOLVERS, register_solver
 from robirank.losses import list_loss
 
@@ -18,8 +25,11 @@ class GradientDescent:
         self.U, self.V = start
         self._records, self._rho = records, request.rho
         self._rate = request.rate * (request.learning_rate or self.default_rate)
-        self._decay_u = problem.penalty.user_weights(records.user_counts())[:, None]
-        self._decay_v = problem.penalty.item_weights(records.item_counts())[:, None]
+        self.penalize(problem.penalty)
+
+    def penalize(self, penalty):
+        self._decay_u = penalty.user_weights(self._records.user_counts())[:, None]
+        self._decay_v = penalty.item_weights(self._records.item_counts())[:, None]
 
     def epoch(self, number, epochs, should_stop):
         by_u, by_v, loss = self._decay_u * self.U, self._decay_v * self.V, 0.0
@@ -93,3 +103,10 @@ def test_it_resumes_to_the_same_bits_and_goes_on(split, tmp_path):
 def test_a_cluster_refuses_it_by_name(split):
     with pytest.raises(ValueError, match=r"must be one of .'sgd'. on a cluster; got 'descent'"):
         model(engine="ray").fit(split[0])
+
+
+def test_its_penalty_can_be_searched(split):
+    search = LatentRoBiRankCV(model(regularization=None, iterations=4))
+    chosen = search.search(split[0], show_progress=False)
+    assert 0 < chosen["regularization"] < 1
+    assert len(set(search.cv_results_["regularization"])) > 10
