@@ -59,7 +59,17 @@ def test_several_models_at_once(n, m, d, wide):
     found = fused.gradients_of_all(Us, Vs, records, "log")
     for number, (u, v) in enumerate(models):
         for one, other in zip(found, fused.gradients(u, v, records, "log"), strict=True):
-            torch.testing.assert_close(one[number], other, rtol=1e-4, atol=1e-5)
+            assert torch.equal(one[number], other)
+
+
+def test_a_model_that_has_diverged_leaves_others_alone():
+    U, V, records = block(65, 3000, 40, 0.02, 0.4)
+    bad = V.clone()
+    bad[7, 3] = torch.nan
+    found = fused.gradients_of_all(torch.stack([U, U]), torch.stack([V, bad]), records, "log")
+    for one, other in zip(found, fused.gradients(U, V, records, "log"), strict=True):
+        assert torch.equal(one[0], other)
+        assert one[1].isnan().all()
 
 
 def test_steps_of_several_models():

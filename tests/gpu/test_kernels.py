@@ -16,8 +16,8 @@ LIMITS = {"8.0": 166_912, "8.6": 101_376, "9.0": 232_448}  # bytes of shared mem
 @pytest.mark.parametrize(
     ("card", "factors"),
     [
-        *(("8.6", n) for n in (1, 16, 40, 64)),
-        *(("8.0", n) for n in (1, 64, 65, 128, 224)),
+        *(("8.6", n) for n in (1, 16, 40, 64, 112)),
+        *(("8.0", n) for n in (1, 64, 65, 128, 240)),
         *(("9.0", n) for n in (1, 64, 65, 128, 200, MOST_FACTORS)),
     ],
 )
@@ -28,6 +28,12 @@ def test_a_layout_fits_the_card(card, factors):
     assert 0 <= layout.width - factors < 16
     assert max(layout.shared_memory().values()) < limit
     assert layout.groups * layout.rows >= 16 * layout.warps  # every warp has users
+
+
+@pytest.mark.parametrize(("card", "factors"), [("8.6", 113), ("8.0", 241)])
+def test_more_factors_than_a_card_has_room_for(card, factors):
+    with pytest.raises(KernelError, match=f"{factors} factors do not fit"):
+        Layout.that_fits(factors, LIMITS[card])
 
 
 def test_too_little_shared_memory_is_an_error():
@@ -73,7 +79,10 @@ def test_a_missing_compiler_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-@pytest.mark.parametrize(("factors", "rows"), [(16, 64), (64, 16), (128, 32), (256, 32)])
+@pytest.mark.parametrize(
+    ("factors", "rows"),
+    [(16, 64), (64, 64), (64, 32), (112, 16), (128, 64), (176, 32), (240, 16), (256, 32)],
+)
 def test_the_kernels_compile(factors, rows, architecture):
     try:
         kernels._find_nvrtc()

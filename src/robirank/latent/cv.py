@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -223,6 +223,18 @@ class LatentRoBiRankCV(FactorModel):
         check_count("sample_users", self.sample_users)
 
 
+class _ShortFits(NamedTuple):
+    """Fits of fewer epochs: the solver, the request without λ, what tells them from others.
+
+    ``together`` says whether several λ are tried at once.
+    """
+
+    name: str
+    request: Request
+    params: dict[str, Any]
+    together: bool
+
+
 class _Search:
     """One search: runs under a falling λ, then whole fits around the best."""
 
@@ -294,63 +306,48 @@ class _Search:
     def _closely(
         self, params: dict[str, Any], iterations: int | None, centre: float
     ) -> tuple[float, float, int | None]:
-        """The best λ near one, by three whole fits: value, λ, number of epochs."""
-        name, request = self._short_fits(params, iterations)
-        first = (-1, 0, 1) if runs_side_by_side(name, request) else (0, 1)
-        tried = self._try(params, iterations, centre, first)
+        """The best λ near one, by three or four fits: value, λ, number of epochs."""
+        fits = self._short_fits(params, iterations)
+        tried = self._try(fits, centre, (-1, 0, 1) if fits.together else (0, 1))
         best = max(tried, key=lambda step: tried[step])
         if best in (min(tried), max(tried)):
-            further = best - 1 if best == min(tried) else best + 1
-            tried |= self._try(params, iterations, centre, (further,))
+            tried |= self._try(fits, centre, (best - 1 if best == min(tried) else best + 1,))
         steps = np.array(sorted(tried), float)
         curve, slope, _ = np.polyfit(steps, [tried[step] for step in sorted(tried)], 2)
         best = max(tried, key=lambda step: tried[step])
         top = float(np.clip(-slope / (2 * curve), steps[0], steps[-1])) if curve < 0 else best
         return tried[best], centre * _STEP**top * _LARGER, iterations
 
-    def _try(
-        self,
-        params: dict[str, Any],
-        iterations: int | None,
-        centre: float,
-        steps: Sequence[int],
-    ) -> dict[int, float]:
+    def _try(self, fits: _ShortFits, centre: float, steps: Sequence[int]) -> dict[int, float]:
         """The mean value of fits under penalties some steps away from one."""
-        name, request = self._short_fits(params, iterations)
         regs = [centre * _STEP**step for step in steps]
-        groups = [regs] if runs_side_by_side(name, request) else [[reg] for reg in regs]
-        values = np.array(
-            [
-                [
-                    value
-                    for group in groups
-                    for value in self._fits(params, iterations, group, split)
-                ]
-                for split in range(len(self._splits))
-            ]
-        )
-        return dict(zip(steps, values.mean(axis=0).tolist(), strict=True))
+        groups = [regs] if fits.together else [[reg] for reg in regs]
+        values = [
+            [value for group in groups for value in self._fit(fits, group, split)]
+            for split in range(len(self._splits))
+        ]
+        return dict(zip(steps, np.mean(values, axis=0).tolist(), strict=True))
 
-    def _fits(
-        self, params: dict[str, Any], iterations: int | None, regs: list[float], split: int
-    ) -> list[float]:
-        """The values of fits under one or more λ on a split; they are one trial."""
-        name, request = self._short_fits(params, iterations)
-        metric, (train, held_out) = self._cv.metric, self._splits[split]
+    def _fit(self, fits: _ShortFits, regs: list[float], split: int) -> list[float]:
+        """The values under one λ, or under several at once, on a split; they are one trial."""
+        name, request, metric = fits.name, fits.request, self._cv.metric
+        parts = self._splits[split]
 
         def fit() -> tuple[list[float], list[float]]:
-            if runs_side_by_side(name, request):
-                return regs, fits_side_by_side(name, request, regs, train, held_out, metric)
+            if fits.together:
+                return regs, fits_side_by_side(name, request, regs, *parts, metric)
             one = replace(request, regularization=regs[0])
-            return regs, [whole_fit(name, one, train, held_out, metric, self._workers)]
+            return regs, [whole_fit(name, one, *parts, metric, self._workers)]
 
-        tried = params | {"iterations": iterations, "regularization": regs[0]}
+        tried = fits.params | {"regularization": regs[0], "fits": len(regs)}
         return self._log.get("fit", tried, split, fit).values
 
-    def _short_fits(self, params: dict[str, Any], iterations: int | None) -> tuple[str, Request]:
+    def _short_fits(self, params: dict[str, Any], iterations: int | None) -> _ShortFits:
         request, name = self._request(params)
         epochs = max(1, round(_SHORTER * (iterations or SOLVERS[name].epochs)))
-        return name, replace(request, epochs=epochs)
+        request = replace(request, epochs=epochs)
+        together = runs_side_by_side(name, request)
+        return _ShortFits(name, request, params | {"iterations": iterations}, together)
 
     def _request(self, params: dict[str, Any]) -> tuple[Request, str]:
         model = clone(self._base).set_params(**params)
@@ -362,7 +359,8 @@ class _Search:
             return
         from rich.console import Console
 
-        kept = {k: v for k, v in trial.params.items() if k != "regularization" and v is not None}
+        left_out = ("regularization", "fits")
+        kept = {k: v for k, v in trial.params.items() if k not in left_out and v is not None}
         settings = "  ".join(f"{name} {value}" for name, value in kept.items())
         found = list(zip(trial.regularizations, trial.values, strict=True))
         if trial.kind == "path":

@@ -162,7 +162,7 @@ def fits_side_by_side(
     held_out: Records,
     metric: str,
 ) -> list[float]:
-    """What `whole_fit` gives under each λ, by fits that run at once."""
+    """What `whole_fit` gives under each λ, but for rounding, by fits that run at once."""
     assert request.epochs is not None
     requests = [replace(request, regularization=reg) for reg in regularizations]
     problems = [Problem.of_records(one, train) for one in requests]
@@ -171,9 +171,12 @@ def fits_side_by_side(
     for fits in SOLVERS[name].side_by_side(request, problems, train, start):
         for number in range(request.epochs):
             losses, _ = fits.epoch(number, request.epochs)
+            if not np.isfinite(losses).any():
+                break
         for loss, (U, V) in zip(losses, fits.factors(), strict=True):
             model = FactorModel.of(U, V, request.num_threads, request.device)
             values.append(measure(model) if np.isfinite(loss) else -1.0)
+        del fits  # room for the next ones
     return values
 
 

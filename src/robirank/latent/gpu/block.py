@@ -12,6 +12,7 @@ import torch
 
 from robirank._types import Ints64
 from robirank.data.records import Records
+from robirank.latent.gpu.device import free_memory
 from robirank.latent.gpu.kernels import Kernels
 
 #: Bins of a user's grid of scores in plain PyTorch.
@@ -35,7 +36,7 @@ class BlockRecords(NamedTuple):
     rows, items : int32 tensors
         The row of the block and the item of each record; rows rise.
     weights : float32 tensor
-    by_item : int64 tensor
+    by_item : int64 tensor or None
         The records in the order of their items, and of their rows where these are the same.
     """
 
@@ -43,15 +44,14 @@ class BlockRecords(NamedTuple):
     rows: torch.Tensor
     items: torch.Tensor
     weights: torch.Tensor
-    by_item: torch.Tensor
+    by_item: torch.Tensor | None = None
 
     @classmethod
     def of_users(cls, records: Records, users: Ints64, device: torch.device) -> BlockRecords:
         """Copy the records of some users to a device."""
         starts, items, weights = records.of_users(users)
         rows = np.repeat(np.arange(len(users), dtype=np.int32), np.diff(starts))
-        by_item = np.argsort(items, kind="stable")
-        to = [starts, rows, items, weights.astype(np.float32), by_item]
+        to = [starts, rows, items, weights.astype(np.float32)]
         return cls(*(torch.from_numpy(array).to(device) for array in to))
 
     def of_rows(self, chosen: torch.Tensor) -> BlockRecords:
@@ -62,9 +62,7 @@ class BlockRecords(NamedTuple):
         kept = rows >= 0
         counts = torch.bincount(rows[kept], minlength=len(chosen))
         starts = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
-        items = self.items[kept]
-        by_item = torch.sort(items, stable=True).indices
-        return BlockRecords(starts, rows[kept], items, self.weights[kept], by_item)
+        return BlockRecords(starts, rows[kept], self.items[kept], self.weights[kept])
 
 
 class Block(NamedTuple):
@@ -89,7 +87,7 @@ class DeviceRecords:
     def __init__(self, records: Records, device: torch.device, kernels: Kernels | None) -> None:
         self._records, self._device, self._kernels = records, device, kernels
         self._fits = kernels is not None and (
-            8 * records.n_records < _RECORDS_SHARE * torch.cuda.mem_get_info(device)[0]
+            8 * records.n_records < _RECORDS_SHARE * free_memory(device)
         )
         if self._fits:
             self._begins = torch.from_numpy(records.indptr).to(device)

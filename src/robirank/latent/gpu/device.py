@@ -41,6 +41,12 @@ def cuda_device() -> torch.device:
     return torch.device("cuda", torch.cuda.current_device())
 
 
+def free_memory(device: torch.device) -> int:
+    """Bytes that are free on a card, with those that PyTorch holds and would use again."""
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
 @cache
 def has_kernels(factors: int, device: torch.device) -> bool:
     """Whether the kernels can be used; where they should but cannot, a warning says why."""

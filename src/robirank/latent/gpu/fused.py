@@ -46,11 +46,18 @@ def gradients_of_all(
     if V.shape[1] <= _FEW_ITEMS or len(records.items) > _MANY_RELEVANT * pairs:
         return stacked([_direct(u, v, records, rho) for u, v in zip(U, V, strict=True)])
     block = FusedBlock(U, V, records)
-    found = block.gradients(rho)
+    gradients = block.gradients(rho)
     wide = block.wide()  # seldom; the card goes on while this waits for the grids
     if wide is None:
-        return found
-    return stacked([_with_wide(*model, records, rho) for model in zip(U, V, wide, strict=True)])
+        return gradients
+    found = [Gradients(*model) for model in zip(*gradients, strict=True)]
+    for number in wide.any(dim=1).nonzero()[:, 0].tolist():
+        own = U[number], V[number]
+        if all(bool(torch.isfinite(rows).all()) for rows in own):
+            found[number] = _with_wide(*own, wide[number], records, rho)
+        else:  # it has diverged, which the loop reports
+            found[number] = Gradients(*(torch.full_like(x, torch.nan) for x in found[number]))
+    return stacked(found)
 
 
 def adam(V: torch.Tensor, slope: torch.Tensor, state: AdamState, step: AdamStep) -> None:
@@ -60,7 +67,7 @@ def adam(V: torch.Tensor, slope: torch.Tensor, state: AdamState, step: AdamStep)
         "adam",
         (-(-rows * factors // 256), 1, 1),
         *(V, state.first, state.second, slope, state.decay, factors, rows),
-        *(step.share, step.b1, step.b2, step.rate, step.correction),
+        *map(float, step),
         threads=256,
     )
 
@@ -76,7 +83,8 @@ def adagrad(
 ) -> None:
     """As `robirank.latent.gpu.plain.adagrad`."""
     models, n, factors = U.shape
-    arguments = (U, slope, users, decay, sums, factors, n, sums.shape[1], rate, keep)
+    rates = float(rate), float(keep)
+    arguments = (U, slope, users, decay, sums, factors, n, sums.shape[1], *rates)
     kernels = kernels_for(factors, U.device.index or 0)
     kernels.launch("adagrad", (-(-n // 8), 1, models), *arguments, threads=256)
 
@@ -111,7 +119,7 @@ class FusedBlock:
             threads=GRID_THREADS,
         )
         self._has_grids = torch.cuda.Event()
-        self._has_grids.record()
+        self._has_grids.record(torch.cuda.current_stream(V.device))
 
     def wide(self) -> torch.Tensor | None:
         """Which users' grids would be too coarse, of each model; None where there is none."""
@@ -143,7 +151,7 @@ class FusedBlock:
 
     def _to_users(self, own: torch.Tensor) -> torch.Tensor:
         (models, users, items), kernels, records = self._sizes, self._kernels, self._records
-        tiles, ranges, size = kernels.ranges(users, items, models)
+        tiles, ranges, size = kernels.ranges(users, items)
         n, width = ranges * kernels.layout.groups, kernels.layout.width
         parts = torch.empty((models, n, users, width), device=self._v.device)
         kernels.launch(
@@ -178,10 +186,13 @@ class FusedBlock:
             *(self._largest, factors, out),
         )
         records, n = self._records, len(self._records.items)
+        by_item = records.by_item
+        if by_item is None:
+            by_item = torch.sort(records.items, stable=True).indices
         kernels.launch(
             "add_records",
             (n, 1, models),
-            *(records.items, records.rows, records.by_item, own, self._U),
+            *(records.items, records.rows, by_item, own, self._U),
             *(n, factors, users, items, out),
             threads=min(256, -(-factors // 32) * 32),
         )
@@ -200,7 +211,7 @@ def count_scores(
     Everything has an axis for the models first.
     """
     models, users, items = len(u), u.shape[1], v.shape[1]
-    tiles, ranges, size = kernels.ranges(users, items, models)
+    tiles, ranges, size = kernels.ranges(users, items)
     counts, sums = torch.zeros((2, models, users, BINS), dtype=torch.int32, device=u.device)
     excess = torch.empty((models, ranges, users), device=u.device)
     kernels.launch(

@@ -45,6 +45,8 @@ __device__ __forceinline__ int word_of(int row) { return row / 8 * kBins * kBinW
 
 static_assert(8 * kRows * kBins + 4 * kWarps * kTileItems * kStride == kCountBytes,
               "as in kernels.py");
+static_assert(kUserWarps / kGroupWarps == kExpectedGroups, "as in kernels.py");
+static_assert(kBlockItems == kExpectedBlockItems, "as in kernels.py");
 
 // A score s is at the place s · slope + shift. No slope: the grid would be too coarse.
 struct Scale {
@@ -296,7 +298,7 @@ extern "C" __global__ void user_grids(const u16* U, const u16* V, const i64* sta
                                       const int* items, const float* longest, float margin,
                                       float most_width, int n_items, float* points, Scale* scales,
                                       float* tops, int* too_wide) {
-  constexpr int kGroup = 8;  // warps of the block
+  constexpr int kGroup = kGridThreads / 32;
   __shared__ float lows[kGroup], highs[kGroup];
   const int user = blockIdx.x, users = gridDim.x, warp = threadIdx.x / 32;
   const i64 own = static_cast<i64>(blockIdx.z) * users + user;
@@ -450,7 +452,7 @@ __device__ __forceinline__ Pair pair_at(float z) {
 enum Rho { kIdentity = 0, kLog = 1, kType2 = 2 };
 
 constexpr int kNodeThreads = kBins + 32;  // a line has two ends
-constexpr int kTableThreads = 2 * kNodeThreads;
+static_assert(kTableThreads == 2 * kNodeThreads, "as in kernels.py");
 
 // From the counts of one user (blockIdx.x) to losses, the user's table of slopes, and what each
 // relevant item gets beside it. `largest` becomes the largest number of U in the users' units.
@@ -641,8 +643,6 @@ extern "C" __global__ __launch_bounds__(32 * kUserWarps, 1) void slopes_to_users
         to[f * 4 + threadIdx.x % 4] = {sum[i][f][2 * h], sum[i][f][2 * h + 1]};
     }
 }
-
-constexpr int kSumThreads = 512;
 
 // The gradient of users (blockIdx.x: which): the sum of their parts in their unit, less what the
 // relevant items get beside it. Slices of threads share both sums out.

@@ -172,10 +172,13 @@ class Kernels:
         self.launch("to_halves", (blocks, 1, models), *arguments, threads=256)
         return out
 
-    def ranges(self, users: int, items: int, models: int = 1) -> tuple[int, int, int]:
-        """How users and items are cut for the card: tiles, ranges, items of a range."""
+    def ranges(self, users: int, items: int) -> tuple[int, int, int]:
+        """How users and items are cut for the card: tiles, ranges, items of a range.
+
+        How many models are served at once makes no difference, so each has its own bits.
+        """
         tiles = -(-users // self.layout.rows)
-        wanted = max(1, 2 * self._multiprocessors // (tiles * models))
+        wanted = max(1, 2 * self._multiprocessors // tiles)
         together = _TILE_ITEMS * self.layout.warps
         size = -(-items // (wanted * together)) * together
         return tiles, -(-items // size), size
@@ -231,6 +234,11 @@ def source_of(layout: Layout) -> str:
         "kFactors": layout.width,
         "kRows": layout.rows,
         "kBins": BINS,
+        "kGridThreads": GRID_THREADS,
+        "kTableThreads": TABLE_THREADS,
+        "kSumThreads": SUM_THREADS,
+        "kExpectedGroups": layout.groups,
+        "kExpectedBlockItems": layout.block_items,
         "kCountBytes": shared["count_scores"],
         "kStepBytes": shared["slopes_to_items"],
     }

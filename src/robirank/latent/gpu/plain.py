@@ -13,8 +13,6 @@ sums over items become sums over bins, and :math:`g` becomes a straight line in 
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import torch
 
 from robirank.latent.gpu.block import (
@@ -103,22 +101,20 @@ def direct_slopes(
     scores: torch.Tensor, records: BlockRecords, rho: RhoName
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The same as `slopes_of_scores`, a pair of a relevant item and another at a time."""
-    slopes = torch.zeros_like(scores)
-    losses = torch.empty_like(records.weights)
-    size = max(1, _CELLS // scores.shape[1])
-    starts = records.starts.tolist()
-    for row, (begin, end) in enumerate(pairwise(starts)):
-        for first in range(begin, end, size):
-            some = slice(first, min(first + size, end))
-            items = records.items[some].long()
-            each = torch.arange(len(items), device=scores.device)
-            gaps = scores[row] - scores[row, items][:, None]
-            gaps[each, items] = -torch.inf
-            value, slope = rho_at(_log2_sum(gaps).sum(1), rho)
-            losses[some] = records.weights[some] * value
-            own = (records.weights[some] * slope)[:, None] * _slope(gaps)
-            own[each, items] = -own.sum(1)
-            slopes[row] += own.sum(0)
+    slopes, losses = torch.zeros_like(scores), torch.empty_like(records.weights)
+    rows, items = records.rows.long(), records.items.long()
+    n, size = len(items), max(1, _CELLS // scores.shape[1])
+    for first in range(0, n, size):
+        some = slice(first, min(first + size, n))
+        each = torch.arange(some.stop - first, device=scores.device)
+        gaps = scores[rows[some]] - scores[rows[some], items[some]][:, None]
+        gaps[each, items[some]] = -torch.inf
+        value, slope = rho_at(_log2_sum(gaps).sum(1), rho)
+        losses[some] = records.weights[some] * value
+        own = (records.weights[some] * slope)[:, None] * _slope(gaps)
+        own[each, items[some]] = -own.sum(1)
+        ends = (records.starts - first).clamp(0, len(each))  # in the order of the rows
+        slopes += torch.segment_reduce(own, "sum", offsets=ends, axis=0)
     return losses, slopes
 
 

@@ -22,7 +22,7 @@ from robirank.data.records import Records
 from robirank.engine.interface import Figures, never
 from robirank.latent.gpu import fused, plain
 from robirank.latent.gpu.block import AdamState, AdamStep, Block, DeviceRecords, Gradients
-from robirank.latent.gpu.device import cuda_device, device_errors, has_kernels
+from robirank.latent.gpu.device import cuda_device, device_errors, free_memory, has_kernels
 from robirank.latent.gpu.kernels import kernels_for
 from robirank.latent.penalty import Penalty
 from robirank.latent.problem import Problem, Request
@@ -79,8 +79,9 @@ class DeviceExactFits:
         self.steps_done = 0
         with device_errors("the factors were copied to it"):
             self._records = DeviceRecords(records, self._device, self._kernels)
-            self._V = self._stack([start[1]] * len(problems))
-            self._averages = torch.zeros_like(self._V), torch.zeros_like(self._V)
+            self._V = self._for_all(start[1], len(problems))
+            averages = torch.zeros_like(self._V), torch.zeros_like(self._V)
+            self._adam = AdamState(*averages, decay=self._V)
             self.penalize([problem.penalty for problem in problems])
             self._U = self._place_users(start[0], len(problems))
             self._user_sum = torch.zeros(self._U.shape[:2], device=self._device)
@@ -90,7 +91,7 @@ class DeviceExactFits:
         users, items = self._counts
         self._user_decay = self._stack([p.user_weights(users) for p in penalties])
         decay = self._stack([p.item_weights(items) for p in penalties])
-        self._adam = AdamState(*self._averages, decay)
+        self._adam = self._adam._replace(decay=decay)
 
     def epoch(
         self, number: int, epochs: int, should_stop: Callable[[], bool] = never
@@ -152,16 +153,17 @@ class DeviceExactFits:
         return self._U.index_select(1, torch.from_numpy(block.users)).to(self._device)
 
     def _place_users(self, U: Floats32, fits: int) -> torch.Tensor:
-        if self._device.type == "cuda":
-            free, _ = torch.cuda.mem_get_info(self._device)
-            if fits * U.nbytes > _USER_SHARE * free:
-                return torch.from_numpy(U).repeat(fits, 1, 1).pin_memory()
-        return self._stack([U] * fits)
+        on_card = self._device.type == "cuda"
+        if on_card and fits * U.nbytes > _USER_SHARE * free_memory(self._device):
+            return torch.from_numpy(U).repeat(fits, 1, 1).pin_memory()
+        return self._for_all(U, fits)
 
     def _stack(self, arrays: Sequence[NDArray[Any]]) -> torch.Tensor:
-        return torch.stack(
-            [torch.tensor(a, dtype=torch.float32, device=self._device) for a in arrays]
-        )
+        return torch.tensor(np.stack(arrays), dtype=torch.float32, device=self._device)
+
+    def _for_all(self, rows: Floats32, fits: int) -> torch.Tensor:
+        one = torch.tensor(rows, dtype=torch.float32, device=self._device)
+        return one.expand(fits, -1, -1).contiguous()
 
 
 class DeviceExactSolver:
@@ -225,7 +227,7 @@ def most_fits(request: Request, records: Records) -> int:
     if device.type != "cuda":
         return _MOST_FITS
     with device_errors("its memory was measured"):
-        free, _ = torch.cuda.mem_get_info(device)
+        free = free_memory(device)
     users, items = min(records.n_users, _MOST_USERS), records.n_items
     each = 4 * request.factors * (records.n_users + 6 * items) + 40_000 * users
     return max(1, min(_MOST_FITS, int(_FITS_SHARE * free) // each))

@@ -35,7 +35,7 @@ class InMemorySolver(Solver, Protocol):
     """
 
     def penalize(self, penalty: Penalty) -> None:
-        """Go on under another penalty; a search for λ does that after every epoch."""
+        """Go on under another penalty; a search for λ asks for one before every epoch."""
 
     def factors(self) -> tuple[Floats32, Floats32]:
         """U and V as they stand."""
