@@ -202,7 +202,7 @@ class Grid:
 
     def scales(self) -> torch.Tensor:
         """Shift and slope of places from 0 to 1, side by side, as the kernels read them."""
-        return (torch.stack([self.shift, self.bins], dim=1) / BINS).contiguous()
+        return torch.stack([self.shift, self.bins], dim=1) / BINS
 
 
 class Gradients(NamedTuple):

@@ -21,12 +21,12 @@ constexpr int kRowTiles = kRows / 16;
 constexpr int kSteps = kFactors / 16;
 constexpr int kStride = kFactors + 8;                        // halves between rows: no bank twice
 constexpr int kTileItems = 16;
-// slopes_to_users: warps of a block, tiles of users of a warp, and warps that share items.
-constexpr int kUserWarps = kWarps, kUserTiles = kRows > 16 && kFactors <= 128 ? 2 : 1;
+// slopes_to_users: tiles of users of a warp, and warps that share items.
+constexpr int kUserTiles = kRows > 16 && kFactors <= 128 ? 2 : 1;
 constexpr int kGroupWarps = kRowTiles / kUserTiles;
-// slopes_to_items: warps of a block, tiles of items of a warp, and users of a step.
-constexpr int kItemWarps = kWarps, kItemTiles = kLarge ? 2 : 1;
-constexpr int kBlockItems = 16 * kItemTiles * kItemWarps;
+// slopes_to_items: tiles of items of a warp, and users of a step.
+constexpr int kItemTiles = kLarge ? 2 : 1;
+constexpr int kBlockItems = 16 * kItemTiles * kWarps;
 constexpr int kStepUsers = kLarge ? 32 : 16;
 
 // Places are integers in the low bits of a float from 2^23 on: a bin (or line) and a part of it.
@@ -45,7 +45,7 @@ __device__ __forceinline__ int word_of(int row) { return row / 8 * kBins * kBinW
 
 static_assert(8 * kRows * kBins + 4 * kWarps * kTileItems * kStride == kCountBytes,
               "as in kernels.py");
-static_assert(kUserWarps / kGroupWarps == kExpectedGroups, "as in kernels.py");
+static_assert(kWarps / kGroupWarps == kExpectedGroups, "as in kernels.py");
 static_assert(kBlockItems == kExpectedBlockItems, "as in kernels.py");
 
 // A score s is at the place s · slope + shift. No slope: the grid would be too coarse.
@@ -213,10 +213,10 @@ __device__ __forceinline__ void wait_for_group(int group) {
 
 // `work(tile, first)` for the tiles of a range of items, which groups of warps share out; the next
 // tile of a group is loaded while it works.
-template <int warps, int all_warps, class Work>
+template <int warps, class Work>
 __device__ __forceinline__ void for_each_tile(u16* tiles, const u16* V, int first, int last,
                                               const Work& work) {
-  constexpr int kSize = kTileItems * kStride, kAll = kTileItems * (all_warps / warps);
+  constexpr int kSize = kTileItems * kStride, kAll = kTileItems * (kWarps / warps);
   const int group = threadIdx.x / (32 * warps);
   u16* own = tiles + group * 2 * kSize;
   int item = first + group * kTileItems, at = 0;
@@ -411,11 +411,11 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void count_scores(
   for (int begin = first; begin < last; begin += kMostItems) {
     const int end = min(last, begin + kMostItems);
     if (may_exceed)
-      for_each_tile<1, kWarps>(tiles, V, begin, end, [&](const u16* tile, int item) {
+      for_each_tile<1>(tiles, V, begin, end, [&](const u16* tile, int item) {
         count_tile<true>(bins, rows, scale, tile, end - item, over);
       });
     else
-      for_each_tile<1, kWarps>(tiles, V, begin, end, [&](const u16* tile, int item) {
+      for_each_tile<1>(tiles, V, begin, end, [&](const u16* tile, int item) {
         count_tile<false>(bins, rows, scale, tile, end - item, over);
       });
     flush(bins, counts, sums, users - first_user);
@@ -575,13 +575,13 @@ extern "C" __global__ void to_units(const float* U, const float* unit, const flo
 
 // Σ slope · V of users (blockIdx.x: which tile) over items (blockIdx.y: which range), in each
 // user's unit. Groups of warps and ranges leave parts[part][user][factor].
-extern "C" __global__ __launch_bounds__(32 * kUserWarps, 1) void slopes_to_users(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void slopes_to_users(
     const u16* U, const u16* V, const Scale* scales, const u32* tables, int users, int items,
     int range, float* parts) {
   extern __shared__ __align__(16) unsigned char memory[];
   u32* table = reinterpret_cast<u32*>(memory);
   u16* tiles = reinterpret_cast<u16*>(table + 2 * kRows * kBins);
-  constexpr int kGroups = kUserWarps / kGroupWarps;
+  constexpr int kGroups = kWarps / kGroupWarps;
   const int warp = threadIdx.x / 32, row = threadIdx.x % 32 / 4, first_user = blockIdx.x * kRows;
   const int first_row = warp % kGroupWarps * 16 * kUserTiles;
   const int first = blockIdx.y * range, last = min(items, first + range);
@@ -610,7 +610,7 @@ extern "C" __global__ __launch_bounds__(32 * kUserWarps, 1) void slopes_to_users
       reinterpret_cast<const char*>(table + word_of(first_row + row) + threadIdx.x % 4 / 2);
   __syncthreads();
   float sum[kUserTiles][kFactors / 8][4] = {};
-  for_each_tile<kGroupWarps, kUserWarps>(tiles, V, first, last, [&](const u16* tile, int) {
+  for_each_tile<kGroupWarps>(tiles, V, first, last, [&](const u16* tile, int) {
     float s[kUserTiles][2][4];
     scores<kUserTiles>(s, rows, tile);
     u32 slopes[kUserTiles][4];
@@ -694,8 +694,8 @@ __device__ __forceinline__ void load_users(Users& to, const u16* U, const u16* W
     copy16(to.table + row * kBins + (chunk * 4 + row % 8 * kRotation) % kBins,
            tables + (there ? static_cast<i64>(first + row) : 0) * kBins + chunk * 4, there);
   }
-  load_rows<kStepUsers, 32 * kItemWarps>(to.us, U, first, users);
-  load_rows<kStepUsers, 32 * kItemWarps>(to.ws, W, first, users);
+  load_rows<kStepUsers, kThreads>(to.us, U, first, users);
+  load_rows<kStepUsers, kThreads>(to.ws, W, first, users);
   if (threadIdx.x < kStepUsers)
     to.scale[threadIdx.x] =
         first + threadIdx.x < users ? scales[first + threadIdx.x] : Scale{0.f, 0.f};
@@ -703,7 +703,7 @@ __device__ __forceinline__ void load_users(Users& to, const u16* U, const u16* W
 
 // Σ slope · W of items (blockIdx.x: which tile) over all users; the rows of W are those of U in
 // the users' units, times a power of two, which the result is divided by.
-extern "C" __global__ __launch_bounds__(32 * kItemWarps, 1) void slopes_to_items(
+extern "C" __global__ __launch_bounds__(kThreads, 1) void slopes_to_items(
     const u16* U, const u16* W, const u16* V, const Scale* scales, const u32* tables, int users,
     int items, const float* largest, int factors, float* out) {
   extern __shared__ __align__(16) unsigned char memory[];
@@ -862,7 +862,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void collect_scores(
       bound[i][h] = user < users ? least[user] : kBins;
     }
   }
-  for_each_tile<1, kWarps>(reinterpret_cast<u16*>(memory), V, first, last, [&](const u16* tile, int item) {
+  for_each_tile<1>(reinterpret_cast<u16*>(memory), V, first, last, [&](const u16* tile, int item) {
     const int own = item + threadIdx.x % 4 * 2;
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i) {
