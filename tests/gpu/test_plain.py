@@ -191,3 +191,16 @@ def test_blocks_have_the_records_of_their_users(weighting, stretch, size, monkey
             assert_same(one, other)
         assert_same(block.records.by_item, np.argsort(expected.items.numpy(), kind="stable"))
     assert sum(len(block.users) for block in blocks) == len(order)
+
+
+@pytest.mark.parametrize("cells", [1, 50, 100])
+def test_direct_sums_do_not_depend_on_how_many_are_taken_at_a_time(cells, monkeypatch):
+    rng = np.random.default_rng(0)
+    chosen = rng.random((9, 25)) < 0.4
+    chosen[4] = False
+    records = BlockRecords.of_users(as_records(sp.csr_matrix(chosen)), np.arange(9), CPU)
+    scores = torch.tensor(rng.standard_normal((9, 25)))
+    expected = plain.direct_slopes(scores, records, "log")
+    monkeypatch.setattr(plain, "_CELLS", cells)
+    for one, other in zip(plain.direct_slopes(scores, records, "log"), expected, strict=True):
+        torch.testing.assert_close(one, other)

@@ -113,8 +113,9 @@ def direct_slopes(
         losses[some] = records.weights[some] * value
         own = (records.weights[some] * slope)[:, None] * _slope(gaps)
         own[each, items[some]] = -own.sum(1)
-        ends = (records.starts - first).clamp(0, len(each))  # in the order of the rows
-        slopes += torch.segment_reduce(own, "sum", offsets=ends, axis=0)
+        low, high = int(rows[first]), int(rows[some.stop - 1]) + 1
+        ends = (records.starts[low : high + 1] - first).clamp(0, len(each))
+        slopes[low:high] += torch.segment_reduce(own, "sum", offsets=ends, axis=0)
     return losses, slopes
 
 
