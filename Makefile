@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.* native/*/*)
+SOURCES := $(filter %.cpp %.h,$(NATIVE)) $(wildcard src/robirank/latent/gpu/cuda/*)
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 # Targets share one environment, so they are made one after the other.
@@ -24,7 +25,7 @@ lint: $(VENV)/.dev  ## Check style (ruff, clang-format) and who imports whom (im
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(NATIVE))
+	$(BIN)/clang-format --dry-run --Werror $(SOURCES)
 
 types: $(VENV)/.dev  ## Check types (mypy, strict)
 	$(BIN)/mypy
@@ -37,7 +38,7 @@ check: lint types docs test  ## Everything that CI runs
 format: $(VENV)/.dev  ## Rewrite the sources in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(filter %.cpp %.h,$(NATIVE))
+	$(BIN)/clang-format -i $(SOURCES)
 
 sanitize: build/sanitize/.built  ## Run the native tests with AddressSanitizer and UBSan (long)
 	$(SANITIZED) $(BIN)/python tests/sanitized.py build/sanitize/site/robirank $(NATIVE_TESTS)

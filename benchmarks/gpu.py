@@ -6,9 +6,9 @@
 - check: losses and gradients of the kernels beside sums over all pairs in double precision, and
   whether a second run has the same bits.
 - precision: what half-precision products change on Gowalla.
-- gowalla, yelp: default fits, searches for λ, and on Gowalla longer ones that choose the number of
-  epochs too, each in a process of its own that starts cold (compiled kernels are kept from an
-  earlier run); the seconds are those of the whole process up to the fitted model.
+- gowalla, yelp: default fits, and fits whose λ is chosen on the board's validation part, each in a
+  process of its own that starts cold (compiled kernels are kept from an earlier run); the seconds
+  are those of the whole process up to the fitted model.
 - msd: the generated Million Song shape: λ searched on a sample of the users, epochs, memory, the
   floor of an epoch, and held-out precision@1, also of a fit of 8 epochs.
 - topk: the best 100 of all items for 100,000 users beside torch.topk over full scores.
@@ -31,7 +31,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -71,7 +71,7 @@ def main() -> None:
     every = [part for part in PARTS if part != "sgd"]
     parser.add_argument("--parts", nargs="*", default=every, choices=list(PARTS))
     parser.add_argument("--epochs", type=int, default=64, help="of the Million Song fit")
-    parser.add_argument("--cold", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--cold", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.cold:
         return cold(*args.cold)
@@ -183,15 +183,31 @@ def distance(found: torch.Tensor, expected: torch.Tensor) -> float:
 # Boards from a cold start
 
 
-def cold(table: str, factors: str, how: str) -> None:
+class Run(NamedTuple):
+    """A fit from a cold start: its factors, its epochs, and whether λ is chosen by validation."""
+
+    factors: int
+    iterations: int
+    searched: bool
+
+    def __str__(self) -> str:
+        how = "λ by LatentRoBiRankCV" if self.searched else "a default fit"
+        return f"{self.factors} factors, {self.iterations} epochs, {how}"
+
+
+def cold(table: str, *numbers: str) -> None:
     """Fit and measure; the parent says when the process began."""
-    began = float(os.environ["BEGAN"])
+    began, asked = (
+        float(os.environ["BEGAN"]),
+        Run(int(numbers[0]), int(numbers[1]), bool(int(numbers[2]))),
+    )
     train, test, valid = (sp.load_npz(f"{table}.{p}.npz") for p in ("train", "test", "valid"))
     read = time.time()
-    model: Any = rr.LatentRoBiRank(int(factors), random_state=0, device="cuda")
-    if how != "default":
-        grid = {"iterations": [32, 64]} if how == "long" else None
-        model = rr.LatentRoBiRankCV(model, cv=valid, grid=grid)
+    model: Any = rr.LatentRoBiRank(
+        asked.factors, iterations=asked.iterations, random_state=0, device="cuda"
+    )
+    if asked.searched:
+        model = rr.LatentRoBiRankCV(model, cv=valid)
     fitted = model.fit(train, False)
     done = time.time()
     found = rr.evaluate(fitted, train=train, test=test, k=20)
@@ -204,15 +220,14 @@ def cold(table: str, factors: str, how: str) -> None:
                 "recall20": found["recall@20"],
                 "ndcg20": found["ndcg@20"],
                 "regularization": best.regularization_,
-                "epochs": len(best.history_),
             }
         )
     )
 
 
-def fit_cold(table: Path, factors: int, how: str) -> Figures:
+def fit_cold(table: Path, run: Run) -> Figures:
     done = subprocess.run(
-        [sys.executable, __file__, "--cold", str(table), str(factors), how],
+        [sys.executable, __file__, "--cold", str(table), *(str(int(x)) for x in run)],
         env=os.environ | {"BEGAN": str(time.time())},
         capture_output=True,
         text=True,
@@ -222,29 +237,27 @@ def fit_cold(table: Path, factors: int, how: str) -> Figures:
         raise RuntimeError(done.stderr)
     found: Figures = json.loads(done.stdout.splitlines()[-1])
     print(
-        f"  {factors} factors, {how}: {found['seconds']:.1f} s from a cold start, "
-        f"{found['fit']:.1f} s of it for the fit; Recall@20 {found['recall20']:.4f}, "
-        f"NDCG@20 {found['ndcg20']:.4f}, λ {found['regularization']:.4g}, "
-        f"{found['epochs']} epochs",
+        f"  {run}: {found['seconds']:.1f} s from a cold start, {found['fit']:.1f} s of it for the "
+        f"fit; Recall@20 {found['recall20']:.4f}, NDCG@20 {found['ndcg20']:.4f}, "
+        f"λ {found['regularization']:.4g}",
         flush=True,
     )
     return found
 
 
-def board(name: str, runs: list[tuple[int, str]]) -> Callable[[Any], Figures]:
-    def run(_: Any) -> Figures:
+def board(name: str, runs: dict[str, Run]) -> Callable[[Any], Figures]:
+    def fit_all(_: Any) -> Figures:
         figures = {}
         with tempfile.TemporaryDirectory() as folder:
             table = Path(folder) / name
             save(name, table)
-            for factors, how in runs:
-                kernels_for(factors, 0)  # compiled, and kept
-                found = fit_cold(table, factors, how)
-                key = f"{name}{factors}" + ("" if how == runs[-1][1] else f"_{how}")
+            for key, run in runs.items():
+                kernels_for(run.factors, 0)  # compiled, and kept
+                found = fit_cold(table, run)
                 figures |= {f"{key}_{m}": found[m] for m in ("seconds", "recall20", "ndcg20")}
         return figures
 
-    return run
+    return fit_all
 
 
 def precision(_: Any) -> Figures:
@@ -345,7 +358,7 @@ def floors(users: int, items: int) -> dict[str, float]:
     card = torch.cuda.get_device_properties(cuda_device())
     clock = torch.cuda.clock_rate() * 1e6
     lanes = card.multi_processor_count * 32 * clock  # numbers of shared memory a second
-    steps = users / 4096
+    steps = users / solver._MOST_USERS
     return {
         "products (5 of all pairs, 64 factors)": 5 * 128 * pairs / product,
         "shared memory (3 visits of a pair)": 3 * pairs / lanes,
@@ -404,6 +417,8 @@ def best_items(_: Any) -> Figures:
 
 # A softmax over all items
 
+TEMPERATURES = (0.07, 0.1, 0.14, 0.2)
+
 
 def softmax(_: Any) -> Figures:
     figures: Figures = {}
@@ -449,57 +464,77 @@ def recall_of(U: Any, V: Any, train: Any, test: Any) -> float:
 
 
 def softmax_best(train: Any, test: Any) -> tuple[float, float]:
-    """The best Recall@20 of settings chosen on held-out records, and the seconds of that fit."""
+    """The best Recall@20 at the temperature chosen on held-out records, and the seconds to it."""
     part, held_out = (
         p.matrix for p in rr.split_ratio(rr.Interactions.from_matrix(train), 0.1, random_state=0)
     )
-    settings = [(0.1, 1e-7), (0.15, 1e-7), (0.2, 1e-7)]
-    values = {s: max(r for _, r in softmax_curve(part, held_out, *s, epochs=9)) for s in settings}
-    chosen = max(values, key=lambda s: values[s])
-    curve = softmax_curve(train, test, *chosen, epochs=36)
-    print(f"  softmax settings (temperature, decay): {chosen}")
-    seconds, best = max(curve, key=lambda point: point[1])
-    return best, seconds
+    values = {t: max(softmax_curve(part, held_out, t, epochs=50))[0] for t in TEMPERATURES}
+    chosen = max(values, key=lambda t: values[t])
+    text = ", ".join(f"{t:g}: {value:.4f}" for t, value in values.items())
+    print(f"  softmax, held-out Recall@20 by temperature: {text}")
+    best, seconds = max(softmax_curve(train, test, chosen, epochs=200))
+    return best, -seconds
 
 
 def softmax_curve(
-    train: Any, test: Any, temperature: float, decay: float, epochs: int
+    train: Any, test: Any, temperature: float, epochs: int
 ) -> list[tuple[float, float]]:
-    """Cosines over a temperature, cross-entropy over all items, Adam; (seconds, Recall@20)."""
+    """Cosines over a temperature under a softmax over all items, by Adam on blocks of users.
+
+    Recall@20 and less the seconds, every 5 epochs, until it has not risen for 25.
+    """
     device = cuda_device()
+    torch.set_float32_matmul_precision("high")
     generator = torch.Generator(device).manual_seed(0)
     U, V = (
         (0.1 * torch.randn(n, 64, device=device, generator=generator)).requires_grad_()
         for n in train.shape
     )
-    adam = torch.optim.Adam([U, V], lr=1e-2)
-    coo = train.tocoo()
-    users, items = (torch.tensor(x, device=device).long() for x in (coo.row, coo.col))
+    adam = torch.optim.Adam([U, V], lr=3e-3, fused=True)
+    records = DeviceRecords(as_records(train), device, kernels_for(64, 0))
     unit = torch.nn.functional.normalize
-    curve, spent = [], 0.0
-    for epoch in range(epochs):
+    order, curve, spent = np.random.default_rng(0), [], 0.0
+    for epoch in range(1, epochs + 1):
         torch.cuda.synchronize()
         begin = time.perf_counter()
-        for some in torch.randperm(len(users), device=device, generator=generator).split(4096):
-            u, v = unit(U[users[some]]), unit(V)
-            loss = torch.nn.functional.cross_entropy(u @ v.T / temperature, items[some])
-            loss = loss + decay * (U[users[some]].square().sum() + V[items[some]].square().sum())
+        for block in records.blocks(order.permutation(train.shape[0]), train.shape[0] // 60):
+            q, v = unit(U[block.places]) / temperature, unit(V)
+            counts = block.records.starts.diff()
+            own = (q[block.records.rows.long()] * v[block.records.items.long()]).sum()
+            loss = ((counts * (q @ v.T).logsumexp(1)).sum() - own) / len(block.records.items)
             adam.zero_grad()
             loss.backward()
             adam.step()
         torch.cuda.synchronize()
         spent += time.perf_counter() - begin
-        if epoch % 3 == 2:
+        if epoch % 5 == 0:
             rows = (unit(x.detach()).cpu().numpy() for x in (U, V))
-            curve.append((spent, recall_of(*rows, train, test)))
+            curve.append((recall_of(*rows, train, test), -spent))
+            if len(curve) - curve.index(max(curve)) > 5:
+                break
+    torch.set_float32_matmul_precision("highest")
     return curve
 
 
 PARTS: dict[str, Callable[[Any], Figures]] = {
     "check": check,
     "precision": precision,
-    "gowalla": board("gowalla", [(64, "default"), (64, "tuned"), (64, "long"), (256, "long")]),
-    "yelp": board("yelp2018", [(64, "default"), (64, "tuned")]),
+    "gowalla": board(
+        "gowalla",
+        {
+            "gowalla64_default": Run(64, 32, searched=False),
+            "gowalla64_tuned": Run(64, 32, searched=True),
+            "gowalla64": Run(64, 48, searched=True),
+            "gowalla256": Run(256, 32, searched=True),
+        },
+    ),
+    "yelp": board(
+        "yelp2018",
+        {
+            "yelp2018_64_default": Run(64, 32, searched=False),
+            "yelp2018_64": Run(64, 32, searched=True),
+        },
+    ),
     "msd": msd,
     "topk": best_items,
     "softmax": softmax,

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import torch
 
 from robirank.data.records import as_records
-from robirank.latent.gpu import fused, plain, topk
+from robirank.latent.gpu import fused, kernels, plain, topk
 from robirank.latent.gpu.block import BlockRecords
 from robirank.latent.retrieve.topk import Liked, top_rows
 
@@ -60,6 +60,43 @@ def test_several_models_at_once(n, m, d, wide):
     for number, (u, v) in enumerate(models):
         for one, other in zip(found, fused.gradients(u, v, records, "log"), strict=True):
             assert torch.equal(one[number], other)
+
+
+@pytest.fixture(params=["together", "apart"])
+def products(request, monkeypatch):
+    """64 factors with four warps that multiply together, where the card can, and without."""
+    if request.param == "apart":
+        monkeypatch.setattr(kernels, "_TOGETHER_CAPABILITY", (0, 0))
+    kernels.kernels_for.cache_clear()
+    yield
+    kernels.kernels_for.cache_clear()
+
+
+@pytest.mark.usefixtures("products")
+@pytest.mark.parametrize("d", [50, 64])
+@pytest.mark.parametrize(("n", "m"), [(1, 65), (64, 512), (65, 513), (200, 9001), (513, 1500)])
+def test_products_of_64_factors(n, m, d):
+    U, V, records = block(n, m, d, 0.02, 0.3)
+    models = [(U, V), (0.5 * U, V.flip(0))]
+    Us, Vs = (torch.stack(factors) for factors in zip(*models, strict=True))
+    found, again = (fused.gradients_of_all(Us, Vs, records, "log") for _ in range(2))
+    exact = records._replace(weights=records.weights.double())
+    for number, (u, v) in enumerate((u.double(), v.double()) for u, v in models):
+        losses, slopes = plain.direct_slopes(u @ v.T, exact, "log")
+        expected = losses, slopes @ v, slopes.T @ u
+        for one, other, same in zip(found, expected, again, strict=True):
+            assert torch.equal(one[number], same[number])
+            assert (one[number] - other).norm() <= 1e-3 * other.norm()
+
+
+@pytest.mark.usefixtures("products")
+@pytest.mark.parametrize(("n", "m"), [(3, 70), (130, 5001)])
+def test_the_best_of_64_factors(n, m):
+    rng = np.random.default_rng(0)
+    queries, factors = (rng.integers(-2, 3, (k, 64)).astype(np.float32) for k in (n, m))
+    arguments = queries, np.arange(n, dtype=np.int32), factors, 20
+    for here, there in zip(top_rows(*arguments), topk.top_rows(*arguments), strict=True):
+        np.testing.assert_array_equal(here, there)
 
 
 def test_a_model_that_has_diverged_leaves_others_alone():

@@ -14,7 +14,7 @@ from robirank.data.records import as_records
 from robirank.data.splits import split_ratio
 from robirank.latent.gpu import topk
 from robirank.latent.gpu.device import DeviceError, device_errors, has_kernels
-from robirank.latent.gpu.kernels import KernelError
+from robirank.latent.gpu.layout import KernelError
 from robirank.latent.loop import DivergenceError
 from robirank.latent.retrieve.topk import Liked, top_rows
 from robirank.latent.search import fits_side_by_side, hold_out, whole_fit

@@ -8,7 +8,8 @@ import re
 import pytest
 
 from robirank.latent.gpu import kernels
-from robirank.latent.gpu.kernels import BINS, MOST_FACTORS, KernelError, Layout, compiled, source_of
+from robirank.latent.gpu.kernels import compiled, source_of
+from robirank.latent.gpu.layout import BINS, MOST_FACTORS, KernelError, Layout
 
 LIMITS = {"8.0": 166_912, "8.6": 101_376, "9.0": 232_448}  # bytes of shared memory a block
 
@@ -23,7 +24,8 @@ LIMITS = {"8.0": 166_912, "8.6": 101_376, "9.0": 232_448}  # bytes of shared mem
 )
 def test_a_layout_fits_the_card(card, factors):
     limit = LIMITS[card]
-    layout = Layout.that_fits(factors, limit)
+    layout = Layout.that_fits(factors, limit, together=card == "9.0")
+    assert layout.together == (card == "9.0" and factors == 64)
     assert layout.width % 16 == 0
     assert 0 <= layout.width - factors < 16
     assert max(layout.shared_memory().values()) < limit
@@ -45,7 +47,7 @@ def test_the_source_checks_the_layout_when_it_is_compiled():
     source = source_of(Layout(64, 32))
     assert source.startswith("constexpr int kFactors = 64;\nconstexpr int kRows = 32;\n")
     for name in ("kCountBytes", "kStepBytes"):
-        assert re.search(rf"static_assert\([^;]*== {name},", source), name
+        assert re.search(rf"static_assert\([^;]*==\s+{name},", source), name
     assert f"kBins = {BINS};" in source
 
 
@@ -78,7 +80,7 @@ def test_a_missing_compiler_is_named(monkeypatch):
         kernels._find_nvrtc()
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_90a"])
 @pytest.mark.parametrize(
     ("factors", "rows"),
     [(16, 64), (64, 64), (64, 32), (112, 16), (128, 64), (176, 32), (240, 16), (256, 32)],
@@ -88,4 +90,11 @@ def test_the_kernels_compile(factors, rows, architecture):
         kernels._find_nvrtc()
     except KernelError:
         pytest.skip("NVRTC is not installed")
-    assert kernels._compile(source_of(Layout(factors, rows)), architecture)[:4] == b"\x7fELF"
+    layout = Layout(factors, rows, architecture == "sm_90a" and factors == rows == 64)
+    assert kernels._compile(source_of(layout), architecture)[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize(("rows", "whole"), [(1, 512), (512, 512), (513, 1024)])
+def test_rows_are_filled_up_where_tiles_are_whole(rows, whole):
+    assert Layout(64, 64, together=True).filled_up(rows) == whole
+    assert Layout(64, 64).filled_up(rows) == rows

@@ -10,7 +10,8 @@ from functools import cache
 import torch
 
 from robirank._errors import ToldError
-from robirank.latent.gpu.kernels import MOST_FACTORS, KernelError, kernels_for
+from robirank.latent.gpu.kernels import kernels_for
+from robirank.latent.gpu.layout import MOST_FACTORS, KernelError
 
 
 class DeviceError(ToldError, RuntimeError):

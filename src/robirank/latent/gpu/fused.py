@@ -1,4 +1,4 @@
-"""The steps of the exact solver by kernels that write no score to memory; see kernels.cu."""
+"""The steps of the exact solver by kernels that write no score to memory; see cuda/scores.cu."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from robirank.latent.gpu.block import (
     stacked,
 )
 from robirank.latent.gpu.kernels import (
-    BINS,
     GRID_THREADS,
     SUM_THREADS,
     TABLE_THREADS,
     Kernels,
     kernels_for,
 )
+from robirank.latent.gpu.layout import BINS
 from robirank.losses import RhoName
 
 # So few items, or so many relevant ones, are summed directly: their slopes cancel beyond half
@@ -105,7 +105,7 @@ class FusedBlock:
         self._kernels, self._sizes = kernels, (models, users, items)
         self._U, self._V, self._records = U, V, records
         longest, self._largest = torch.zeros((2, models), device=V.device)
-        self._u, self._v = kernels.halves(U), kernels.halves(V, longest)
+        self._u, self._v = kernels.halves(U), kernels.halves(V, longest, of_items=True)
         self._points = torch.empty((models, len(records.items)), device=V.device)
         self._scales = torch.empty((models, users, 2), device=V.device)
         self._tops = torch.empty((models, users), device=V.device)
@@ -132,18 +132,19 @@ class FusedBlock:
         return Gradients(losses, self._to_users(own), self._to_items(own))
 
     def _tables(self, rho: RhoName) -> tuple[torch.Tensor, torch.Tensor]:
-        (models, users, _), records = self._sizes, self._records
+        (models, users, _), kernels, records = self._sizes, self._kernels, self._records
         counts, sums, excess = count_scores(
-            self._kernels, self._u, self._v, self._scales, self._tops
+            kernels, self._u, self._v, self._sizes, self._scales, self._tops
         )
         losses, own, first = torch.empty((3, *self._points.shape), device=counts.device)
-        self._lines = torch.empty_like(counts)
+        shape = (models, kernels.layout.filled_up(users), BINS)
+        self._lines = torch.zeros(shape, dtype=torch.int32, device=counts.device)
         self._unit = torch.empty((models, users), device=counts.device)
-        self._kernels.launch(
+        kernels.launch(
             "user_tables",
             (users, 1, models),
             *(counts, sums, excess, excess.shape[1], self._scales, records.starts, self._points),
-            *(records.weights, self._u, _RHO_NUMBERS[rho], losses, own, first),
+            *(records.weights, _RHO_NUMBERS[rho], losses, own, first),
             *(self._lines, self._unit, self._largest),
             threads=TABLE_THREADS,
         )
@@ -171,18 +172,11 @@ class FusedBlock:
 
     def _to_items(self, own: torch.Tensor) -> torch.Tensor:
         (models, users, items), kernels, factors = self._sizes, self._kernels, self._U.shape[2]
-        in_units = torch.empty_like(self._u)
-        kernels.launch(
-            "to_units",
-            (-(-users // 8), 1, models),
-            *(self._U, self._unit, self._largest, users, factors, in_units),
-            threads=256,
-        )
         out = torch.empty_like(self._V)
         kernels.launch(
             "slopes_to_items",
             (-(-items // kernels.layout.block_items), 1, models),
-            *(self._u, in_units, self._v, self._scales, self._lines, users, items),
+            *(self._u, self._v, self._scales, self._lines, self._unit, users, items),
             *(self._largest, factors, out),
         )
         records, n = self._records, len(self._records.items)
@@ -203,14 +197,15 @@ def count_scores(
     kernels: Kernels,
     u: torch.Tensor,
     v: torch.Tensor,
+    sizes: tuple[int, int, int],
     scales: torch.Tensor,
     tops: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Count scores into bins: how many, their parts, and what lies above, by ranges of items.
 
-    Everything has an axis for the models first.
+    Everything has an axis for the models first; ``sizes`` are models, users and items.
     """
-    models, users, items = len(u), u.shape[1], v.shape[1]
+    models, users, items = sizes
     tiles, ranges, size = kernels.ranges(users, items)
     counts, sums = torch.zeros((2, models, users, BINS), dtype=torch.int32, device=u.device)
     excess = torch.empty((models, ranges, users), device=u.device)

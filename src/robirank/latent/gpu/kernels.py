@@ -1,7 +1,8 @@
 """Kernels for a CUDA device: compiled when they are first needed, kept as files, launched.
 
-NVRTC, which comes with PyTorch, compiles ``kernels.cu`` for a number of factors and the card that
-is there; no compiler has to be installed. The driver's own functions load and launch the result.
+NVRTC, which comes with PyTorch, compiles the sources in ``cuda`` for a number of factors and the
+card that is there; no compiler has to be installed. The driver's own functions load and launch the
+result.
 """
 
 from __future__ import annotations
@@ -11,93 +12,51 @@ import ctypes
 import hashlib
 import os
 import struct
-from dataclasses import dataclass
+import threading
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
+from robirank.latent.gpu.layout import BINS, KernelError, Layout
 from robirank.storage.files import write_whole
 
-#: Bins of a user's grid of scores, and straight lines of the table of slopes.
-BINS = 256
-#: More factors than this do not fit into the registers of the kernels.
-MOST_FACTORS = 256
 #: Threads of a block of user_grids, user_tables and sum_users.
 GRID_THREADS, TABLE_THREADS, SUM_THREADS = 256, 2 * (BINS + 32), 512
 
-_TILE_ITEMS = 16
+_SOURCES = ("layout.cu", "products.cu", "scores.cu", "slopes.cu", "steps.cu")
+_RANGE_UNIT = 256  # items of a range are a multiple
 _HALVES_BLOCKS = 2048
-_SPARE = 1024  # bytes of shared memory that are not in the dynamic part
-_MOST_CELLS = 64 * 128  # numbers of a tile's users that registers hold
-_LEAST_CAPABILITY = (8, 0)
+_COUNTING = ("count_scores", "collect_scores")
+_LEAST_CAPABILITY, _TOGETHER_CAPABILITY = (8, 0), (9, 0)
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _BUFFER_POINTER, _BUFFER_SIZE = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, …_SIZE
+_LAUNCH_TYPES: list[Any] = [ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3]
 
 
-class KernelError(RuntimeError):
-    """The kernels cannot be compiled or launched on this machine."""
+class _Kernel(NamedTuple):
+    """What a launch needs; arguments lie one after the other in the buffer."""
 
-
-@dataclass(frozen=True)
-class Layout:
-    """How kernels.cu cuts users, items and factors; its constants say the same.
-
-    Attributes
-    ----------
-    width : int
-        Factors of a row, a multiple of 16.
-    rows : int
-        Users of a tile: 16, 32 or 64.
-    """
-
-    width: int
-    rows: int
+    function: ctypes.c_void_p
+    packing: struct.Struct
+    threads: int
+    shared_memory: int
+    buffer: ctypes.Array[ctypes.c_char]
+    size: ctypes.c_size_t
+    extra: ctypes.Array[ctypes.c_void_p]
 
     @classmethod
-    def that_fits(cls, factors: int, shared_memory: int) -> Layout:
-        """The largest tiles whose kernels fit into a block's shared memory, in bytes."""
-        width = -(-factors // 16) * 16
-        for rows in (64, 32, 16):
-            layout = cls(width, rows)
-            most = max(layout.shared_memory().values()) + _SPARE
-            if most <= shared_memory and rows * width <= _MOST_CELLS:
-                return layout
-        raise KernelError(f"{factors} factors do not fit into {shared_memory} bytes a block")
-
-    @property
-    def warps(self) -> int:
-        """Of a block of threads."""
-        return 16 if self._is_large else 8
-
-    @property
-    def groups(self) -> int:
-        """Of warps, in slopes_to_users; each leaves sums of its own."""
-        tiles = 2 if self.rows > 16 and self.width <= 128 else 1
-        return self.warps * 16 * tiles // self.rows
-
-    @property
-    def block_items(self) -> int:
-        """Items of a block of slopes_to_items."""
-        return 16 * self.warps * (2 if self._is_large else 1)
-
-    @property
-    def _is_large(self) -> bool:
-        return self.width <= 64 and self.rows > 16
-
-    def shared_memory(self) -> dict[str, int]:
-        """Bytes that the kernels ask for when they are launched."""
-        row = 2 * (self.width + 8)
-        tiles = 2 * _TILE_ITEMS * row  # two, of a group of warps
-        users = 32 if self._is_large else 16
-        return {
-            "count_scores": 8 * self.rows * BINS + self.warps * tiles,
-            "slopes_to_users": 8 * self.rows * BINS + self.groups * tiles,
-            "slopes_to_items": 2 * users * (4 * BINS + 2 * row + 8),
-            "collect_scores": self.warps * tiles,
-        }
+    def of(
+        cls, function: ctypes.c_void_p, packing: struct.Struct, threads: int, shared_memory: int
+    ) -> _Kernel:
+        buffer = ctypes.create_string_buffer(packing.size)
+        size = ctypes.c_size_t(packing.size)
+        extra = (ctypes.c_void_p * 5)(
+            *(_BUFFER_POINTER, ctypes.addressof(buffer), _BUFFER_SIZE, ctypes.addressof(size)), None
+        )
+        return cls(function, packing, threads, shared_memory, buffer, size, extra)
 
 
 @cache
@@ -127,48 +86,47 @@ class Kernels:
             raise KernelError(
                 f"{card.name} has compute capability {card.major}.{card.minor}; 8.0 is needed"
             )
-        self.layout = Layout.that_fits(factors, card.shared_memory_per_block_optin)
+        together = (card.major, card.minor) == _TOGETHER_CAPABILITY
+        limit = card.shared_memory_per_block_optin
+        self.layout = Layout.that_fits(factors, limit, together=together)
         self._shared_memory = self.layout.shared_memory()
         self._multiprocessors = card.multi_processor_count
         self._device = device
         self._cuda = ctypes.CDLL("libcuda.so.1")
-        self._functions: dict[str, tuple[Any, struct.Struct]] = {}
-        self._module = self._load(f"sm_{card.major}{card.minor}")
+        self._cuda.cuLaunchKernel.argtypes = _LAUNCH_TYPES
+        self._kernels: dict[str, _Kernel] = {}
+        self._lock = threading.Lock()
+        self._module = self._load(f"sm_{card.major}{card.minor}{'a' if together else ''}")
 
     def launch(
         self, name: str, grid: tuple[int, int, int], *arguments: Any, threads: int = 0
     ) -> None:
         """Run a kernel on the current stream: tensors (or None), integers (32 bits), floats."""
-        if torch.cuda.current_device() != self._device:
+        if torch._C._cuda_getDevice() != self._device:
             with torch.cuda.device(self._device):
                 return self.launch(name, grid, *arguments, threads=threads)
-        function, layout = self._functions.get(name) or self._prepare(name, arguments)
-        packed = layout.pack(*map(_number, arguments))
-        size, address = ctypes.c_size_t(len(packed)), ctypes.c_char_p(packed)
-        extra = (ctypes.c_void_p * 5)(
-            _BUFFER_POINTER,
-            ctypes.cast(address, ctypes.c_void_p),
-            _BUFFER_SIZE,
-            ctypes.addressof(size),
-            None,
-        )
+        kernel = self._kernels.get(name) or self._prepare(name, arguments)
         stream = torch._C._cuda_getCurrentRawStream(self._device)  # as current_stream, but quick
-        shared = self._shared_memory.get(name, 0)
-        block = threads or 32 * self.layout.warps
-        status = self._cuda.cuLaunchKernel(
-            function, *grid, block, 1, 1, shared, ctypes.c_void_p(stream), None, extra
-        )
+        with self._lock:  # the buffer is free again when the driver has read it
+            kernel.packing.pack_into(kernel.buffer, 0, *map(_number, arguments))
+            shape = *grid, threads or kernel.threads, 1, 1, kernel.shared_memory
+            status = self._cuda.cuLaunchKernel(kernel.function, *shape, stream, None, kernel.extra)
         return self._check(status, f"{name} could not be launched")
 
-    def halves(self, rows: torch.Tensor, longest: torch.Tensor | None = None) -> torch.Tensor:
+    def halves(
+        self, rows: torch.Tensor, longest: torch.Tensor | None = None, *, of_items: bool = False
+    ) -> torch.Tensor:
         """Rows in half precision, filled up with zeros; ``longest`` gets the largest length.
 
         ``rows`` has the shape (models, rows, factors), and ``longest`` one number for each model.
+        Those of items are laid out as kernels take them, and there may be more of them.
         """
         models, n, factors = rows.shape
-        out = torch.empty((models, n, self.layout.width), dtype=torch.float16, device=rows.device)
-        blocks = min(-(-n // 8), _HALVES_BLOCKS)
-        arguments = (rows, n, factors, out, longest)
+        all_rows = self.layout.filled_up(n) if of_items else n
+        shape = (models, all_rows, self.layout.width)
+        out = torch.empty(shape, dtype=torch.float16, device=rows.device)
+        blocks = min(-(-all_rows // 8), _HALVES_BLOCKS)
+        arguments = (rows, n, factors, int(of_items), out, longest)
         self.launch("to_halves", (blocks, 1, models), *arguments, threads=256)
         return out
 
@@ -179,12 +137,10 @@ class Kernels:
         """
         tiles = -(-users // self.layout.rows)
         wanted = max(1, 2 * self._multiprocessors // tiles)
-        together = _TILE_ITEMS * self.layout.warps
-        size = -(-items // (wanted * together)) * together
+        size = -(-items // (wanted * _RANGE_UNIT)) * _RANGE_UNIT
         return tiles, -(-items // size), size
 
-    def _prepare(self, name: str, arguments: tuple[Any, ...]) -> tuple[Any, struct.Struct]:
-        """The kernel, and how its arguments lie one after the other."""
+    def _prepare(self, name: str, arguments: tuple[Any, ...]) -> _Kernel:
         function, shared = ctypes.c_void_p(), self._shared_memory.get(name, 0)
         found = self._cuda.cuModuleGetFunction(ctypes.byref(function), self._module, name.encode())
         self._check(found, f"there is no kernel {name}")
@@ -192,9 +148,10 @@ class Kernels:
             self._cuda.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, shared),
             f"{name} cannot have {shared} bytes of shared memory",
         )
-        layout = struct.Struct("".join(map(_kind, arguments)))
-        self._functions[name] = function, layout
-        return self._functions[name]
+        warps = self.layout.count_warps if name in _COUNTING else self.layout.warps
+        packing = struct.Struct("".join(map(_kind, arguments)))
+        self._kernels[name] = _Kernel.of(function, packing, 32 * warps, shared)
+        return self._kernels[name]
 
     def _load(self, architecture: str) -> ctypes.c_void_p:
         torch.cuda.current_stream(self._device).synchronize()  # the card's context is there now
@@ -223,7 +180,7 @@ def _kind(value: Any) -> str:
 def _number(value: Any) -> int | float:
     if isinstance(value, torch.Tensor):
         assert value.is_contiguous()
-        return value.data_ptr()
+        return int(value.data_ptr())
     return 0 if value is None else value
 
 
@@ -233,6 +190,7 @@ def source_of(layout: Layout) -> str:
     sizes = {
         "kFactors": layout.width,
         "kRows": layout.rows,
+        "kTogether": layout.together,
         "kBins": BINS,
         "kGridThreads": GRID_THREADS,
         "kTableThreads": TABLE_THREADS,
@@ -242,8 +200,9 @@ def source_of(layout: Layout) -> str:
         "kCountBytes": shared["count_scores"],
         "kStepBytes": shared["slopes_to_items"],
     }
-    lines = "".join(f"constexpr int {name} = {value};\n" for name, value in sizes.items())
-    return lines + resources.files(__package__).joinpath("kernels.cu").read_text("utf-8")
+    lines = "".join(f"constexpr int {name} = {int(value)};\n" for name, value in sizes.items())
+    folder = resources.files(__package__).joinpath("cuda")
+    return lines + "\n".join(folder.joinpath(name).read_text("utf-8") for name in _SOURCES)
 
 
 def compiled(source: str, architecture: str, *, again: bool = False) -> bytes:

@@ -28,7 +28,7 @@ from robirank.latent.penalty import Penalty
 from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.exact import B1, B2, STEPS, USER_RATE, ExactSolver, user_memory
 
-_MOST_USERS = 4096  # in a step
+_MOST_USERS = 8192  # in a step
 _USER_SHARE = 0.5  # of the free memory, for U
 _FITS_SHARE, _MOST_FITS = 0.5, 16  # of the free memory, for fits side by side; at most
 _PLAIN_CELLS = 1 << 27  # scores at a time without kernels

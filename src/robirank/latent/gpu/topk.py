@@ -17,7 +17,8 @@ from robirank._types import Floats32, Ints32
 from robirank.latent.gpu.block import Grid
 from robirank.latent.gpu.device import cuda_device, device_errors, has_kernels
 from robirank.latent.gpu.fused import count_scores
-from robirank.latent.gpu.kernels import BINS, kernels_for
+from robirank.latent.gpu.kernels import kernels_for
+from robirank.latent.gpu.layout import BINS
 from robirank.latent.retrieve.topk import NOTHING, Liked, no_rows
 
 _MOST_USERS = 1 << 14  # at a time
@@ -126,10 +127,11 @@ def _collected(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """By the kernels."""
     kernels = kernels_for(V.shape[1], V.device.index or 0)
-    u, v = kernels.halves(_unit_rows(Q)[None]), kernels.halves(_at_most_one(V)[None])
+    u = kernels.halves(_unit_rows(Q)[None])
+    v = kernels.halves(_at_most_one(V)[None], of_items=True)
     ones = torch.full((len(Q),), 1.002, device=Q.device)
     scales = Grid.between(-ones, ones).scales()
-    counts = count_scores(kernels, u, v, scales)[0][0]
+    counts = count_scores(kernels, u, v, (1, len(Q), len(V)), scales)[0][0]
     above = counts.flip(1).cumsum(1).flip(1)  # items of a bin and all above it
     needed = (owned.counts + n).clamp_max(len(V))
     least = ((above >= needed[:, None]).sum(1) - 2).clamp_min(0)

@@ -1,0 +1,69 @@
+// How the kernels cut users, items and factors. Compiled at run time for a number of factors
+// (kFactors, a multiple of 16, rows padded with zeros) and a number of users of a tile (kRows: 16,
+// 32 or 64). Factors are half-precision numbers, sums are float.
+//
+// Several models (blockIdx.z: which) can be served at once: their users and records are the same,
+// and arrays of one model follow those of another.
+
+typedef unsigned int u32;
+typedef unsigned short u16;  // a half-precision number
+typedef long long i64;
+typedef unsigned long long u64;
+
+constexpr bool kLarge = kFactors <= 64 && kRows > 16;  // more fits into a block
+constexpr int kWarps = kLarge ? 16 : 8, kThreads = 32 * kWarps;
+constexpr int kRowTiles = kRows / 16;
+constexpr int kSteps = kFactors / 16;
+// Halves between rows of the right side in shared memory: no bank twice. wgmma wants none between
+// them and swaps chunks of eight instead: those of V are so in the card's memory already, and its
+// rows are filled up to a multiple, that whole tiles can be brought by one thread.
+constexpr int kStride = kTogether ? kFactors : kFactors + 8;
+constexpr int kColumns = kTogether ? 32 : 16;  // rows of the right side of a product
+constexpr int kStages = 2;                     // tiles of items of a group of warps
+// count_scores and collect_scores: tiles of users of a warp, and warps that share items.
+constexpr int kCountTiles = kTogether ? 1 : kRowTiles;
+constexpr int kCountWarps = kRowTiles / kCountTiles;
+constexpr int kCountThreads = kTogether ? 1024 : kThreads;
+constexpr int kCountGroups = kCountThreads / 32 / kCountWarps;
+// slopes_to_users: the same.
+constexpr int kUserTiles = !kTogether && kRows > 16 && kFactors <= 128 ? 2 : 1;
+constexpr int kGroupWarps = kRowTiles / kUserTiles;
+constexpr int kUserColumns = kTogether ? 2 * kColumns : kColumns;  // items of a tile
+// slopes_to_items: tiles of items of a warp, and users of a step.
+constexpr int kItemTiles = kLarge ? 2 : 1;
+constexpr int kBlockItems = 16 * kItemTiles * kWarps;
+constexpr int kStepUsers = kTogether ? 64 : kLarge ? 32 : 16;
+
+// Places are integers in the low bits of a float from 2^23 on: a bin (or line) and a part of it.
+constexpr int kPartBits = 6, kParts = 1 << kPartBits;
+constexpr int kSumBits = 19;                  // a counter: 13 bits items, 19 bits parts
+constexpr int kMostItems = 8191 / 256 * 256;  // between flushes
+constexpr float kPlaces = kBins * kParts - 1;
+constexpr float kInteger = 8388608.f;  // 2^23
+
+// Bins and lines of eight rows stand side by side, each row's twice, for two lanes of four: so no
+// more than two lanes meet in a bank. The bits of a place above its part are the bytes to go.
+constexpr int kBinWords = 16;
+static_assert(4 * kBinWords == kParts, "a bin is as many bytes as it has parts");
+constexpr u32 kBinBytes = (kBins - 1) * 4 * kBinWords;
+__device__ __forceinline__ int word_of(int row) {
+  return row / 8 * kBins * kBinWords + row % 8 * 2;
+}
+
+static_assert(8 * kRows * kBins + kCountGroups * kStages * (2 * kColumns * kStride + 8) ==
+                  kCountBytes,
+              "as in kernels.py");
+static_assert(kWarps / kGroupWarps == kExpectedGroups, "as in kernels.py");
+static_assert(kBlockItems == kExpectedBlockItems, "as in kernels.py");
+
+__device__ __forceinline__ i64 filled_up(int rows) {
+  return kTogether ? (rows + kBlockItems - 1) / kBlockItems * static_cast<i64>(kBlockItems) : rows;
+}
+__device__ __forceinline__ int swapped(int chunk, int row) {
+  return kTogether ? chunk ^ row % 8 : chunk;
+}
+
+// A score s is at the place s · slope + shift. No slope: the grid would be too coarse.
+struct Scale {
+  float shift, slope;
+};

@@ -1,0 +1,139 @@
+// What happens beside the visits to all scores: records, rows in half precision, sums, and steps.
+
+// The records of users (blockIdx.x: which) from all records: their item, their weight, and their
+// row in blocks of `size` users.
+extern "C" __global__ void take_records(const i64* users, const i64* starts, const i64* begins,
+                                        const int* items, const float* weights, int size, int* rows,
+                                        int* taken_items, float* taken_weights) {
+  const i64 from = begins[users[blockIdx.x]], to = starts[blockIdx.x];
+  const int n = starts[blockIdx.x + 1] - to;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) {
+    rows[to + i] = blockIdx.x % size;
+    taken_items[to + i] = items[from + i];
+    taken_weights[to + i] = weights ? weights[from + i] : 1.f;
+  }
+}
+
+// Rows in half precision, their factors filled up with zeros; `longest`, where it is given, becomes
+// the largest of it and the rows' lengths. Rows of V, where they should be, are also filled up, and
+// their chunks swapped.
+extern "C" __global__ void to_halves(const float* rows, int n, int factors, int of_items, u16* out,
+                                     float* longest) {
+  const int warps = gridDim.x * (blockDim.x / 32), lane = threadIdx.x % 32;
+  const i64 all = of_items ? filled_up(n) : n;
+  rows += static_cast<i64>(blockIdx.z) * n * factors, out += blockIdx.z * all * kFactors;
+  int most = 0;  // bits: numbers that are not negative rise as they do
+  for (int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; row < all; row += warps) {
+    const float* from = rows + static_cast<i64>(row) * factors;
+    u32* to = reinterpret_cast<u32*>(out + static_cast<i64>(row) * kFactors);
+    float square = 0.f;
+    for (int f = lane * 2; f < kFactors; f += 64) {
+      const float a = row < n && f < factors ? from[f] : 0.f;
+      const float b = row < n && f + 1 < factors ? from[f + 1] : 0.f;
+      to[(of_items ? swapped(f / 8, row) : f / 8) * 4 + f / 2 % 4] = pack(a, b);
+      square = fmaf(a, a, fmaf(b, b, square));
+    }
+    most = max(most, __float_as_int(sqrtf(sum_of_warp(square))));
+  }
+  if (longest && lane == 0) raise(longest + blockIdx.z, most);
+}
+
+// The gradient of users (blockIdx.x: which): the sum of their parts in their unit, less what the
+// relevant items get beside it. Slices of threads share both sums out.
+extern "C" __global__ __launch_bounds__(kSumThreads) void sum_users(
+    const float* parts, int n_parts, const float* unit, const i64* starts, const int* items,
+    const float* own, const float* V, int n_items, int factors, float* out) {
+  constexpr int kSlices = kSumThreads / kFactors;
+  __shared__ float sums[kSlices][kFactors];
+  const int slice = threadIdx.x / kFactors, f = threadIdx.x % kFactors, users = gridDim.x;
+  const i64 user = static_cast<i64>(blockIdx.z) * users + blockIdx.x;
+  parts += static_cast<i64>(blockIdx.z) * n_parts * users * kFactors;
+  own += static_cast<i64>(blockIdx.z) * starts[users];
+  V += static_cast<i64>(blockIdx.z) * n_items * factors;
+  if (slice < kSlices) {
+    float sum = 0.f, less = 0.f;
+    for (i64 p = slice; p < n_parts; p += kSlices)
+      sum += parts[(p * users + blockIdx.x) * kFactors + f];
+    if (f < factors)
+#pragma unroll 4
+      for (i64 y = starts[blockIdx.x] + slice; y < starts[blockIdx.x + 1]; y += kSlices)
+        less = fmaf(own[y], V[static_cast<i64>(items[y]) * factors + f], less);
+    sums[slice][f] = fmaf(sum, unit[user], -less);
+  }
+  __syncthreads();
+  if (threadIdx.x >= factors) return;
+  float sum = 0.f;
+  for (int i = 0; i < kSlices; ++i) sum += sums[i][threadIdx.x];
+  out[user * factors + threadIdx.x] = sum;
+}
+
+// to[item] −= Σ own · from[row] over the records of an item. `order` puts items in rising order; a
+// block serves the item that begins at its place, and adds in that order.
+extern "C" __global__ void add_records(const int* items, const int* rows, const i64* order,
+                                       const float* own, const float* from, int records,
+                                       int factors, int n_from, int n_to, float* to) {
+  const int begin = blockIdx.x, item = items[order[begin]];
+  if (begin > 0 && items[order[begin - 1]] == item) return;
+  own += static_cast<i64>(blockIdx.z) * records;
+  from += static_cast<i64>(blockIdx.z) * n_from * factors;
+  to += static_cast<i64>(blockIdx.z) * n_to * factors;
+  int end = begin + 1;
+  while (end < records && items[order[end]] == item) ++end;
+  for (int f = threadIdx.x; f < factors; f += blockDim.x) {
+    float sum = 0.f;
+#pragma unroll 4
+    for (int i = begin; i < end; ++i) {
+      const i64 r = order[i];
+      sum = fmaf(own[r], from[static_cast<i64>(rows[r]) * factors + f], sum);
+    }
+    to[static_cast<i64>(item) * factors + f] -= sum;
+  }
+}
+
+// One step of Adam on the numbers of V; `decay` of its row is added to the gradient.
+extern "C" __global__ void adam(float* V, float* first, float* second, const float* gradient,
+                                const float* decay, int factors, int rows, float share, float b1,
+                                float b2, float rate, float correction) {
+  const i64 i = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x;  // of all models
+  if (i >= static_cast<i64>(rows) * factors) return;
+  const float g = fmaf(share * decay[i / factors], V[i], gradient[i]);
+  const float f = first[i] = fmaf(b1, first[i], (1.f - b1) * g);
+  const float s = second[i] = fmaf(b2, second[i], (1.f - b2) * g * g);
+  V[i] -= rate * f / (sqrtf(s * correction) + 1e-8f);
+}
+
+// One step of row-wise Adagrad on rows of a block (a warp a row); sums, of which so much is kept,
+// and decays are the users'.
+extern "C" __global__ void adagrad(float* rows, const float* slopes, const i64* users,
+                                   const float* decay, float* sums, int factors, int n, int n_users,
+                                   float rate, float keep) {
+  const int warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+  if (warp >= n) return;
+  const i64 row = static_cast<i64>(blockIdx.z) * n + warp;
+  const i64 user = static_cast<i64>(blockIdx.z) * n_users + users[warp];
+  float* own = rows + row * factors;
+  const float* slope = slopes + row * factors;
+  float square = 0.f;
+  for (int f = threadIdx.x % 32; f < factors; f += 32) {
+    const float g = fmaf(decay[user], own[f], slope[f]);
+    square = fmaf(g, g, square);
+  }
+  const float sum = fmaf(keep, sums[user], sum_of_warp(square) / factors);
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) sums[user] = sum;
+  const float step = rate / (sqrtf(sum) + 1e-8f);
+  for (int f = threadIdx.x % 32; f < factors; f += 32)
+    own[f] -= step * fmaf(decay[user], own[f], slope[f]);
+}
+
+// The scores of pairs of a row of U and a row of V, in full precision; a warp a pair.
+extern "C" __global__ void score_pairs(const float* U, const float* V, const i64* rows,
+                                       const int* items, int pairs, int factors, float* out) {
+  const int pair = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (pair >= pairs) return;
+  const float *u = U + rows[pair] * factors, *v = V + static_cast<i64>(items[pair]) * factors;
+  float sum = 0.f;
+  for (int f = lane; f < factors; f += 32) sum = fmaf(u[f], v[f], sum);
+  sum = sum_of_warp(sum);
+  if (lane == 0) out[pair] = sum;
+}
