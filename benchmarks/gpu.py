@@ -47,6 +47,10 @@ from robirank.latent.gpu.device import cuda_device, has_kernels
 from robirank.latent.gpu.kernels import kernels_for
 
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
+KERNELS = (
+    *("count_scores", "user_tables", "slopes_to_users", "slopes_to_items", "adam"),
+    *("to_halves", "user_grids", "sum_users", "add_records"),
+)
 Figures = dict[str, float]
 SHAPES = [  # users, items, factors, records of a user, size of the factors, and of every third user
     (5, 1, 4, 1, 1.0, 1.0),  # summed directly, as all tables of few items
@@ -197,16 +201,12 @@ class Run(NamedTuple):
 
 def cold(table: str, *numbers: str) -> None:
     """Fit and measure; the parent says when the process began."""
-    began, asked = (
-        float(os.environ["BEGAN"]),
-        Run(int(numbers[0]), int(numbers[1]), bool(int(numbers[2]))),
-    )
+    began = float(os.environ["BEGAN"])
+    factors, iterations, searched = map(int, numbers)
     train, test, valid = (sp.load_npz(f"{table}.{p}.npz") for p in ("train", "test", "valid"))
     read = time.time()
-    model: Any = rr.LatentRoBiRank(
-        asked.factors, iterations=asked.iterations, random_state=0, device="cuda"
-    )
-    if asked.searched:
+    model: Any = rr.LatentRoBiRank(factors, iterations=iterations, random_state=0, device="cuda")
+    if searched:
         model = rr.LatentRoBiRankCV(model, cv=valid)
     fitted = model.fit(train, False)
     done = time.time()
@@ -333,6 +333,7 @@ def msd(args: Any) -> Figures:
         "msd_precision1_8_epochs": few,
         "msd_over_floor": epoch / lowest,
         **row_speedup(items),
+        **kernel_times(items),
     }
 
 
@@ -373,6 +374,27 @@ def row_speedup(items: int) -> Figures:
     without = timed(lambda: plain.gradients(U, V, records, "log"), 3)
     print(f"  a step of 512 users: {1e3 * with_kernels:.2f} ms, plain {1e3 * without:.2f} ms")
     return {"row_speedup": without / with_kernels}
+
+
+def kernel_times(items: int) -> Figures:
+    """Milliseconds of the kernels in a step of the largest size, the longest first."""
+    users = solver._MOST_USERS
+    U, V, records = random_block(users, items, 64, 44, 0.35)
+    averages = AdamState(torch.zeros_like(V), torch.zeros_like(V), torch.zeros_like(V[:, 0]))
+
+    def step() -> None:
+        found = fused.gradients(U, V, records, "log")
+        fused.adam(V[None], found.items[None], averages, AdamStep(0.0, 0.9, 0.99, 0.0, 1.0))
+
+    step()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        step()
+        torch.cuda.synchronize()
+    times = {e.key: e.device_time_total / 1e3 for e in profile.key_averages() if e.key in KERNELS}
+    ordered = sorted(times.items(), key=lambda pair: -pair[1])
+    text = ", ".join(f"{name} {t:.2f}" for name, t in ordered)
+    print(f"  kernels of a step of {users:,} users, ms: {text}")
+    return {f"{name}_ms": t for name, t in ordered[:3]}
 
 
 def timed(run: Callable[[], Any], times: int) -> float:
