@@ -44,7 +44,7 @@ from robirank.data.records import as_records
 from robirank.latent.gpu import fused, plain, solver, topk
 from robirank.latent.gpu.block import AdamState, AdamStep, BlockRecords, DeviceRecords, Gradients
 from robirank.latent.gpu.device import cuda_device, has_kernels
-from robirank.latent.gpu.kernels import kernels_for
+from robirank.latent.gpu.kernels import Kernels, kernels_for
 
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
 KERNELS = (
@@ -136,8 +136,26 @@ def check(_: Any) -> Figures:
             text = "  ".join(f"{error:.0e}" for error in errors)
             print(f"{n:6d}{m:8d}{d:8d}{size:7g}  {rho:8s} {text}{'' if same else '  OTHER BITS'}")
             assert same
+    worst = max(worst, check_long_ranges())
     check_steps()
     return {"worst_error": worst}
+
+
+def check_long_ranges() -> float:
+    """The worst error where a group of warps visits all items, as in steps of very many users."""
+
+    def one_range(self: Kernels, users: int, items: int) -> tuple[int, int, int]:
+        return -(-users // self.layout.rows), 1, -(-items // 256) * 256
+
+    cut = Kernels.ranges
+    Kernels.ranges = one_range  # type: ignore[method-assign]
+    U, V, records = random_block(64, 400_000, 64, 40, 0.35)
+    found = fused.gradients(U, V, records, "log")
+    Kernels.ranges = cut  # type: ignore[method-assign]
+    expected = summed_directly(U.double(), V.double(), records, "log")
+    errors = [distance(a, b) for a, b in zip(found, expected, strict=True)]
+    print("in one range of items: " + "  ".join(f"{error:.0e}" for error in errors))
+    return max(errors)
 
 
 def summed_directly(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: Any) -> Gradients:

@@ -72,6 +72,27 @@ def products(request, monkeypatch):
     kernels.kernels_for.cache_clear()
 
 
+@pytest.fixture
+def one_range(monkeypatch):
+    """As in steps of very many users, whose tiles fill the card."""
+
+    def ranges(self, users, items):
+        return -(-users // self.layout.rows), 1, -(-items // 256) * 256
+
+    monkeypatch.setattr(kernels.Kernels, "ranges", ranges)
+
+
+@pytest.mark.usefixtures("products", "one_range")
+@pytest.mark.parametrize(("m", "share"), [(20_001, 0.002), (200_001, 0.0002)])
+def test_long_ranges_of_items(m, share):
+    U, V, records = block(70, m, 64, share, 0.3)
+    found = fused.gradients(U, V, records, "log")
+    exact = records._replace(weights=records.weights.double())
+    losses, slopes = plain.direct_slopes(U.double() @ V.double().T, exact, "log")
+    for one, other in zip(found, (losses, slopes @ V.double(), slopes.T @ U.double()), strict=True):
+        assert (one - other).norm() <= 5e-4 * other.norm()
+
+
 @pytest.mark.usefixtures("products")
 @pytest.mark.parametrize("d", [50, 64])
 @pytest.mark.parametrize(("n", "m"), [(1, 65), (64, 512), (65, 513), (200, 9001), (513, 1500)])
@@ -89,8 +110,8 @@ def test_products_of_64_factors(n, m, d):
             assert (one[number] - other).norm() <= 1e-3 * other.norm()
 
 
-@pytest.mark.usefixtures("products")
-@pytest.mark.parametrize(("n", "m"), [(3, 70), (130, 5001)])
+@pytest.mark.usefixtures("products", "one_range")
+@pytest.mark.parametrize(("n", "m"), [(3, 70), (130, 5001), (70, 20_001)])
 def test_the_best_of_64_factors(n, m):
     rng = np.random.default_rng(0)
     queries, factors = (rng.integers(-2, 3, (k, 64)).astype(np.float32) for k in (n, m))

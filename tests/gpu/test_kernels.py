@@ -95,6 +95,6 @@ def test_the_kernels_compile(factors, rows, architecture):
 
 
 @pytest.mark.parametrize(("rows", "whole"), [(1, 512), (512, 512), (513, 1024)])
-def test_rows_are_filled_up_where_tiles_are_whole(rows, whole):
-    assert Layout(64, 64, together=True).filled_up(rows) == whole
-    assert Layout(64, 64).filled_up(rows) == rows
+def test_rows_are_padded_where_tiles_are_whole(rows, whole):
+    assert Layout(64, 64, together=True).padded(rows) == whole
+    assert Layout(64, 64).padded(rows) == rows

@@ -104,7 +104,7 @@ class FusedBlock:
         models, users, items = len(U), U.shape[1], V.shape[1]
         self._kernels, self._sizes = kernels, (models, users, items)
         self._U, self._V, self._records = U, V, records
-        longest, self._largest = torch.zeros((2, models), device=V.device)
+        longest = torch.zeros(models, device=V.device)
         self._u, self._v = kernels.halves(U), kernels.halves(V, longest, of_items=True)
         self._points = torch.empty((models, len(records.items)), device=V.device)
         self._scales = torch.empty((models, users, 2), device=V.device)
@@ -137,9 +137,11 @@ class FusedBlock:
             kernels, self._u, self._v, self._sizes, self._scales, self._tops
         )
         losses, own, first = torch.empty((3, *self._points.shape), device=counts.device)
-        shape = (models, kernels.layout.filled_up(users), BINS)
-        self._lines = torch.zeros(shape, dtype=torch.int32, device=counts.device)
+        shape = (models, kernels.layout.padded(users), BINS)
+        self._lines = torch.empty(shape, dtype=torch.int32, device=counts.device)
+        self._lines[:, users:] = 0
         self._unit = torch.empty((models, users), device=counts.device)
+        self._largest = torch.zeros(models, device=counts.device)
         kernels.launch(
             "user_tables",
             (users, 1, models),

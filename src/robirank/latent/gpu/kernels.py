@@ -27,7 +27,7 @@ from robirank.storage.files import write_whole
 GRID_THREADS, TABLE_THREADS, SUM_THREADS = 256, 2 * (BINS + 32), 512
 
 _SOURCES = ("layout.cu", "products.cu", "scores.cu", "slopes.cu", "steps.cu")
-_RANGE_UNIT = 256  # items of a range are a multiple
+_RANGE_UNIT = 256  # items of a range are a multiple: tiles do not reach into the next
 _HALVES_BLOCKS = 2048
 _COUNTING = ("count_scores", "collect_scores")
 _LEAST_CAPABILITY, _TOGETHER_CAPABILITY = (8, 0), (9, 0)
@@ -122,7 +122,7 @@ class Kernels:
         Those of items are laid out as kernels take them, and there may be more of them.
         """
         models, n, factors = rows.shape
-        all_rows = self.layout.filled_up(n) if of_items else n
+        all_rows = self.layout.padded(n) if of_items else n
         shape = (models, all_rows, self.layout.width)
         out = torch.empty(shape, dtype=torch.float16, device=rows.device)
         blocks = min(-(-all_rows // 8), _HALVES_BLOCKS)
@@ -154,13 +154,14 @@ class Kernels:
         return self._kernels[name]
 
     def _load(self, architecture: str) -> ctypes.c_void_p:
-        torch.cuda.current_stream(self._device).synchronize()  # the card's context is there now
         module, source = ctypes.c_void_p(), source_of(self.layout)
-        for again in (False, True):  # a file of the cache may be damaged
-            binary = compiled(source, architecture, again=again)
-            status = self._cuda.cuModuleLoadData(ctypes.byref(module), binary)
-            if not status:
-                break
+        with torch.cuda.device(self._device):
+            torch.cuda.current_stream().synchronize()  # the card's context is there now
+            for again in (False, True):  # a file of the cache may be damaged
+                binary = compiled(source, architecture, again=again)
+                status = self._cuda.cuModuleLoadData(ctypes.byref(module), binary)
+                if not status:
+                    break
         self._check(status, "the compiled kernels could not be loaded")
         return module
 
@@ -197,12 +198,15 @@ def source_of(layout: Layout) -> str:
         "kSumThreads": SUM_THREADS,
         "kExpectedGroups": layout.groups,
         "kExpectedBlockItems": layout.block_items,
+        "kRangeUnit": _RANGE_UNIT,
         "kCountBytes": shared["count_scores"],
+        "kToUsersBytes": shared["slopes_to_users"],
         "kStepBytes": shared["slopes_to_items"],
     }
     lines = "".join(f"constexpr int {name} = {int(value)};\n" for name, value in sizes.items())
     folder = resources.files(__package__).joinpath("cuda")
-    return lines + "\n".join(folder.joinpath(name).read_text("utf-8") for name in _SOURCES)
+    texts = (f'#line 1 "{n}"\n{folder.joinpath(n).read_text("utf-8")}' for n in _SOURCES)
+    return lines + "".join(texts)
 
 
 def compiled(source: str, architecture: str, *, again: bool = False) -> bytes:

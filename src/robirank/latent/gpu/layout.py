@@ -70,8 +70,8 @@ class Layout:
         """Items of a block of slopes_to_items."""
         return 16 * self.warps * (2 if self._is_large else 1)
 
-    def filled_up(self, rows: int) -> int:
-        """Rows of V in half precision, and of users' tables: a multiple, where tiles are whole."""
+    def padded(self, rows: int) -> int:
+        """Rows of V in half precision, and of users' tables: whole blocks, for wgmma."""
         return -(-rows // self.block_items) * self.block_items if self.together else rows
 
     def shared_memory(self) -> dict[str, int]:
@@ -99,10 +99,10 @@ class Layout:
         return 2 * (self.width if self.together else self.width + 8)
 
     def _tiles(self, groups: int, items: int) -> int:
-        """Two tiles of items for each group of warps."""
+        """Two tiles of items for each group of warps, and a barrier for each."""
         return 2 * groups * (items * self._row + 8)
 
     def _users(self, users: int, unit: int) -> int:
-        """Two steps of slopes_to_items: their users' tables and rows."""
-        step = users * (4 * BINS + self._row + 10) + 8
+        """Two steps of slopes_to_items: tables, rows, scales and units of users, and a barrier."""
+        step = users * (4 * BINS + self._row + 8 + 2) + 8
         return 2 * -(-step // unit) * unit

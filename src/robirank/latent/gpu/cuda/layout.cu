@@ -14,12 +14,11 @@ constexpr bool kLarge = kFactors <= 64 && kRows > 16;  // more fits into a block
 constexpr int kWarps = kLarge ? 16 : 8, kThreads = 32 * kWarps;
 constexpr int kRowTiles = kRows / 16;
 constexpr int kSteps = kFactors / 16;
-// Halves between rows of the right side in shared memory: no bank twice. wgmma wants none between
-// them and swaps chunks of eight instead: those of V are so in the card's memory already, and its
-// rows are filled up to a multiple, that whole tiles can be brought by one thread.
+// Halves from a row of the right side to the next in shared memory. Rows of mma have a gap, so that
+// no bank is met twice. wgmma reads rows without gaps whose chunks of 16 bytes are permuted (its
+// swizzle of 128 bytes); V is stored so, and padded to whole blocks: one thread can copy a tile.
 constexpr int kStride = kTogether ? kFactors : kFactors + 8;
-constexpr int kColumns = kTogether ? 32 : 16;  // rows of the right side of a product
-constexpr int kStages = 2;                     // tiles of items of a group of warps
+constexpr int kColumns = kTogether ? 32 : 16;  // users or items of one product's right side
 // count_scores and collect_scores: tiles of users of a warp, and warps that share items.
 constexpr int kCountTiles = kTogether ? 1 : kRowTiles;
 constexpr int kCountWarps = kRowTiles / kCountTiles;
@@ -36,8 +35,8 @@ constexpr int kStepUsers = kTogether ? 64 : kLarge ? 32 : 16;
 
 // Places are integers in the low bits of a float from 2^23 on: a bin (or line) and a part of it.
 constexpr int kPartBits = 6, kParts = 1 << kPartBits;
-constexpr int kSumBits = 19;                  // a counter: 13 bits items, 19 bits parts
-constexpr int kMostItems = 8191 / 256 * 256;  // between flushes
+constexpr int kSumBits = 19;  // a counter: 13 bits items, 19 bits parts
+constexpr int kMostItems = 8191 / kRangeUnit * kRangeUnit;  // between flushes
 constexpr float kPlaces = kBins * kParts - 1;
 constexpr float kInteger = 8388608.f;  // 2^23
 
@@ -50,16 +49,20 @@ __device__ __forceinline__ int word_of(int row) {
   return row / 8 * kBins * kBinWords + row % 8 * 2;
 }
 
-static_assert(8 * kRows * kBins + kCountGroups * kStages * (2 * kColumns * kStride + 8) ==
-                  kCountBytes,
-              "as in kernels.py");
-static_assert(kWarps / kGroupWarps == kExpectedGroups, "as in kernels.py");
-static_assert(kBlockItems == kExpectedBlockItems, "as in kernels.py");
+static_assert(8 * kRows * kBins + 2 * kCountGroups * (2 * kColumns * kStride + 8) == kCountBytes,
+              "as in layout.py");
+static_assert(8 * kRows * kBins + 2 * kExpectedGroups * (2 * kUserColumns * kStride + 8) ==
+                  kToUsersBytes,
+              "as in layout.py");
+static_assert(kWarps / kGroupWarps == kExpectedGroups, "as in layout.py");
+static_assert(kBlockItems == kExpectedBlockItems, "as in layout.py");
+static_assert(kRangeUnit % kUserColumns == 0 && kMostItems % kRangeUnit == 0,
+              "tiles do not reach into the next range");
 
-__device__ __forceinline__ i64 filled_up(int rows) {
+__device__ __forceinline__ i64 padded(int rows) {
   return kTogether ? (rows + kBlockItems - 1) / kBlockItems * static_cast<i64>(kBlockItems) : rows;
 }
-__device__ __forceinline__ int swapped(int chunk, int row) {
+__device__ __forceinline__ int swizzled(int chunk, int row) {
   return kTogether ? chunk ^ row % 8 : chunk;
 }
 

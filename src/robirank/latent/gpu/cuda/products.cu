@@ -1,10 +1,10 @@
 // Copies to shared memory, and products on the tensor cores.
 //
 // Fragments are those of mma.m16n8k16: lane l holds rows l / 4 and l / 4 + 8 of a 16 × 8 tile, at
-// the columns 2 (l % 4) and 2 (l % 4) + 1. The left side of products stays in registers; groups of
-// warps bring the right side to shared memory for themselves, and wait for no other group. Where
-// kTogether (Hopper, 64 factors), four warps multiply together by wgmma, which takes the right side
-// from shared memory, and holds fragments of the same form.
+// the columns 2 (l % 4) and 2 (l % 4) + 1. The left side of products stays in registers, but for
+// SharedLeft; groups of warps bring the right side to shared memory for themselves, and wait for no
+// other group. Where kTogether (Hopper, 64 factors), four warps multiply together by wgmma, which
+// takes the right side from shared memory, and holds fragments of the same form.
 
 __device__ __forceinline__ u32 shared_address(const void* p) {
   return static_cast<u32>(__cvta_generic_to_shared(p));
@@ -13,17 +13,20 @@ __device__ __forceinline__ void copy16(void* to, const void* from, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
                "r"(there ? 16 : 0));
 }
+// What this thread wrote to shared memory is seen by wgmma and by bulk copies.
+__device__ __forceinline__ void show_to_copies() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 // Until all copies of this thread are there, also for wgmma.
 __device__ __forceinline__ void wait() {
   asm volatile("cp.async.wait_all;" ::: "memory");
-  if (kTogether) asm volatile("fence.proxy.async;" ::: "memory");
+  if (kTogether) show_to_copies();
 }
 
-// Copies of many bytes by one thread; who needs them waits at `arrival`, which counts turns.
+// Copies of many bytes by one thread; who needs them waits at `arrival`, which counts turns. It has
+// to be shown to copies when it is prepared.
 __device__ __forceinline__ void prepare(u64& arrival) {
-  asm volatile(
-      "mbarrier.init.shared.b64 [%0], 1; fence.proxy.async;" ::"r"(shared_address(&arrival))
-      : "memory");
+  asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(&arrival)) : "memory");
 }
 __device__ __forceinline__ void expect(u64& arrival, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(&arrival)),
@@ -123,7 +126,7 @@ __device__ __forceinline__ void load_rows(u16* to, const u16* from, int first, i
   for (int i = threadIdx.x % threads; i < n * kChunks; i += threads) {
     const int row = i / kChunks, chunk = i % kChunks;
     const bool there = first + row < end;
-    copy16(to + row * kStride + swapped(chunk, row) * 8,
+    copy16(to + row * kStride + swizzled(chunk, row) * 8,
            from + (there ? static_cast<i64>(first + row) : 0) * kFactors + chunk * 8, there);
   }
 }
@@ -161,7 +164,7 @@ __device__ __forceinline__ void multiply_together(float (&c)[8][4], const u32 (&
         FOUR(c[7])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
-// How wgmma finds rows of 128 bytes whose chunks are swapped; eight rows are 1024 bytes.
+// How wgmma finds rows of 128 bytes whose chunks are swizzled; eight rows are 1024 bytes.
 __device__ __forceinline__ u64 descriptor(const u16* rows) {
   return (shared_address(rows) & 0x3FFFF) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
@@ -273,18 +276,20 @@ __device__ __forceinline__ int first_row_of() {
   return threadIdx.x / 32 % warps * 16 * tiles;
 }
 
-// Room for tiles of so many items in shared memory, kStages for each group of warps.
+// Room for tiles of so many items in shared memory, two for each group of warps.
 template <int warps, int rows>
 struct Tiles {
   u16* at;
-  u64* arrivals;  // of wgmma's tiles, beside them
+  u64* arrivals;  // of wgmma's tiles, behind them
   u32 turn = 0;
   __device__ __forceinline__ explicit Tiles(void* memory) {
-    const int all = blockDim.x / (32 * warps) * kStages;
+    const int all = blockDim.x / (32 * warps) * 2;
     at = reinterpret_cast<u16*>(memory);
     arrivals = reinterpret_cast<u64*>(at + all * rows * kStride);
-    if (kTogether && threadIdx.x == 0)
+    if (kTogether && threadIdx.x == 0) {
       for (int i = 0; i < all; ++i) prepare(arrivals[i]);
+      show_to_copies();
+    }
   }
 };
 
@@ -303,36 +308,27 @@ __device__ __forceinline__ void for_each_tile(Tiles<warps, rows>& tiles, const u
                                               int last, const Work& work) {
   constexpr int kSize = rows * kStride;
   const int group = threadIdx.x / (32 * warps), all = rows * (blockDim.x / (32 * warps));
-  u16* own = tiles.at + group * kStages * kSize;
-  int item = first + group * rows;
-  if constexpr (kTogether) {
-    const auto load = [&](int from, u32 turn) {
-      if (threadIdx.x % (32 * warps) || from >= last) return;
-      u64& arrival = tiles.arrivals[group * kStages + turn % kStages];
-      expect(arrival, 2 * kSize);
-      bring(own + turn % kStages * kSize, V + static_cast<i64>(from) * kFactors, 2 * kSize,
-            arrival);
-    };
-    for (int ahead = 0; ahead < kStages - 1; ++ahead) load(item + ahead * all, tiles.turn + ahead);
-    for (; item < last; item += all, ++tiles.turn) {
-      wait_for_group<warps>(group);
-      load(item + (kStages - 1) * all, tiles.turn + kStages - 1);
-      const u32 at = tiles.turn % kStages;
-      wait_for(tiles.arrivals[group * kStages + at], tiles.turn / kStages);
-      work(own + at * kSize, item);
+  u16* own = tiles.at + 2 * group * kSize;
+  u64* arrivals = tiles.arrivals + 2 * group;
+  const auto load = [&](int from, u32 turn) {
+    u16* to = own + turn % 2 * kSize;
+    if (from >= last) return;
+    if constexpr (!kTogether) {
+      load_rows<rows, 32 * warps>(to, V, from, last);
+    } else if (threadIdx.x % (32 * warps) == 0) {
+      expect(arrivals[turn % 2], 2 * kSize);
+      bring(to, V + static_cast<i64>(from) * kFactors, 2 * kSize, arrivals[turn % 2]);
     }
-    return;
+  };
+  int item = first + group * rows;
+  load(item, tiles.turn);
+  for (; item < last; item += all, ++tiles.turn) {
+    if (!kTogether) wait();
+    wait_for_group<warps>(group);  // all are done with the tile before
+    load(item + all, tiles.turn + 1);
+    if (kTogether) wait_for(arrivals[tiles.turn % 2], tiles.turn / 2);
+    work(own + tiles.turn % 2 * kSize, item);
   }
-  int at = 0;
-  load_rows<rows, 32 * warps>(own, V, item, last);
-  for (; item < last; item += all, at ^= 1) {
-    wait();
-    wait_for_group<warps>(group);
-    if (item + all < last) load_rows<rows, 32 * warps>(own + (at ^ 1) * kSize, V, item + all, last);
-    work(own + at * kSize, item);
-  }
-  wait();
-  wait_for_group<warps>(group);
 }
 
 __device__ __forceinline__ float sum_of_warp(float x) {

@@ -8,12 +8,12 @@ __device__ __forceinline__ u32 place_of(float s, Scale scale) {
   return __float_as_uint(fmaf(place, kPlaces, kInteger));
 }
 
-// The inner product of two rows, by a warp; every lane gets it. Chunks of b may be swapped.
-__device__ __forceinline__ float inner_product(const u16* a, const u16* b, int swap) {
+// The inner product of two rows, by a warp; every lane gets it. Those of V are swizzled.
+__device__ __forceinline__ float inner_product(const u16* a, const u16* b, int row_of_b) {
   const u32 *x = reinterpret_cast<const u32*>(a), *y = reinterpret_cast<const u32*>(b);
   float sum = 0.f;
   for (int f = threadIdx.x % 32; f < kFactors / 2; f += 32) {
-    const u32 one = x[f], other = y[swapped(f / 4, swap) * 4 + f % 4];
+    const u32 one = x[f], other = y[swizzled(f / 4, row_of_b) * 4 + f % 4];
     sum = fmaf(low_half(one), low_half(other), sum);
     sum = fmaf(high_half(one), high_half(other), sum);
   }
@@ -32,7 +32,7 @@ extern "C" __global__ void user_grids(const u16* U, const u16* V, const i64* sta
   const int user = blockIdx.x, users = gridDim.x, warp = threadIdx.x / 32;
   const i64 own = static_cast<i64>(blockIdx.z) * users + user;
   const u16* u = U + own * kFactors;
-  V += blockIdx.z * filled_up(n_items) * kFactors;
+  V += blockIdx.z * padded(n_items) * kFactors;
   points += static_cast<i64>(blockIdx.z) * starts[users];
   longest += blockIdx.z;
   float low = 3e38f, high = -3e38f;
@@ -74,7 +74,7 @@ __device__ __forceinline__ void flush(u32* bins, int* counts, int* sums, int use
   __syncthreads();
 }
 
-// Scores of a tile's rows with 16 items of which `left` are there, counted; and where some may lie
+// Scores of a tile's rows with items of which `left` are there, counted; and where some may lie
 // above the grid, how far.
 template <bool above>
 __device__ __forceinline__ void count_tile(u32* bins, const Left* rows,
@@ -120,7 +120,7 @@ extern "C" __global__ __launch_bounds__(kCountThreads, 1) void count_scores(
   const int first_row = first_row_of<kCountWarps, kCountTiles>();
   const int first = blockIdx.y * range, last = min(items, first + range);
   const i64 before = static_cast<i64>(blockIdx.z) * users;
-  U += before * kFactors, V += blockIdx.z * filled_up(items) * kFactors;
+  U += before * kFactors, V += blockIdx.z * padded(items) * kFactors;
   scales += before, tops += tops ? before : 0;
   counts += (before + first_user) * kBins, sums += (before + first_user) * kBins;
   excess += (static_cast<i64>(blockIdx.z) * gridDim.y + blockIdx.y) * users;

@@ -115,12 +115,12 @@ extern "C" __global__ __launch_bounds__(kTableThreads) void user_tables(
   if (threadIdx.x < kBins) {
     const float value = nodes[0][node] + nodes[1][node];
     const float next = nodes[0][node + 1] + nodes[1][node + 1];
-    tables[(blockIdx.z * filled_up(users) + blockIdx.x) * kBins + rotated(node, blockIdx.x)] =
+    tables[(blockIdx.z * padded(users) + blockIdx.x) * kBins + rotated(node, blockIdx.x)] =
         pack(value / one, (next - value) / (one * kParts));
   }
   if (threadIdx.x == 0) {
-    unit[user] = one;
-    raise(largest + blockIdx.z, __float_as_int(one));
+    unit[user] = all > 0.f ? one : 0.f;
+    if (all > 0.f) raise(largest + blockIdx.z, __float_as_int(one));
   }
 }
 
@@ -157,8 +157,8 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void slopes_to_users(
   const int first_row = first_row_of<kGroupWarps, kUserTiles>();
   const int first = blockIdx.y * range, last = min(items, first + range);
   const i64 before = static_cast<i64>(blockIdx.z) * users;
-  U += before * kFactors, V += blockIdx.z * filled_up(items) * kFactors;
-  scales += before, tables += blockIdx.z * filled_up(users) * kBins;
+  U += before * kFactors, V += blockIdx.z * padded(items) * kFactors;
+  scales += before, tables += blockIdx.z * padded(users) * kBins;
   for (int i = threadIdx.x; i < kRows * kBins; i += blockDim.x) {
     const int own = i % 8 + i / (8 * kBins) * 8, bin = i / 8 % kBins;
     const u32 line = first_user + own < users
@@ -264,6 +264,7 @@ struct ItemSide<true> {
     u16* rows = static_cast<u16*>(memory);
     if (threadIdx.x == 0) {
       prepare(arrival);
+      show_to_copies();
       expect(arrival, 2 * kBlockItems * kFactors);
       bring(rows, V + static_cast<i64>(blockIdx.x) * kBlockItems * kFactors,
             2 * kBlockItems * kFactors, arrival);
@@ -281,7 +282,7 @@ struct ItemSide<true> {
 };
 
 static_assert(2 * sizeof(Users) + 2 * ItemSide<kTogether>::kShared * kStride == kStepBytes,
-              "as in kernels.py");
+              "as in layout.py");
 
 struct UserRows {
   const u16* U;
@@ -346,12 +347,12 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void slopes_to_items(
   Users* steps = reinterpret_cast<Users*>(memory);
   const i64 before = static_cast<i64>(blockIdx.z) * users;
   const UserRows from = {U + before * kFactors, scales + before,
-                         tables + blockIdx.z * filled_up(users) * kBins, units + before, users};
+                         tables + blockIdx.z * padded(users) * kBins, units + before, users};
   out += static_cast<i64>(blockIdx.z) * items * factors;
-  const float one = largest[blockIdx.z], inverse = 1.f / one;
+  const float one = largest[blockIdx.z], inverse = one > 0.f ? 1.f / one : 0.f;
   if (kTogether && threadIdx.x == 0) prepare(steps[0].arrival), prepare(steps[1].arrival);
   ItemSide<kTogether> rows;
-  rows.load(V + blockIdx.z * filled_up(items) * kFactors, items, steps + 2);
+  rows.load(V + blockIdx.z * padded(items) * kFactors, items, steps + 2);
   load_users(steps[0], from, 0, inverse);
   float sum[kItemTiles][kFactors / 8][4] = {};
   for (int step = 0; step * kStepUsers < users; ++step) {

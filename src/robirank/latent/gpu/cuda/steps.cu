@@ -14,13 +14,12 @@ extern "C" __global__ void take_records(const i64* users, const i64* starts, con
   }
 }
 
-// Rows in half precision, their factors filled up with zeros; `longest`, where it is given, becomes
-// the largest of it and the rows' lengths. Rows of V, where they should be, are also filled up, and
-// their chunks swapped.
+// Rows in half precision, their factors padded with zeros; `longest`, where it is given, becomes
+// the largest of it and the rows' lengths. Those of items are laid out as products take them.
 extern "C" __global__ void to_halves(const float* rows, int n, int factors, int of_items, u16* out,
                                      float* longest) {
   const int warps = gridDim.x * (blockDim.x / 32), lane = threadIdx.x % 32;
-  const i64 all = of_items ? filled_up(n) : n;
+  const i64 all = of_items ? padded(n) : n;
   rows += static_cast<i64>(blockIdx.z) * n * factors, out += blockIdx.z * all * kFactors;
   int most = 0;  // bits: numbers that are not negative rise as they do
   for (int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; row < all; row += warps) {
@@ -30,7 +29,7 @@ extern "C" __global__ void to_halves(const float* rows, int n, int factors, int 
     for (int f = lane * 2; f < kFactors; f += 64) {
       const float a = row < n && f < factors ? from[f] : 0.f;
       const float b = row < n && f + 1 < factors ? from[f + 1] : 0.f;
-      to[(of_items ? swapped(f / 8, row) : f / 8) * 4 + f / 2 % 4] = pack(a, b);
+      to[(of_items ? swizzled(f / 8, row) : f / 8) * 4 + f / 2 % 4] = pack(a, b);
       square = fmaf(a, a, fmaf(b, b, square));
     }
     most = max(most, __float_as_int(sqrtf(sum_of_warp(square))));
