@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from robirank._types import Ints64
 
-_MANY_ROWS = 200  # judged lists of one query are mostly shorter; tables of many queries are longer
+MANY_ROWS = 200  # judged lists of one query are mostly shorter; tables of many queries are longer
 _INSIDE = ("robirank.", "sklearn.", "joblib.")
 _warned_at: set[tuple[str, int]] = set()
 
@@ -91,7 +91,7 @@ def warn_missing_qid(qid: ArrayLike | None, n_rows: int) -> None:
     The warning belongs to the line of the user's program that called, outside of this package and
     of scikit-learn, and is given once for that line, however many fits a search makes there.
     """
-    if qid is not None or n_rows <= _MANY_ROWS:
+    if qid is not None or n_rows <= MANY_ROWS:
         return
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):
@@ -102,7 +102,7 @@ def warn_missing_qid(qid: ArrayLike | None, n_rows: int) -> None:
         return
     _warned_at.add(place)
     warnings.warn(
-        f"more than {_MANY_ROWS} rows came without qid, so all of them count as one query. "
+        f"more than {MANY_ROWS} rows came without qid, so all of them count as one query. "
         "Pass qid=, one query id a row (np.zeros(n) if it is one query). GridSearchCV, "
         "cross_val_score and Pipeline pass it on to fit and score after "
         "sklearn.set_config(enable_metadata_routing=True)",

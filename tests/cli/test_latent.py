@@ -508,3 +508,11 @@ def test_an_unknown_item_gets_the_nearest_known_one(folder):
     assert error_of(*command, "HONNEY").endswith("did you mean 'honey'?")
     users = ["latent", "recommend", folder / "model"]
     assert "did you mean 'ann'? A new user can be given with --likes" in error_of(*users, "Ann")
+
+
+def test_a_model_is_not_written_over_what_it_is_made_of(tmp_path):
+    table = tmp_path / "plays.csv"
+    table.write_text("user,item\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(35)))
+    before = table.read_text()
+    assert "it is read as well" in error_of("latent", "train", table, "-o", table)
+    assert table.read_text() == before

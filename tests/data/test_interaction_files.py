@@ -1,5 +1,6 @@
 """Interactions from and to files."""
 
+import bz2
 import gzip
 
 import numpy as np
@@ -182,6 +183,10 @@ def test_more_that_cannot_be_read(write, tmp_path):
     cut.write_bytes(gzip.compress("".join(f"{i}\t{i}\n" for i in range(9999)).encode())[:-9])
     with pytest.raises(ValueError, match=r"cut.tsv.gz: the gzip file is truncated"):
         load_interactions(cut)
+    other = tmp_path / "other.tsv.bz2"
+    other.write_bytes(bz2.compress(b"1\t2\n"))
+    with pytest.raises(ValueError, match=r"other.tsv.bz2: the file is packed by bzip2; plain text"):
+        load_interactions(other)
 
 
 def test_quotes(write, monkeypatch):

@@ -120,6 +120,8 @@ def test_frames_of_unknown_libraries():
 def test_unknown_columns_and_frames():
     with pytest.raises(ValueError, match=r"item='item' is not a column.*\['user', 'song'\]"):
         Interactions.from_frame({"user": [1], "song": [2]})
+    with pytest.raises(ValueError, match=r"item='item' is not a column.*\['user', 'song'\]"):
+        Interactions.from_frame(pl.LazyFrame({"user": [1], "song": [2]}))
     with pytest.raises(TypeError, match="DataFrame or a dict of arrays; got int"):
         Interactions.from_frame(7)
     with pytest.raises(ValueError, match=r"same length; got \{'user': 2, 'item': 1\}"):
@@ -417,7 +419,7 @@ def test_extend_is_the_table_of_all_rows(first, second):
 def test_extend_with_ids_of_another_kind():
     text = grown((["x7", "8"], ["a", "b"]), ([8, 9], ["a", "c"]))
     assert list(text.users) == ["x7", "8", "9"]
-    with pytest.raises(ValueError, match=r"users of rows must be integers.*got 'x'"):
+    with pytest.raises(ValueError, match=r"users must be integers, as in this table.*got 'x'"):
         grown(([7, 8], ["a", "b"]), (["x"], ["a"]))
 
 
@@ -429,3 +431,13 @@ def test_extend_with_times_on_one_side_only():
         Interactions.from_arrays([1], [1]).extend(data)
     later = data.extend({"user": [1, 1], "item": [1, 2], "at": [3, 9]}, time="at")
     assert later.timestamps.tolist() == [3, 9]
+
+
+def test_align_takes_integers_as_text_where_the_other_ids_are_text():
+    known = Interactions.from_arrays(["1", "2", "guest"], ["x", "y", "x"])
+    new = Interactions.from_arrays([1, 2], ["y", "x"])
+    aligned = new.align(known, unseen="drop")
+    assert len(aligned) == 2
+    assert aligned.users == known.users
+    with pytest.raises(ValueError, match="users must be integers, as in other; got '1'"):
+        known.align(new, unseen="drop")

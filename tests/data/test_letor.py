@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import locale
+import lzma
 import os
 import pickle
 import re
 import threading
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -522,6 +525,38 @@ def test_gzip_of_any_size_and_any_block():
         assert_same(read_letor(file, LetorOptions(), block_bytes=block_bytes), whole)
 
 
+def zipped(text: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a.txt", text)
+    return file.getvalue()
+
+
+OTHER_PACKERS = {
+    "bzip2": bz2.compress(LETOR4),
+    "xz": lzma.compress(LETOR4),
+    "zip": zipped(LETOR4),
+    "zstd": bytes.fromhex("28b52ffd240001000099e9d851"),  # of an empty file
+}
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize("packer", OTHER_PACKERS)
+def test_other_packers_are_named(packer, on_error, tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(OTHER_PACKERS[packer])
+    message = f"{path}:1: the file is packed by {packer}; plain text and gzip (.gz) can be read"
+    with pytest.raises(LetorFormatError, match=re.escape(message)):
+        load_letor(path, on_error=on_error)
+
+
+def test_an_empty_bzip2_file_is_packed_and_a_word_that_begins_like_one_is_not():
+    with pytest.raises(LetorFormatError, match="packed by bzip2"):
+        load(bz2.compress(b""))
+    with pytest.raises(LetorFormatError, match="the label 'BZh9'"):
+        load(b"BZh9 qid:1 1:1\n")
+
+
 # Where it comes from
 
 
@@ -754,6 +789,14 @@ def test_what_cannot_be_written_leaves_the_old_file(data, message, tmp_path):
         save_letor(path, data)
     assert path.read_text() == "before"
     assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("suffix", [".bz2", ".xz", ".zst", ".zip", ".BZ2"])
+def test_names_of_other_packers_are_not_written_to(suffix, tmp_path):
+    message = f"path must not end with {suffix}, .* got '.*a.txt{suffix}'. .* ends with .gz"
+    with pytest.raises(ValueError, match=message):
+        save_letor(tmp_path / f"a.txt{suffix}", load(LETOR4))
+    assert not [*tmp_path.iterdir()]
 
 
 def test_the_same_data_gives_the_same_gzip_bytes(tmp_path):

@@ -1,6 +1,8 @@
 """Judged documents in memory: frames in, queries normalised, rows taken."""
 
 import dataclasses
+import datetime
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -21,7 +23,8 @@ COLUMNS = {
     "bm25": [0.5, 1.5, 2.5],
     "length": [10, 20, 30],
 }
-frames = pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+frames = pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pl.LazyFrame])
+TIMES = [datetime.datetime(2024, 5, 17, 10, 0), datetime.datetime(2024, 5, 17, 10, 1)]
 
 
 def small():
@@ -41,9 +44,10 @@ def normalized_by_loops(X, qid):
         rows = [i for i, other in enumerate(qid) if other == q]
         for f in range(X.shape[1]):
             values = [float(X[i, f]) for i in rows]
-            low, span = min(values), max(values) - min(values)
+            known = [value for value in values if value == value] or [np.nan]
+            low, span = min(known), max(known) - min(known)
             for i, value in zip(rows, values, strict=True):
-                out[i, f] = (value - low) / span if span else 0.0
+                out[i, f] = (value - low) / (span or 1.0)
     return out
 
 
@@ -99,6 +103,98 @@ def test_from_frame_refuses_two_columns_of_one_name():
     frame = pd.DataFrame([[0, 1, 2.0, 3.0]], columns=["qid", "label", "f", "f"])
     with pytest.raises(ValueError, match="must name each column once"):
         RankingData.from_frame(frame)
+
+
+def with_column(values):
+    frame = pl.DataFrame if isinstance(values, pl.Series) else pd.DataFrame
+    return frame({"qid": [1, 1], "label": [0, 1], "f": values})
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pd.Series([True, False]), [1, 0]),
+        (pd.Series([3, None], dtype="Int64"), [3, np.nan]),
+        (pd.Series([True, None], dtype="boolean"), [1, np.nan]),
+        (pd.Series([1.5, None], dtype="Float64"), [1.5, np.nan]),
+        (pd.Series([2, None], dtype=object), [2, np.nan]),
+        (pd.Series([2, pd.NA], dtype=object), [2, np.nan]),
+        (pd.Series([4, 7], dtype="category"), [4, 7]),
+        (pd.Series([4, None], dtype="category"), [4, np.nan]),
+        (pl.Series([True, None]), [1, np.nan]),
+        (pl.Series([3, None], dtype=pl.UInt8), [3, np.nan]),
+        (pl.Series(["1.5", None]).cast(pl.Decimal(5, 2)), [1.5, np.nan]),
+        (pl.Series([None, None]), [np.nan, np.nan]),
+    ],
+)
+def test_from_frame_takes_numbers_of_every_kind(values, expected):
+    np.testing.assert_array_equal(
+        RankingData.from_frame(with_column(values)).X, np.array([expected]).T
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (pd.Series(TIMES), r"datetime64\[.s\]"),
+        (pd.Series(TIMES).dt.tz_localize("UTC"), r"datetime64\[.s, UTC\]"),
+        (pd.Series(TIMES) - TIMES[0], r"timedelta64\[.s\]"),
+        (pd.Series([np.timedelta64(1, "s"), None], dtype=object), "object with timedelta64"),
+        (pd.Series([TIMES[0].date(), None], dtype=object), "object with date"),
+        (pd.Series(["1", "2"], dtype="string"), "string"),
+        (pd.Series(["1", "2"], dtype=object), "object with str"),
+        (pd.Series([1, "2"], dtype=object), "object with str"),
+        (pd.Series(["1", "2"], dtype="category"), "category of (str|object)"),
+        (pd.Series(TIMES, dtype="category"), r"category of datetime64\[.s\]"),
+        (pd.Series([1 + 1j, 2]), "complex128"),
+        (pl.Series(TIMES), "Datetime"),
+        (pl.Series(TIMES).dt.date(), "Date"),
+        (pl.Series(TIMES) - TIMES[0], "Duration"),
+        (pl.Series(["1", "2"]), "String"),
+        (pl.Series(["1", "2"], dtype=pl.Categorical), "Categorical"),
+        (pl.Series(["1", "2"], dtype=pl.Enum(["1", "2"])), "Enum"),
+        (pl.Series([[1], [2]], dtype=pl.Array(pl.Int64, 1)), "Array"),
+    ],
+)
+def test_from_frame_takes_neither_times_nor_text_for_numbers(values, kind):
+    frame = with_column(values)
+    advice = r"Leave it out with features=.*name it as qid.*OrdinalEncoder"
+    with pytest.raises(ValueError, match=f"column 'f' must hold numbers; got {kind}. {advice}"):
+        RankingData.from_frame(frame)
+    with pytest.raises(ValueError, match=f"column 'f' must hold .* {kind}. Name another column"):
+        RankingData.from_frame(frame, label="f", features=["label"])
+    assert RankingData.from_frame(frame, features=["label"]).n_features == 1
+
+
+def test_from_frame_takes_text_and_times_as_ids():
+    frame = pl.DataFrame({"q": ["1", "01"], "label": [0, 1], "when": TIMES, "f": [1, 2]})
+    data = RankingData.from_frame(frame, qid="q", doc_id="when")
+    assert data.qid.tolist() == ["1", "01"]
+    assert data.doc_ids[0] != data.doc_ids[1]
+    assert data.feature_names == ("f",)
+
+
+def test_from_frame_reads_only_the_columns_of_a_lazy_frame_that_it_needs():
+    def fail(column):
+        raise AssertionError("this column was not asked for")
+
+    lazy = pl.LazyFrame(COLUMNS).with_columns(
+        other=pl.col("bm25").map_batches(fail, return_dtype=pl.Float64)
+    )
+    data = RankingData.from_frame(lazy, features=["length"])
+    assert data.X.ravel().tolist() == [10.0, 20.0, 30.0]
+
+
+def test_from_frame_of_other_libraries_and_of_what_is_no_frame():
+    class Foreign:
+        columns = ("not", "names")
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return pl.DataFrame(COLUMNS).__arrow_c_stream__(requested_schema)
+
+    assert RankingData.from_frame(Foreign(), doc_id="url").feature_names == ("bm25", "length")
+    with pytest.raises(TypeError, match="frame must be a DataFrame; got dict"):
+        RankingData.from_frame(COLUMNS)
 
 
 def test_shapes_counts_and_unpacking():
@@ -202,7 +298,8 @@ def test_normalize_matches_plain_loops(data, sparse):
     n = data.draw(st.integers(1, 12))
     d = data.draw(st.integers(1, 3))
     # Few distinct values: constant features and zeros are common.
-    X = data.draw(hnp.arrays(np.float64, (n, d), elements=st.integers(-3, 3).map(float)))
+    values = st.one_of(st.integers(-3, 3).map(float), st.just(np.nan))
+    X = data.draw(hnp.arrays(np.float64, (n, d), elements=values))
     qid = data.draw(st.lists(st.sampled_from(["a", "b", "c", "d"]), min_size=n, max_size=n))
     out = normalize_queries(sp.csr_array(X) if sparse else X, qid)
     np.testing.assert_allclose(out, normalized_by_loops(X, qid), rtol=1e-12, atol=0)
@@ -212,6 +309,27 @@ def test_normalize_matches_plain_loops(data, sparse):
 def test_normalize_stays_within_zero_and_one(X):
     out = normalize_queries(X, [1, 2, 1, 2, 1, 2])
     assert ((out >= 0) & (out <= 1)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_normalize_keeps_missing_values_to_themselves(dtype):
+    nan = np.nan
+    X = np.array([[1, nan], [nan, nan], [3, nan], [5, 7], [nan, 9]], dtype=dtype)
+    data = RankingData(X, np.zeros(5), ["a", "a", "a", "b", "b"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        out = data.normalize().X
+    expected = np.array([[0, nan], [nan, nan], [1, nan], [0, 0], [nan, 1]])
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_normalize_names_an_infinite_value(value, sparse):
+    X = np.array([[1.0, 2.0], [np.nan, 0.0], [3.0, value], [4.0, 5.0]])
+    data = RankingData(sp.csr_array(X) if sparse else X, np.zeros(4), ["b", "a", "b", "a"])
+    with pytest.raises(ValueError, match=f"X has {value} in row 2, column 1; .* finite, or NaN"):
+        data.normalize()
 
 
 def test_normalize_by_blocks(monkeypatch):

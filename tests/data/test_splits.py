@@ -194,3 +194,10 @@ def test_times_are_needed():
     for split in (lambda: split_time(data, 1), lambda: split_leave_one_out(data, by_time=True)):
         with pytest.raises(ValueError, match="data has no timestamps"):
             split()
+
+
+@pytest.mark.parametrize(("at", "sizes"), [(100, [0, 3]), (400, [3, 0])])
+def test_a_moment_outside_of_the_times_is_warned_of(at, sizes):
+    data = Interactions.from_arrays([1, 1, 2], [5, 6, 5], times=[100, 300, 200])
+    with pytest.warns(UserWarning, match=f"at={at} leaves one part empty: .* 100 to 300"):
+        assert [len(part) for part in split_time(data, at=at)] == sizes

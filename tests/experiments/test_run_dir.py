@@ -129,6 +129,12 @@ def test_runs_with_other_settings_do_not_mix(run, change):
         RunDirectory.create(run.path, small_settings(**change))
 
 
+def test_runs_on_other_data_do_not_mix(run):
+    other = replace(run.settings.data, queries=run.settings.data.queries + 1)
+    with pytest.raises(ValueError, match=r"holds a run with other data \(queries differ\)"):
+        RunDirectory.create(run.path, replace(small_settings(), data=other))
+
+
 def test_runs_of_another_kind_do_not_mix(run, latent_run):
     with pytest.raises(ValueError, match="holds a run of kind='ltr', not 'latent'"):
         RunDirectory.create(run.path, latent_run.settings)

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from robirank import lightgbm_objective, listwise_loss, make_ranking, xgboost_objective
+from robirank._queries import MissingQidWarning
 from robirank.metrics import ndcg
 
 
@@ -93,3 +94,12 @@ def test_xgboost_learns_with_it(data):
     booster = xgboost.train(params, train, 40, obj=xgboost_objective())
     before = ndcg(data.y, np.zeros(len(data)), data.qid, k=10)
     assert ndcg(data.y, booster.predict(train), data.qid, k=10) > before + 0.2
+
+
+def test_many_rows_without_groups_are_warned_of():
+    lightgbm = pytest.importorskip("lightgbm")
+    data = make_ranking(n_queries=30, n_docs=10, random_state=0)
+    train = lightgbm.Dataset(data.X, data.y)
+    params = {"objective": lightgbm_objective(), "verbosity": -1}
+    with pytest.warns(MissingQidWarning, match="300 rows came without groups"):
+        lightgbm.train(params, train, num_boost_round=1)

@@ -242,3 +242,31 @@ def test_ordinary_features_are_taken_as_they_are():
 def test_a_random_state_that_is_none():
     with pytest.raises(ValueError, match="random_state must be an integer"):
         RoBiRank(random_state=object()).fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("what", ["features", "weights", "gains"])
+def test_small_numbers_are_learned_from(what, size):
+    data = make_ranking(n_queries=40, n_features=5, random_state=0)
+    X, y, weight, model = data.X.astype(float), data.y, None, RoBiRank()
+    if what == "features":
+        X = X * size
+    elif what == "weights":
+        weight = np.full(len(y), size)
+    else:
+        model, y = RoBiRank(metric="dcg"), y * size
+    model.fit(X, y, qid=data.qid, sample_weight=weight)
+    assert model.coef_.any()
+    assert model.score(X, data.y, qid=data.qid) > 0.86
+
+
+def test_a_fit_that_goes_on_at_the_minimum_stays_there():
+    data = make_ranking(n_queries=40, n_features=5, random_state=0)
+    model = RoBiRank(warm_start=True).fit(data.X, data.y, qid=data.qid)
+    assert model.fit(data.X, data.y, qid=data.qid).n_iter_ == 0
+
+
+def test_a_qid_without_two_documents_is_warned_of():
+    data = make_ranking(n_queries=4, random_state=0)
+    with pytest.warns(UserWarning, match="y differs within no query .* is qid the query"):
+        RoBiRank().fit(data.X, data.y, qid=np.arange(len(data.y)))

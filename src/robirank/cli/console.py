@@ -217,8 +217,11 @@ def _cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def check_folder(path: Path) -> None:
-    """Fail before the work, not after it."""
+def check_folder(path: Path, *sources: Path | str | None) -> None:
+    """Fail before the work, not after it; what is read must not be written over."""
+    for source in sources:
+        if source is not None and path.exists() and Path(source).resolve() == path.resolve():
+            raise FileExistsError(f"cannot write {path}: it is read as well")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}")
     if path.is_dir():

@@ -130,7 +130,7 @@ def train(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a model and save it, ids and all. Ctrl-C saves what was learned so far."""
+    """Train a model and save it, ids and all. Ctrl-C saves what was learned once λ is found."""
     from robirank.latent.options import DEFAULT_METRIC
 
     started = time.perf_counter()
@@ -146,7 +146,7 @@ def train(
     for name, given in (("address", address), ("workers", workers)):
         if given is not None and ray is None:
             raise typer.BadParameter(f"--{name} needs --ray, a folder that the whole cluster sees")
-    check_folder(model_path)
+    check_folder(model_path, data, validation)
     columns = Columns(user, item, count, time_column, sep, header)
     model = _make(
         method,

@@ -102,7 +102,7 @@ def train(
     started = time.perf_counter()
     if normalize and sparse:
         raise typer.BadParameter("--normalize makes features dense; leave out --sparse")
-    check_folder(model_path)
+    check_folder(model_path, data, validation)
     read: dict[str, Any] = {
         "sparse": sparse,
         "normalize": normalize,

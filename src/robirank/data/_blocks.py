@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,11 +11,22 @@ from typing import IO, Any
 
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
+_OTHER_PACKERS = {  # what their files begin with; bzip2 has its level as fourth byte
+    "bzip2": re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),
+    "xz": re.compile(rb"\xfd7zXZ\0"),
+    "zstd": re.compile(rb"\x28\xb5\x2f\xfd"),
+    "zip": re.compile(rb"PK\x03\x04"),
+}
+_HEAD_BYTES = 10  # the longest of them
 _PACKED_BYTES = 1 << 18
 
 
 class DamagedGzipError(Exception):
     """A gzip stream that is cut off or corrupted."""
+
+
+class OtherPackingError(ValueError):
+    """A file that is packed, but not by gzip."""
 
 
 def line_blocks(file: IO[bytes], block_bytes: int) -> Iterator[memoryview]:
@@ -28,6 +40,8 @@ def line_blocks(file: IO[bytes], block_bytes: int) -> Iterator[memoryview]:
     ------
     DamagedGzipError
         After the whole lines before the damage have been handed out.
+    OtherPackingError
+        For a file that bzip2, xz, zstd or zip has packed.
 
     Examples
     --------
@@ -75,7 +89,14 @@ def _cut(source: _Plain | _Gunzip, block_bytes: int) -> Iterator[memoryview]:
 
 
 def _unpacked(plain: _Plain) -> _Plain | _Gunzip:
-    return _Gunzip(plain) if plain.starts_with(_GZIP) else plain
+    head = plain.peek(_HEAD_BYTES)
+    for packer, magic in _OTHER_PACKERS.items():
+        if magic.match(head):
+            raise OtherPackingError(
+                f"the file is packed by {packer}; plain text and gzip (.gz) can be read, "
+                "so unpack it, or pack it by gzip"
+            )
+    return _Gunzip(plain) if head.startswith(_GZIP) else plain
 
 
 class _Plain:
@@ -88,10 +109,11 @@ class _Plain:
         self._into = getattr(file, "readinto", None) or self._copy_into
         self._head = b""
 
-    def starts_with(self, magic: bytes) -> bool:
-        head = bytearray(len(magic))
+    def peek(self, size: int) -> bytes:
+        """The first bytes of the file, which `fill` will give again."""
+        head = bytearray(size)
         self._head = bytes(head[: self.fill(memoryview(head))])
-        return self._head == magic
+        return self._head
 
     def fill(self, room: memoryview) -> int:
         """Fill the room; less than all of it means that the file has ended."""

@@ -236,8 +236,8 @@ class Interactions:
         >>> test.align(train, unseen="drop").matrix.toarray().tolist()
         [[0.0, 0.0], [1.0, 0.0]]
         """
-        user = other.users.index(self.users[:])
-        item = other.items.index(self.items[:])
+        user = other.users.index(_like("user", self.users, other.users, "other"))
+        item = other.items.index(_like("item", self.items, other.items, "other"))
         users, items = user[self.user_codes()], item[self.indices]
         known = (users >= 0) & (items >= 0)
         if unseen != "drop" and not known.all():
@@ -296,8 +296,8 @@ class Interactions:
         if (self.timestamps is None) != (rows.timestamps is None):
             what = "no times" if self.timestamps is None else "times"
             raise ValueError(f"rows must have {what}, as this table has {what}")
-        new_users, users = self.users.encode(_like("user", rows.users, self.users))
-        new_items, items = self.items.encode(_like("item", rows.items, self.items))
+        new_users, users = self.users.encode(_like("user", rows.users, self.users, "this table"))
+        new_items, items = self.items.encode(_like("item", rows.items, self.items, "this table"))
         return from_records(
             CodedColumns(
                 users,
@@ -481,10 +481,10 @@ def _ids_for(name: str, ids: Any, n: int) -> Ids:
     return ids
 
 
-def _like(side: str, new: Ids, known: Ids) -> Any:
+def _like(side: str, new: Ids, known: Ids, where: str) -> Any:
     """New ids as a column of the kind of known ones: integers are text where those are text."""
     if len(known) and (known.kind, new.kind) == ("int", "str"):
-        raise ValueError(f"{side}s of rows must be integers, as in this table; got {new[0]!r}")
+        raise ValueError(f"{side}s must be integers, as in {where}; got {new[0]!r}")
     return as_column((new.as_text() if known.kind == "str" else new)[:], f"{side}s")
 
 

@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 from robirank import _core
 from robirank._checks import check_count
 from robirank._threads import thread_count
-from robirank.data._blocks import DamagedGzipError, ahead, line_blocks
+from robirank.data._blocks import DamagedGzipError, OtherPackingError, ahead, line_blocks
 from robirank.data.ranking import RankingData
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ def load_letor(
     Parameters
     ----------
     path : str, path or binary file
-        What to read. Gzip is recognised by its content, whatever the name. A file object is read
-        from where it stands and left open.
+        What to read. Gzip is recognised by its content, whatever the name; other packers (bzip2,
+        xz, zstd, zip) are an error. A file object is read from where it stands and left open.
     sparse : bool
         Give `X` as a CSR matrix without explicit zeros instead of a dense array.
     n_features : int, optional
@@ -122,7 +122,7 @@ def load_letor(
     ------
     LetorFormatError
         Naming the first bad line and what is wrong with it; also for a file without documents and
-        for damaged gzip.
+        for damaged gzip and for a file of another packer.
 
     Examples
     --------
@@ -197,6 +197,8 @@ def read_letor(
                 n_bytes += len(block)
                 if not parser.feed(block):
                     raise LetorFormatError(name, *_first_bad(parser, options))
+        except OtherPackingError as error:
+            raise LetorFormatError(name, 1, str(error)) from None
         except DamagedGzipError as damage:
             reason = f"{damage} after {parser.n_lines:,} whole lines"
             raise LetorFormatError(name, parser.n_lines + 1, reason) from None

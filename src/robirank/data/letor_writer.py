@@ -6,6 +6,7 @@ import gzip
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -27,7 +28,9 @@ def save_letor(path: str | os.PathLike[str], data: RankingData) -> None:
     Parameters
     ----------
     path : str or path
-        The file to write; gzip if the name ends with ``.gz``. It appears complete or not at all.
+        The file to write; gzip if the name ends with ``.gz``, an error if it ends as the files of
+        other packers do (``.bz2``, ``.xz``, ``.zst``, ``.zip``), otherwise plain text. It appears
+        complete or not at all.
     data : RankingData
         What to write.
 
@@ -41,6 +44,7 @@ def save_letor(path: str | os.PathLike[str], data: RankingData) -> None:
     ...     Path(folder, "one.txt").read_text()
     '2 qid:7 1:0.5 2:0 #docid = D1\n'
     """
+    _check_packing(os.fspath(path))
     qids = _tokens(data.qid, "qid", forbidden="#")
     if b"" in qids:
         raise ValueError(f"qid has '' in row {qids.index(b'')}; every document needs a query id")
@@ -59,6 +63,15 @@ def save_letor(path: str | os.PathLike[str], data: RankingData) -> None:
 
 
 _SAVE_ROWS = 4096
+_OTHER_PACKERS = (".bz2", ".xz", ".zst", ".zip")
+
+
+def _check_packing(name: str) -> None:
+    if name.lower().endswith(_OTHER_PACKERS):
+        raise ValueError(
+            f"path must not end with {Path(name).suffix}, which is not supported; "
+            f"got {name!r}. Write gzip to a name that ends with .gz, or plain text to another"
+        )
 
 
 def _feature_texts(X: Any, first_row: int) -> list[bytes]:

@@ -158,7 +158,7 @@ class RankingData:
         doc_id: str | None = None,
         features: Sequence[str] | None = None,
     ) -> RankingData:
-        """Take judged documents from a DataFrame (pandas or polars).
+        """Take judged documents from a DataFrame (pandas or polars, a LazyFrame too).
 
         Parameters
         ----------
@@ -169,7 +169,9 @@ class RankingData:
         doc_id : str, optional
             The column that holds the documents' own ids.
         features : sequence of str, optional
-            The feature columns, in this order; all remaining columns by default.
+            The feature columns, in this order; all remaining columns by default. They hold numbers
+            or booleans, with NaN for what is missing. Text, categories with names, and times are
+            an error: encode them first, for example by scikit-learn's ``OrdinalEncoder``.
 
         Examples
         --------
@@ -178,9 +180,13 @@ class RankingData:
         >>> RankingData.from_frame(df).feature_names
         ('bm25',)
         """
-        columns = {str(c): c for c in frame.columns}
-        if len(columns) < len(frame.columns):
-            raise ValueError(f"the frame must name each column once; it has {[*frame.columns]}")
+        from robirank.data import _frames
+
+        frame = _frames.as_frame(frame)
+        present = _frames.column_names(frame)
+        columns = {str(c): c for c in present}
+        if len(columns) < len(present):
+            raise ValueError(f"the frame must name each column once; it has {present}")
         used = {"label": label, "qid": qid} | ({"doc_id": doc_id} if doc_id else {})
         for argument, column in used.items():
             if column not in columns:
@@ -196,27 +202,35 @@ class RankingData:
             )
         if not features:
             raise ValueError("the frame has no feature columns beside the label and the query id")
+        frame = _frames.collected(frame, dict.fromkeys([*used.values(), *features]))
         X = np.empty((len(frame), len(features)), dtype=np.float32)
         for j, column in enumerate(features):
-            X[:, j] = _numeric(frame, columns[column])
+            X[:, j] = _numeric(frame, columns[column], _NO_FEATURE)
         return cls(
             X,
-            _numeric(frame, columns[label]).astype(np.float32),
+            _numeric(frame, columns[label], _NO_LABEL).astype(np.float32),
             frame[columns[qid]].to_numpy(),
             doc_ids=frame[columns[doc_id]].to_numpy().astype(str) if doc_id else None,
             feature_names=tuple(features),
         )
 
 
-def _numeric(frame: Any, column: Any) -> NDArray[Any]:
-    values = frame[column].to_numpy()
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+_NO_FEATURE = (
+    "Leave it out with features=[...], name it as qid, label or doc_id, or make numbers of it "
+    "first: categories by OrdinalEncoder, times as a difference such as days"
+)
+_NO_LABEL = "Name another column as label, or make numbers of it first, such as 0, 1, 2"
+
+
+def _numeric(frame: Any, column: Any, hint: str) -> NDArray[np.float64]:
+    from robirank.data._frames import as_numbers, kind_of
+
+    values = as_numbers(frame[column])
+    if values is None:
         raise ValueError(
-            f"column {column!r} must hold numbers; got {values.dtype}. "
-            "Leave it out with features=[...] or encode it first"
-        ) from error
+            f"column {column!r} must hold numbers; got {kind_of(frame[column])}. {hint}"
+        )
+    return values
 
 
 def signed_log(X: Any) -> Any:
@@ -246,8 +260,9 @@ def normalize_queries(X: Any, qid: ArrayLike | None) -> Any:
 
         (φ_f(x, y) − min_y' φ_f(x, y')) / (max_y' φ_f(x, y') − min_y' φ_f(x, y'))
 
-    A feature that is constant within a query becomes 0 there. The result is dense (a minimum that
-    is not zero would fill a sparse matrix anyway).
+    A feature that is constant within a query becomes 0 there. NaN, a missing value, stays NaN and
+    counts for neither the minimum nor the maximum; an infinite value is an error. The result is
+    dense (a minimum that is not zero would fill a sparse matrix anyway).
 
     Examples
     --------
@@ -263,8 +278,15 @@ def normalize_queries(X: Any, qid: ArrayLike | None) -> Any:
     out = np.asarray(queries.sort(X))
     out = out.copy() if out is X else out
     starts = queries.offsets[:-1]
-    low = np.minimum.reduceat(out, starts, axis=0)
-    span = np.maximum.reduceat(out, starts, axis=0) - low
+    low = np.fmin.reduceat(out, starts, axis=0)
+    high = np.fmax.reduceat(out, starts, axis=0)
+    if np.isinf(low).any() or np.isinf(high).any():
+        row, column = np.argwhere(np.isinf(X))[0]
+        raise ValueError(
+            f"X has {X[row, column]} in row {row}, column {column}; "
+            "to normalize, every value must be finite, or NaN where it is missing"
+        )
+    span = high - low
     span[span == 0] = 1
     codes = queries.codes()
     for begin in range(0, len(out), _BLOCK_ROWS):

@@ -7,6 +7,7 @@ interaction is in exactly one part.
 from __future__ import annotations
 
 import datetime
+import warnings
 from numbers import Real
 from typing import Any
 
@@ -140,7 +141,14 @@ def split_time(
     if (at is None) == (fraction is None):
         raise ValueError(f"give either at or fraction; got at={at!r}, fraction={fraction!r}")
     if at is not None:
-        return _cut(data, times >= _moment(at))
+        is_test = times >= _moment(at)
+        if len(times) and (is_test.all() or not is_test.any()):
+            warnings.warn(
+                f"at={at!r} leaves one part empty: the times are {times.min()} to {times.max()}",
+                UserWarning,
+                stacklevel=2,
+            )
+        return _cut(data, is_test)
     n_test = int(_fraction("fraction", fraction) * len(times))
     if n_test == 0:
         return _cut(data, np.zeros(len(times), dtype=bool))

@@ -243,10 +243,14 @@ def _check_same(folder: Path, old: Settings, new: Settings) -> None:
         raise ValueError(f"{folder} holds a run of kind={old.kind!r}, not {new.kind!r}")
     for name in sorted(set(old.__struct_fields__) - _MAY_DIFFER):
         before, now = getattr(old, name), getattr(new, name)
-        if before != now:
-            raise ValueError(
-                f"{folder} holds a run with {name}={before!r}, not {now!r}; choose another folder"
-            )
+        if before == now:
+            continue
+        if isinstance(before, msgspec.Struct):
+            fields = [f for f in before.__struct_fields__ if getattr(before, f) != getattr(now, f)]
+            what = f"other {name} ({', '.join(fields)} differ)"
+        else:
+            what = f"{name}={before!r}, not {now!r}"
+        raise ValueError(f"{folder} holds a run with {what}; choose another folder")
 
 
 # Files

@@ -21,6 +21,7 @@ from robirank.latent.fit import FitResult, fit_table
 from robirank.latent.local import Start
 from robirank.latent.options import EpochReport, FitKeywords, FitOptions
 from robirank.latent.problem import Problem, Request
+from robirank.latent.retrieve.ids import check_same_ids
 from robirank.latent.retrieve.recommend import FactorModel
 from robirank.latent.start import random_rows
 
@@ -220,6 +221,7 @@ class LatentModel(FactorModel):
         float32 array of shape (n_users, factors)
         """
         self._check_fitted()
+        check_same_ids("user_items", user_items, "the model", self, ("items",))
         records = as_records(user_items, self.weighting)
         if records.n_items != len(self.item_factors):
             raise ValueError(

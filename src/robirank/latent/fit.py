@@ -10,7 +10,7 @@ import contextlib
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from robirank._progress import FitProgress
 from robirank._workers import Workers
@@ -20,6 +20,7 @@ from robirank.latent.loop import Loop, Store
 from robirank.latent.options import FitOptions
 from robirank.latent.problem import Problem, Request
 from robirank.latent.progress import Progress
+from robirank.latent.retrieve.ids import check_same_ids, ids_of
 from robirank.latent.search import (
     LEAST_HELD_OUT,
     STEPS,
@@ -33,8 +34,6 @@ from robirank.latent.solvers.interface import Solver
 from robirank.latent.store import MemoryStore, checksum, fingerprint
 from robirank.storage.checkpoint_file import CheckpointFile
 from robirank.storage.tensor_file import ModelFileError
-
-_SIDES: tuple[Literal["users", "items"], ...] = ("users", "items")
 
 
 @dataclass(frozen=True)
@@ -164,12 +163,6 @@ def title(request: Request, solver: str, problem: Problem, more: str = "") -> st
     return f"{request.model} ({solver}{more}, λ = {problem.penalty.regularization:.3g})"
 
 
-def ids_of(data: Any, side: Literal["users", "items"]) -> Any:
-    """The outside ids of a table's users or items; None where it has none."""
-    read = getattr(data, "user_ids" if side == "users" else "item_ids", None)
-    return getattr(data, side, None) if read is None else read()
-
-
 def read_validation(validation: Any, user_items: Any) -> Records | None:
     """Read a validation set, which must have the users and items of the training set."""
     if validation is None:
@@ -180,13 +173,7 @@ def read_validation(validation: Any, user_items: Any) -> Records | None:
             f"validation must have the shape of user_items, {user_items.shape}; "
             f"it has {validation.shape}"
         )
-    for side in _SIDES:
-        ids, known = ids_of(validation, side), ids_of(user_items, side)
-        if ids is not None and known is not None and ids != known:
-            raise ValueError(
-                f"validation must have the {side} of user_items, in their order; "
-                "validation.align(user_items) sees to it"
-            )
+    check_same_ids("validation", validation, "user_items", user_items)
     if not records.n_records:
         raise ValueError("validation must hold at least one interaction; it has none")
     return records

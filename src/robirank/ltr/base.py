@@ -32,6 +32,8 @@ from robirank.registry import Comparison
 from robirank.storage.estimators import SaveMixin
 from robirank.storage.fitted_parts import FittedArray, FittedParts
 
+_SHARE_OF_SLOPE = 1e-3  # of the gradient at zero: a minimum is nearer than this
+
 
 class Ranker(SaveMixin, BaseEstimator):
     """A scikit-learn estimator that scores documents so that each query's best come first.
@@ -100,7 +102,9 @@ class Ranker(SaveMixin, BaseEstimator):
             y_numeric=True,
         )
         warn_missing_qid(qid, X.shape[0])
-        return X, np.asarray(y, dtype=np.float64), group_queries(qid, X.shape[0])
+        labels, queries = np.asarray(y, dtype=np.float64), group_queries(qid, X.shape[0])
+        _warn_of_equal_labels(labels, queries)
+        return X, labels, queries
 
     def _check_predict(self, X: Any, *, accept_sparse: bool = True) -> Any:
         check_is_fitted(self)
@@ -227,18 +231,21 @@ class LinearRanker(Ranker):
         scale = scale_of_columns(X)
         self.n_iter_ = 0
         with one_blas_thread():
-            self.loss_curve_ = [objective(self.coef_)[0]]
+            value, slope = objective(self.coef_)
+            self.loss_curve_ = [value]
             if not np.isfinite(self.loss_curve_[0]):
                 raise ValueError(
                     f"the objective is {self.loss_curve_[0]} at the start; check that the starting "
                     "weights are finite and scale the features"
                 )
+            at_zero = objective(np.zeros_like(slope))[1] if self.coef_.any() else slope
+            gtol = self._tolerance(at_zero)
             with self._progress(self.max_iter) as progress:
                 result = minimize_lbfgs(
                     objective if scale is None else rescaled(objective, scale),
                     self.coef_ if scale is None else self.coef_ * scale,
                     max_iter=self.max_iter,
-                    gtol=self.tol,
+                    gtol=gtol,
                     ftol=64 * np.finfo(np.float64).eps,
                     after_iteration=lambda w, value, _: self._record(
                         w if scale is None else w / scale, value, progress
@@ -246,7 +253,7 @@ class LinearRanker(Ranker):
                 )
         self.coef_ = np.array(result.x if scale is None else result.x / scale)
         self.n_iter_ = int(result.nit)
-        stuck = not result.success and float(np.abs(result.jac).max()) > 100 * self.tol
+        stuck = not result.success and float(np.abs(result.jac).max()) > 100 * gtol
         if result.status == 1 or stuck:
             reason = (
                 f"after max_iter={self.max_iter} iterations"
@@ -259,6 +266,11 @@ class LinearRanker(Ranker):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def _tolerance(self, at_zero: Floats64) -> float:
+        """``tol``, or less where small features or weights make the gradient at zero small."""
+        largest = float(np.abs(at_zero).max())
+        return min(self.tol, _SHARE_OF_SLOPE * largest) if largest > 0.0 else self.tol
 
     def _record(self, w: Floats64, objective: float, progress: FitProgress) -> None:
         """Keep the weights that an iteration ended at."""
@@ -274,6 +286,19 @@ def feature_names(model: Any) -> tuple[str, ...]:
     if names is None:
         names = [f"f{j}" for j in range(1, model.n_features_in_ + 1)]
     return tuple(map(str, names))
+
+
+def _warn_of_equal_labels(y: Floats64, queries: Queries) -> None:
+    grouped = np.asarray(queries.sort(y))
+    most = np.maximum.reduceat(grouped, queries.offsets[:-1])
+    if (most > np.minimum.reduceat(grouped, queries.offsets[:-1])).any():
+        return
+    warnings.warn(
+        f"y differs within no query ({len(queries)} queries, {len(y)} rows), so no document is "
+        "better than another of its query; is qid the query of each row?",
+        UserWarning,
+        stacklevel=4,
+    )
 
 
 def one_blas_thread() -> Any:

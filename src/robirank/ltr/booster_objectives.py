@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank._queries import Queries
+from robirank._queries import MANY_ROWS, MissingQidWarning, Queries
 from robirank._types import Floats32
 from robirank.losses import RhoName
 from robirank.metrics._conventions import Gain
@@ -140,6 +141,13 @@ def _objective(lists: Callable[[Any], Lists]) -> Objective:
 def _groups(sizes: Any, n_rows: int) -> Queries:
     """Queries of rows that come group by group; without groups all rows are one."""
     given = [n_rows] if sizes is None or len(sizes) == 0 else sizes
+    if given is not sizes and n_rows > MANY_ROWS:
+        warnings.warn(
+            f"{n_rows} rows came without groups, so all of them count as one query; pass group=, "
+            "the number of rows of each query",
+            MissingQidWarning,
+            stacklevel=2,
+        )
     offsets = np.concatenate(([0], np.cumsum(given))).astype(np.int64)
     if offsets[-1] != n_rows:
         raise ValueError(f"the groups must hold the {n_rows} rows; they hold {offsets[-1]}")

@@ -115,7 +115,8 @@ def gains(y: Floats64, gain: Gain) -> Floats64:
     if not np.isfinite(values).all():
         bad = int(np.argmin(np.isfinite(values)))
         raise ValueError(
-            f"gain must be finite; it is {values[bad]} for the label y[{bad}] = {y[bad]:g}"
+            f"gain must be finite; it is {values[bad]} for the label y[{bad}] = {y[bad]:g} "
+            "(take Convention(gain='linear'), or smaller labels)"
         )
     return values
 

@@ -162,3 +162,31 @@ def test_the_result_reads_well():
 def test_bad_arguments(change, error, message):
     with pytest.raises(error, match=message):
         rr.evaluate(FALLING, **({"train": TRAIN, "test": TEST} | change))
+
+
+class TestIds:
+    TABLE = rr.Interactions.from_arrays(["ann", "bob", "eve"] * 2, [*"xyz", *"yzx"])
+    OTHER = rr.Interactions.from_arrays(["eve", "bob", "ann"], [*"yxz"])  # in another order
+
+    @pytest.fixture
+    def model(self):
+        return rr.LatentRoBiRank(4, iterations=3, random_state=0).fit(self.TABLE, False)
+
+    def test_tables_in_another_order_are_an_error(self, model):
+        with pytest.raises(ValueError, match=r"test must have the users of train.*test\.align\("):
+            rr.evaluate(model, train=self.TABLE, test=self.OTHER, k=1)
+        with pytest.raises(ValueError, match="train must have the users of the model"):
+            rr.evaluate(model, train=self.OTHER, test=self.OTHER, k=1)
+        with pytest.raises(ValueError, match="user_items must have the items of the model"):
+            model.fold_in(self.OTHER)
+
+    def test_aligned_tables_and_positions_are_taken(self, model):
+        test = self.OTHER.align(self.TABLE)
+        expected = rr.evaluate(model, train=self.TABLE.matrix, test=test.matrix, k=1)
+        for train in (self.TABLE, rr.Interactions.from_matrix(self.TABLE.matrix)):
+            assert rr.evaluate(model, train=train, test=test, k=1) == expected
+
+    def test_new_users_may_have_other_ids(self, model):
+        new = rr.Interactions.from_arrays(["una", "una", "ulf"], [*"xyz"])
+        part = rr.evaluate(model, train=new, test=new, k=3, recalculate_user=True)
+        assert part["recall@3"] == 0.0  # they have all of it already

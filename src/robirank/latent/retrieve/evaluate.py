@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from robirank._checks import check_count
 from robirank._sparse import sound_csr
 from robirank._types import Floats64, Ints32
+from robirank.latent.retrieve.ids import Side, check_same_ids
 from robirank.latent.retrieve.topk import NOTHING, rows_of
 from robirank.metrics._conventions import discounts
 
@@ -103,7 +104,7 @@ def evaluate(
     ----------
     model : LatentRoBiRank, WARP, or any object with the ``recommend`` of the implicit package
     train, test : CSR matrix or Interactions, users × items
-        Of the same shape.
+        Of the same shape; Interactions with the same ids in the same order, as those of the model.
     k : int or sequence of int
         Cut-offs.
     users : array of int, optional
@@ -133,6 +134,9 @@ def evaluate(
     """
     cutoffs = _check_cutoffs(k)
     check_count("batch_size", batch_size)
+    check_same_ids("test", test, "train", train)
+    sides: tuple[Side, ...] = ("items",) if recalculate_user else ("users", "items")
+    check_same_ids("train", train, "the model", model, sides)
     train, test = _check_matrices(train, test)
     chosen = _check_users(users, test)
     depth = min(max(cutoffs), test.shape[1])

@@ -8,7 +8,7 @@ question is in one of the two languages, and the answer is in the language of th
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,38 @@ from robirank.data.nearest import did_you_mean
 
 _PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 
+Side = Literal["users", "items"]
 #: Items or users by their ids (None where none is left), and their scores.
 IdAnswer = tuple[NDArray[Any], Floats32]
+
+
+def ids_of(data: Any, side: Side) -> Any:
+    """The outside ids of a table's users or items, or of a model's; None where there are none."""
+    one = side.removesuffix("s")
+    if hasattr(data, f"{one}_ids_"):
+        return getattr(data, f"{one}_ids_")
+    read = getattr(data, f"{one}_ids", None)
+    return getattr(data, side, None) if read is None else read()
+
+
+def check_same_ids(
+    name: str, data: Any, known_name: str, known: Any, sides: tuple[Side, ...] = ("users", "items")
+) -> None:
+    """Raise an error where a table has other ids than another table or a model.
+
+    Positions, as a matrix has them, go with ids that are no integers.
+    """
+    for side in sides:
+        ids, expected = ids_of(data, side), ids_of(known, side)
+        if not isinstance(ids, Ids) or not isinstance(expected, Ids) or ids == expected:
+            continue
+        if ids.kind != expected.kind and any(x == Ids.range(len(x)) for x in (ids, expected)):
+            continue
+        table = "the table it was fitted to" if known_name == "the model" else known_name
+        raise ValueError(
+            f"{name} must have the {side} of {known_name}, in their order; {name}.align({table}) "
+            "sees to it"
+        )
 
 
 class ById:
