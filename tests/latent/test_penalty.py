@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from robirank import LatentRoBiRank, evaluate
 from robirank.latent.penalty import (
     Penalty,
     RowLengths,
@@ -13,6 +15,7 @@ from robirank.latent.penalty import (
     default_regularization,
     noise_level,
 )
+from robirank.latent.retrieve.recommend import FactorModel
 
 counts = st.lists(st.integers(0, 1000), min_size=1, max_size=50).map(np.array)
 
@@ -87,3 +90,21 @@ def test_a_handful_of_records_does_not_forbid_every_taste():
 
 def test_a_table_without_records_has_no_noise():
     assert noise_level(RowLengths([0], [3]), RowLengths([], [])) == 0.0
+
+
+def test_a_record_of_each_user_is_popularity_and_nothing_else():
+    rng = np.random.default_rng(0)
+    n, m = 3000, 300
+    share = np.arange(1, m + 1) ** -0.8
+    drawn = rng.choice(m, (2, n), p=rng.permutation(share / share.sum()))
+    train, test = (
+        sp.csr_matrix((np.ones(n, np.float32), (np.arange(n), items)), (n, m)) for items in drawn
+    )
+    popular = FactorModel.of(
+        np.ones((n, 1), np.float32), np.bincount(drawn[0], minlength=m)[:, None].astype(np.float32)
+    )
+    model = LatentRoBiRank(random_state=0, iterations=16).fit(train, False)
+    found, best = (
+        evaluate(one, train=train, test=test, k=20)["recall@20"] for one in (model, popular)
+    )
+    assert found > 0.9 * best

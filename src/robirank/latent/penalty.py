@@ -20,7 +20,8 @@ from robirank.losses import RhoName
 #: for its two rows alike; less protects the rows that have few records.
 EXPONENTS = (0.5, 0.85)
 _MULTIPLE = 1.3  # of the noise, for users with one record
-_HIGHEST = 0.55  # about 1 / (2 ln 2) is what the clearest taste of all reaches
+_TASTE = 0.55  # about 1 / (2 ln 2) is what the clearest taste of all reaches
+_SMALL = 500  # records
 _WARP = 11.0  # the slopes of WARP, compared with those of ρ = log
 
 
@@ -117,10 +118,11 @@ def default_regularization(
     .. math:: λ = 1.3 \; σ \; \bar n^{-1/5} \, (d / 64)^{0.06}
 
     with the `noise_level` σ, the mean number \bar n of a user's records and d factors: the more a
-    user's records say, the less it takes; at most 0.55, because the clearest taste that a table can
-    show is at about 1 / (2 ln 2). The constants come from fits to 19 tables of different
-    shapes and sources (docs/method/penalty.md); for three of four of them, this λ has more than .95
-    of the recall of the best one. The slopes of other losses than ρ = log have another size.
+    user's records say, the less it takes. A table of less than 500 records gets at most the λ of
+    `clearest_taste`: so few say little about noise, and such tables are mostly examples. The
+    constants come from fits to 19 tables of different shapes and sources (docs/method/penalty.md);
+    for three of four of them, this λ has more than .95 of the recall of the best one. The slopes of
+    other losses than ρ = log have another size.
 
     Examples
     --------
@@ -129,9 +131,19 @@ def default_regularization(
     0.197
     """
     level = noise_level(users, items, exponents)
-    size = _slope_size(rho, n_items or int(items.sum(0)))
+    items_there = n_items or int(items.sum(0))
     multiple = _MULTIPLE * max(users.mean(), 1.0) ** -0.2 * (factors / 64) ** 0.06
-    return size * min(multiple * level, _HIGHEST)
+    reg = _slope_size(rho, items_there) * (multiple * level)
+    return min(reg, clearest_taste(rho, items_there)) if users.sum(1) < _SMALL else reg
+
+
+def clearest_taste(rho: RhoName | None, n_items: int) -> float:
+    """The λ under which the clearest taste that a table can show is still learned.
+
+    A search need not begin far above it. The noise of a table with one or two records a user is
+    higher: under its λ, popularity alone is learned, which is all that can be.
+    """
+    return _slope_size(rho, n_items) * _TASTE
 
 
 def _slope_size(rho: RhoName | None, n_items: int) -> float:

@@ -21,6 +21,7 @@ from robirank.data.records import Records
 from robirank.data.splits import random_share
 from robirank.engine.interface import never
 from robirank.latent.local import make_solver, penalize, random_start
+from robirank.latent.penalty import clearest_taste
 from robirank.latent.problem import Problem, Request
 from robirank.latent.retrieve.evaluate import check_metric, evaluate
 from robirank.latent.retrieve.recommend import FactorModel
@@ -114,7 +115,8 @@ def follow_path(
     start = random_start(request, train)
     solver, holder = make_solver(name, request, problem, train, start, workers)
     path = PenaltyPath(np.empty(0), np.empty(0))
-    for number, reg in enumerate(_falling(problem.penalty.regularization)):
+    highest = clearest_taste(request.rho, train.n_items)
+    for number, reg in enumerate(_falling(min(problem.penalty.regularization, highest))):
         penalize(holder, replace(problem.penalty, regularization=reg), train)
         solver.epoch(number, _ENDLESS, never)
         U, V = holder.factors()
