@@ -173,7 +173,7 @@ def read_validation(validation: Any, user_items: Any) -> Records | None:
             f"validation must have the shape of user_items, {user_items.shape}; "
             f"it has {validation.shape}"
         )
-    check_same_ids("validation", validation, "user_items", user_items)
+    check_same_ids("validation", validation, "user_items", user_items, or_positions=False)
     if not records.n_records:
         raise ValueError("validation must hold at least one interaction; it has none")
     return records

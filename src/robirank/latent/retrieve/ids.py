@@ -36,17 +36,24 @@ def ids_of(data: Any, side: Side) -> Any:
 
 
 def check_same_ids(
-    name: str, data: Any, known_name: str, known: Any, sides: tuple[Side, ...] = ("users", "items")
+    name: str,
+    data: Any,
+    known_name: str,
+    known: Any,
+    sides: tuple[Side, ...] = ("users", "items"),
+    *,
+    or_positions: bool = True,
 ) -> None:
     """Raise an error where a table has other ids than another table or a model.
 
-    Positions, as a matrix has them, go with ids that are no integers.
+    Positions, as a matrix has them, go with ids that are no integers where ``or_positions``.
     """
     for side in sides:
         ids, expected = ids_of(data, side), ids_of(known, side)
         if not isinstance(ids, Ids) or not isinstance(expected, Ids) or ids == expected:
             continue
-        if ids.kind != expected.kind and any(x == Ids.range(len(x)) for x in (ids, expected)):
+        other_kind = or_positions and ids.kind != expected.kind
+        if other_kind and any(x == Ids.range(len(x)) for x in (ids, expected)):
             continue
         table = "the table it was fitted to" if known_name == "the model" else known_name
         raise ValueError(
