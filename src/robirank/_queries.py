@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robirank._types import Ints64
+from robirank._types import Floats64, Ints64
 
 MANY_ROWS = 200  # judged lists of one query are mostly shorter; tables of many queries are longer
 _INSIDE = ("robirank.", "sklearn.", "joblib.")
@@ -64,6 +64,12 @@ class Queries:
         rows = np.empty_like(values)
         rows[self.order] = values
         return rows
+
+    def differ(self, values: Floats64) -> NDArray[np.bool_]:
+        """Whether the values of a query's rows are not all the same, for each query."""
+        grouped, starts = np.asarray(self.sort(values)), self.offsets[:-1]
+        most = np.maximum.reduceat(grouped, starts)
+        return np.asarray(most > np.minimum.reduceat(grouped, starts))
 
     def rows(self) -> Ints64:
         """The row at each place."""

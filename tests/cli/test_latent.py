@@ -510,9 +510,12 @@ def test_an_unknown_item_gets_the_nearest_known_one(folder):
     assert "did you mean 'ann'? A new user can be given with --likes" in error_of(*users, "Ann")
 
 
-def test_a_model_is_not_written_over_what_it_is_made_of(tmp_path):
+def test_what_is_read_is_not_written_over(tmp_path):
     table = tmp_path / "plays.csv"
     table.write_text("user,item\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(35)))
     before = table.read_text()
     assert "it is read as well" in error_of("latent", "train", table, "-o", table)
+    run("latent", "train", table, "-o", tmp_path / "model", "--iterations", 1)
+    asked = "latent", "recommend", tmp_path / "model", "1", "--train", table, "-o", table
+    assert "it is read as well" in error_of(*asked)
     assert table.read_text() == before

@@ -217,8 +217,10 @@ def _cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def check_folder(path: Path, *sources: Path | str | None) -> None:
-    """Fail before the work, not after it; what is read must not be written over."""
+def check_output(path: Path | None, *sources: Path | str | None) -> None:
+    """Fail before the work, not after it: a file must have a folder, and not be read as well."""
+    if path is None:
+        return
     for source in sources:
         if source is not None and path.exists() and Path(source).resolve() == path.resolve():
             raise FileExistsError(f"cannot write {path}: it is read as well")

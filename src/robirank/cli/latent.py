@@ -10,7 +10,7 @@ import typer
 
 from robirank.cli.console import (
     INTERRUPTED,
-    check_folder,
+    check_output,
     note,
     print_facts,
     print_json,
@@ -146,7 +146,7 @@ def train(
     for name, given in (("address", address), ("workers", workers)):
         if given is not None and ray is None:
             raise typer.BadParameter(f"--{name} needs --ray, a folder that the whole cluster sees")
-    check_folder(model_path, data, validation)
+    check_output(model_path, data, validation)
     columns = Columns(user, item, count, time_column, sep, header)
     model = _make(
         method,

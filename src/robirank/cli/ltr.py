@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from robirank.cli.console import (
-    check_folder,
+    check_output,
     note,
     print_facts,
     print_json,
@@ -102,7 +102,7 @@ def train(
     started = time.perf_counter()
     if normalize and sparse:
         raise typer.BadParameter("--normalize makes features dense; leave out --sparse")
-    check_folder(model_path, data, validation)
+    check_output(model_path, data, validation)
     read: dict[str, Any] = {
         "sparse": sparse,
         "normalize": normalize,
@@ -163,6 +163,7 @@ def predict(
     from robirank.cli import runs
     from robirank.storage.files import write_text
 
+    check_output(output, model_path, data)
     documents, scores = _score(model_path, data, sparse=sparse, on_error=on_error, quiet=quiet)
     text = runs.FORMATS[format](documents, scores, tag)
     if output is None:
@@ -254,6 +255,7 @@ def explain(
     """Say why a model puts one document of a query above another."""
     from robirank.cli import explanations
 
+    check_output(plot, model_path, data)
     documents, scores = _score(model_path, data, on_error=on_error, quiet=quiet)
     model, _ = _load(model_path)
     names = _names_from(feature_names)
@@ -262,7 +264,6 @@ def explain(
     pair = explanations.choose(documents, scores, query, above, below)
     why = explanations.explain_pair(model, documents, pair)
     if plot is not None:
-        check_folder(plot)
         explanations.save_plot(why, plot, top)
         note(f"wrote {plot}", quiet=quiet)
     if as_json:
@@ -290,6 +291,7 @@ def export(
     feature_store: Annotated[str | None, typer.Option(help="Solr's feature store.")] = None,
 ) -> None:
     """Write a model for Solr, Elasticsearch, OpenSearch, LightGBM or an ONNX runtime."""
+    check_output(output, model_path)
     model, extra = _load(model_path)
     if extra.get("normalize"):
         raise ValueError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from robirank.cli.console import check_folder, note, step
+from robirank.cli.console import check_output, note, step
 from robirank.cli.interactions import Columns, Count, Header, Item, Sep, User, read_known
 from robirank.cli.lists import as_frame, check_format, print_lists, write_file
 from robirank.cli.models import load
@@ -109,8 +109,7 @@ def recommend(
     """Find the best items for users of the model, or for new ones."""
     _check_who(users, users_file, everyone, train, likes, history)
     check_format(output)
-    if output is not None:
-        check_folder(output)
+    check_output(output, model_path, train, history, users_file, names_file)
     model, user_ids, item_ids = load(model_path, threads, device)
     names = None if names_file is None else Names.read(names_file, name_columns)
     columns = Columns(user, item, count, None, sep, header)
@@ -143,8 +142,7 @@ def similar(
 ) -> None:
     """Find the items, or users, whose factors point the same way."""
     check_format(output)
-    if output is not None:
-        check_folder(output)
+    check_output(output, model_path, names_file)
     model, user_ids, item_ids = load(model_path, threads)
     what, ids = ("user", user_ids) if users else ("item", item_ids)
     names = None if names_file is None else Names.read(names_file, name_columns)

@@ -43,10 +43,7 @@ class TrainingLists:
     @classmethod
     def build(cls, X: Any, y: Floats64, queries: Queries) -> TrainingLists:
         """Keep the queries in which labels differ."""
-        grouped = np.asarray(queries.sort(y))
-        most = np.maximum.reduceat(grouped, queries.offsets[:-1])
-        least = np.minimum.reduceat(grouped, queries.offsets[:-1])
-        kept = queries.take(np.flatnonzero(most > least))
+        kept = queries.take(np.flatnonzero(queries.differ(y)))
         if len(kept) == 0:
             raise ValueError(
                 "y must differ within some query; in each of them all documents have the same "

@@ -289,16 +289,13 @@ def feature_names(model: Any) -> tuple[str, ...]:
 
 
 def _warn_of_equal_labels(y: Floats64, queries: Queries) -> None:
-    grouped = np.asarray(queries.sort(y))
-    most = np.maximum.reduceat(grouped, queries.offsets[:-1])
-    if (most > np.minimum.reduceat(grouped, queries.offsets[:-1])).any():
-        return
-    warnings.warn(
-        f"y differs within no query ({len(queries)} queries, {len(y)} rows), so no document is "
-        "better than another of its query; is qid the query of each row?",
-        UserWarning,
-        stacklevel=4,
-    )
+    if not queries.differ(y).any():
+        warnings.warn(
+            f"y differs within no query ({len(queries)} queries, {len(y)} rows), so no document "
+            "is better than another of its query; is qid the query of each row?",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def one_blas_thread() -> Any:

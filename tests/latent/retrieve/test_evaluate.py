@@ -164,29 +164,32 @@ def test_bad_arguments(change, error, message):
         rr.evaluate(FALLING, **({"train": TRAIN, "test": TEST} | change))
 
 
-class TestIds:
-    TABLE = rr.Interactions.from_arrays(["ann", "bob", "eve"] * 2, [*"xyz", *"yzx"])
-    OTHER = rr.Interactions.from_arrays(["eve", "bob", "ann"], [*"yxz"])  # in another order
+NAMED = rr.Interactions.from_arrays(["ann", "bob", "eve"] * 2, [*"xyz", *"yzx"])
+REORDERED = rr.Interactions.from_arrays(["eve", "bob", "ann"], [*"yxz"])
 
-    @pytest.fixture
-    def model(self):
-        return rr.LatentRoBiRank(4, iterations=3, random_state=0).fit(self.TABLE, False)
 
-    def test_tables_in_another_order_are_an_error(self, model):
-        with pytest.raises(ValueError, match=r"test must have the users of train.*test\.align\("):
-            rr.evaluate(model, train=self.TABLE, test=self.OTHER, k=1)
-        with pytest.raises(ValueError, match="train must have the users of the model"):
-            rr.evaluate(model, train=self.OTHER, test=self.OTHER, k=1)
-        with pytest.raises(ValueError, match="user_items must have the items of the model"):
-            model.fold_in(self.OTHER)
+@pytest.fixture
+def named_model():
+    return rr.LatentRoBiRank(4, iterations=3, random_state=0).fit(NAMED, False)
 
-    def test_aligned_tables_and_positions_are_taken(self, model):
-        test = self.OTHER.align(self.TABLE)
-        expected = rr.evaluate(model, train=self.TABLE.matrix, test=test.matrix, k=1)
-        for train in (self.TABLE, rr.Interactions.from_matrix(self.TABLE.matrix)):
-            assert rr.evaluate(model, train=train, test=test, k=1) == expected
 
-    def test_new_users_may_have_other_ids(self, model):
-        new = rr.Interactions.from_arrays(["una", "una", "ulf"], [*"xyz"])
-        part = rr.evaluate(model, train=new, test=new, k=3, recalculate_user=True)
-        assert part["recall@3"] == 0.0  # they have all of it already
+def test_tables_with_ids_in_another_order_are_an_error(named_model):
+    with pytest.raises(ValueError, match=r"test must have the users of train.*test\.align\("):
+        rr.evaluate(named_model, train=NAMED, test=REORDERED, k=1)
+    with pytest.raises(ValueError, match="train must have the users of the model"):
+        rr.evaluate(named_model, train=REORDERED, test=REORDERED, k=1)
+    with pytest.raises(ValueError, match="user_items must have the items of the model"):
+        named_model.fold_in(REORDERED)
+
+
+def test_aligned_tables_and_positions_are_taken(named_model):
+    test = REORDERED.align(NAMED)
+    expected = rr.evaluate(named_model, train=NAMED.matrix, test=test.matrix, k=1)
+    for train in (NAMED, rr.Interactions.from_matrix(NAMED.matrix)):
+        assert rr.evaluate(named_model, train=train, test=test, k=1) == expected
+
+
+def test_new_users_may_have_other_ids(named_model):
+    new = rr.Interactions.from_arrays(["una", "una", "ulf"], [*"xyz"])
+    part = rr.evaluate(named_model, train=new, test=new, k=3, recalculate_user=True)
+    assert part["recall@3"] == 0.0  # they have all of it already
