@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
+from robirank._blas import limit_this_thread, one_blas_thread
 from robirank._threads import thread_count
 
 _Task = TypeVar("_Task")
@@ -35,13 +37,12 @@ class Workers:
     def __init__(self, num_threads: int = 0) -> None:
         self.num_threads = thread_count(num_threads)
         self._pool: ThreadPoolExecutor | None = None
-        self._limits: Any = None
+        self._limit = ExitStack()
 
     def __enter__(self) -> Self:
-        self._limits = _one_thread_each()
+        self._limit.enter_context(one_blas_thread())
         if self.num_threads > 1:
-            # Where BLAS runs on OpenMP, its number of threads is a matter of each thread.
-            self._pool = ThreadPoolExecutor(self.num_threads, initializer=_one_thread_each)
+            self._pool = ThreadPoolExecutor(self.num_threads, initializer=limit_this_thread)
         return self
 
     def map(self, work: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> list[_Result]:
@@ -59,10 +60,4 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
-        self._limits.restore_original_limits()
-
-
-def _one_thread_each() -> Any:
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(limits=1, user_api="blas")
+        self._limit.close()

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from robirank._blas import one_blas_thread
 from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
 from robirank._types import Floats64, Ints64
-from robirank.ltr.base import LinearRanker, check_labels, one_blas_thread
+from robirank.ltr.base import LinearRanker, check_labels
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
+from robirank._blas import one_blas_thread
 from robirank._progress import FitProgress
 from robirank._queries import Queries, group_queries, warn_missing_qid
 from robirank._sparse import check_sparse
@@ -296,14 +296,6 @@ def _warn_of_equal_labels(y: Floats64, queries: Queries) -> None:
             UserWarning,
             stacklevel=4,
         )
-
-
-def one_blas_thread() -> Any:
-    """A context in which BLAS runs on one thread.
-
-    More threads would add up in another order, and the last bits would depend on the machine.
-    """
-    return threadpool_limits(1, user_api="blas")
 
 
 def check_labels(y: NDArray[Any]) -> None:

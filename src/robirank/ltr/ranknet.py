@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from robirank._blas import one_blas_thread
 from robirank._checks import check_count, check_not_negative, check_positive
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64, Ints64
 from robirank.ltr._held_out import BestSoFar, HeldOut
-from robirank.ltr.base import Ranker, check_labels, one_blas_thread
+from robirank.ltr.base import Ranker, check_labels
 from robirank.registry import Comparison, register
 from robirank.storage.fitted_parts import FittedArray, FittedParts
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from robirank._blas import one_blas_thread
 from robirank._checks import check_choice, check_count, check_not_negative, check_positive
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
@@ -17,7 +18,7 @@ from robirank.data.ranking import signed_log
 from robirank.losses import RHOS, RhoName
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr._row_order import settled_order
-from robirank.ltr.base import Ranker, check_labels, one_blas_thread
+from robirank.ltr.base import Ranker, check_labels
 from robirank.metrics._conventions import Gain
 from robirank.objectives.listwise import Lists, Metric
 from robirank.registry import Comparison, register

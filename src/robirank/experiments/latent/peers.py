@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from robirank._blas import one_blas_thread
 from robirank.data.interactions import Interactions
 from robirank.latent.options import EpochReport
 from robirank.latent.retrieve.recommend import FactorModel
@@ -70,7 +70,7 @@ class AlternatingLeastSquares(FactorModel):
                 callback(report)
             begin = time.perf_counter()
 
-        with threadpool_limits(1, "blas"):  # as implicit advises: it has threads of its own
+        with one_blas_thread():  # as implicit advises: it has threads of its own
             peer.fit(data.matrix.astype(np.float32), show_progress=show_progress, callback=tell)
         self.user_factors = np.asarray(peer.user_factors, np.float32)
         self.item_factors = np.asarray(peer.item_factors, np.float32)

@@ -1,0 +1,112 @@
+"""Matrix products of NumPy and SciPy on one thread each, whichever thread of the process asks."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class BlasLimit:
+    """Holds BLAS to one thread while at least one caller is inside.
+
+    A product that BLAS splits over threads adds up in another order, so its last bits would depend
+    on the number of cores. OpenBLAS has one limit for the whole process: it is set by the first
+    caller and put back by the last one, in whichever thread they run. Other libraries, and OpenBLAS
+    on OpenMP, have a limit for each thread, which every caller sets and puts back for itself.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._callers = 0
+        self._before: dict[str, tuple[Any, int]] = {}  # limits of the process, by path of library
+        self._libraries: list[Any] = []
+        self._modules = -1
+
+    @contextmanager
+    def one_thread(self) -> Iterator[None]:
+        """A context in which BLAS runs on one thread."""
+        with self._lock:
+            libraries = self._loaded()
+            of_thread = [(lib, lib.num_threads) for lib in libraries if _has_limit_of_thread(lib)]
+            for lib in libraries:
+                if not _has_limit_of_thread(lib):
+                    self._before.setdefault(lib.filepath, (lib, lib.num_threads))
+                _set_threads(lib, 1)
+            self._callers += 1
+        try:
+            yield
+        finally:
+            for lib, threads in of_thread:
+                _set_threads(lib, threads)
+            with self._lock:
+                self._callers -= 1
+                if not self._callers:
+                    for lib, threads in self._before.values():
+                        _set_threads(lib, threads)
+                        _give_up_control(lib)
+                    self._before = {}
+
+    def limit_this_thread(self) -> None:
+        """Hold the products of a thread of a pool to one thread until the thread ends."""
+        for lib in self._libraries:
+            if _has_limit_of_thread(lib):
+                _set_threads(lib, 1)
+
+    def _loaded(self) -> list[Any]:
+        """The BLAS libraries of the process; they are looked for again after imports only."""
+        if self._modules != len(sys.modules):  # reading the memory map takes milliseconds
+            from threadpoolctl import ThreadpoolController
+
+            self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+            self._modules = len(sys.modules)
+        return self._libraries
+
+
+def _has_limit_of_thread(lib: Any) -> bool:
+    on_openmp = lib.internal_api == "openblas" and lib.threading_layer == "openmp"
+    return on_openmp or lib.internal_api == "mkl"
+
+
+def _set_threads(lib: Any, threads: int) -> None:
+    """Set a limit even where threadpoolctl reserved the library for another thread."""
+    _give_up_control(lib)
+    lib.set_num_threads(threads)
+
+
+def _give_up_control(lib: Any) -> None:
+    clear = getattr(lib, "clear_controlling_thread", None)  # since threadpoolctl 3.7
+    if clear is not None:
+        clear(force=True)
+
+
+_limit = BlasLimit()
+
+
+def one_blas_thread() -> Any:
+    """A context in which BLAS runs on one thread, for products whose bits must not vary.
+
+    Examples
+    --------
+    >>> with one_blas_thread():
+    ...     pass
+    """
+    return _limit.one_thread()
+
+
+def limit_this_thread() -> None:
+    """Hold the products of a thread of a pool to one thread; call it when the thread starts."""
+    _limit.limit_this_thread()
+
+
+def _after_fork() -> None:
+    """Forget the callers in other threads, which did not come along into the child."""
+    global _limit
+    _limit = BlasLimit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
