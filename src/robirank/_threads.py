@@ -6,6 +6,7 @@ import os
 from numbers import Integral
 
 _MOST = 1024  # more are no use, and starting them can take minutes
+_WORTH_THREADS = 1e8  # multiplications that take one thread a few milliseconds
 
 
 def thread_count(num_threads: int = 0) -> int:
@@ -25,6 +26,21 @@ def thread_count(num_threads: int = 0) -> int:
         return 1
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return min(int(limit), _MOST) if limit.isdigit() and int(limit) > 0 else _cores()
+
+
+def threads_for(products: float, num_threads: int = 0) -> int:
+    """The number of threads for work that is handed out in rounds of so many multiplications.
+
+    A small round is done by one thread before a second one has woken up, which on a busy machine
+    takes longer than the work.
+
+    Examples
+    --------
+    >>> threads_for(1e6, num_threads=8), threads_for(1e12, num_threads=8)
+    (1, 8)
+    """
+    threads = thread_count(num_threads)
+    return threads if products >= _WORTH_THREADS else 1
 
 
 _forked = False

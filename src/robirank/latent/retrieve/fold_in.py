@@ -18,6 +18,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank._threads import threads_for
 from robirank._types import Floats32, Floats64, Ints64
 from robirank._workers import Workers
 from robirank.data.records import Records
@@ -60,7 +61,8 @@ def fold_in(
     """
     U = np.zeros((records.n_users, V.shape[1]), np.float32)
     users = np.flatnonzero(records.user_counts() > 0)
-    with Workers(num_threads) as workers:
+    work = min(len(users), _MOST_USERS) * V.size
+    with Workers(threads_for(work, num_threads)) as workers:
         losses, size = _losses(V, records, rho, workers, device)
         for begin in range(0, len(users), size):
             block = users[begin : begin + size]
