@@ -297,6 +297,20 @@ def test_time_limit_through_the_model(data):
     assert fitted.history_[-1]["seconds"] < 1.5
 
 
+@pytest.mark.parametrize("solver", ["exact", "sgd"])
+def test_a_time_limit_holds_within_an_epoch(solver):
+    table = make_interactions(20_000, 4000, 400_000, random_state=0)
+    model = LatentRoBiRank(64, solver=solver, regularization=0.2, parts=64, random_state=0)
+    begin = time.perf_counter()
+    with pytest.warns(UserWarning, match="time_limit=0.2 was over in the first epoch"):
+        model.fit(table, show_progress=False, time_limit=0.2)
+    limited = time.perf_counter() - begin
+    assert model.n_iter_ == 1
+    begin = time.perf_counter()
+    model.set_params(iterations=1).fit(table, show_progress=False)
+    assert limited < time.perf_counter() - begin  # of a whole epoch
+
+
 # Divergence.
 
 

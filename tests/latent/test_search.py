@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import robirank as rr
 from robirank._workers import Workers
 from robirank.data.records import as_records
+from robirank.latent.problem import Problem
 from robirank.latent.search import LAG, LEAST_HELD_OUT, PenaltyPath, follow_path, hold_out
 
 SETTINGS = {"factors": 8, "random_state": 0}
@@ -102,17 +103,59 @@ def test_threads_change_nothing(split, default, threads):
 
 
 def test_a_validation_set_is_what_the_path_is_watched_on(split, default, monkeypatch):
-    monkeypatch.setattr("robirank.latent.fit.hold_out", lambda *_: pytest.fail("held out"))
+    monkeypatch.setattr("robirank.latent.search.hold_out", lambda *_: pytest.fail("held out"))
     model = rr.LatentRoBiRank(**SETTINGS)
     model.fit(split[0], show_progress=False, validation=split[1])
     assert 0.7 < model.regularization_ / default.regularization_ < 1.4
 
 
-def test_small_tables_and_time_limits_take_the_default(split, monkeypatch):
-    monkeypatch.setattr("robirank.latent.fit.follow_path", lambda *_: pytest.fail("searched"))
+def test_a_time_limit_that_does_not_bind_changes_nothing(split, default):
+    model = rr.LatentRoBiRank(**SETTINGS).fit(split[0], show_progress=False, time_limit=3600)
+    assert model.regularization_ == default.regularization_
+    assert_array_equal(model.item_factors, default.item_factors)
+
+
+def test_a_short_time_limit_skips_the_search_and_says_so(split):
+    model = rr.LatentRoBiRank(**SETTINGS)
+    with (
+        pytest.warns(UserWarning, match="was over in the first epoch"),
+        pytest.warns(UserWarning, match="time_limit=1e-06 leaves too little time to search for λ"),
+    ):
+        model.fit(split[0], show_progress=False, time_limit=1e-6)
+    problem = Problem.of_records(model.request(), as_records(split[0]))
+    assert model.regularization_ == problem.penalty.regularization
+
+
+def test_a_search_within_a_time_limit_may_look_at_some_users_only(split, default, monkeypatch):
+    monkeypatch.setattr("robirank.latent.search.epoch_seconds", lambda *_: 1000.0)
+    seen = []
+
+    def follow(name, request, train, *rest):
+        seen.append(train.n_users)
+        return follow_path(name, request, train, *rest)
+
+    monkeypatch.setattr("robirank.latent.search.follow_path", follow)
+    limit = 3 * 16 * 1000.0 * 0.75  # a third of it is enough for three quarters of the users
+    model = rr.LatentRoBiRank(**SETTINGS).fit(split[0], show_progress=False, time_limit=limit)
+    assert 0.7 < seen[0] / 900 < 0.8
+    assert 0.7 < model.regularization_ / default.regularization_ < 1.4
+
+
+def test_a_path_that_is_cut_short_is_not_believed(split):
+    request = rr.LatentRoBiRank(**SETTINGS).request()
+    train, held_out = hold_out(as_records(split[0]), 0)
+    told = []
+    with Workers(1) as workers:
+        parts = "exact", request, train, held_out, "ndcg@20", workers, told.append
+        path = follow_path(*parts, lambda: len(told) == 3)
+    assert len(path.values) == 3
+    assert not path.is_complete
+
+
+def test_small_tables_take_the_default(split, monkeypatch):
+    monkeypatch.setattr("robirank.latent.search.follow_path", lambda *_: pytest.fail("searched"))
     small = rr.make_interactions(100, 50, 5 * LEAST_HELD_OUT, random_state=0)
     rr.LatentRoBiRank(**SETTINGS).fit(small, show_progress=False)
-    rr.LatentRoBiRank(**SETTINGS).fit(split[0], show_progress=False, time_limit=0.1)
     rr.LatentRoBiRank(solver="sgd", iterations=1, **SETTINGS).fit(split[0], show_progress=False)
 
 
@@ -120,7 +163,7 @@ def test_a_resumed_fit_does_not_search_again(split, default, tmp_path, monkeypat
     options = {"checkpoint": tmp_path / "fit", "show_progress": False}
     model = rr.LatentRoBiRank(**SETTINGS)
     model.fit(split[0], **options, callbacks=[lambda report: report.epoch == 3])
-    monkeypatch.setattr("robirank.latent.fit.follow_path", lambda *_: pytest.fail("searched"))
+    monkeypatch.setattr("robirank.latent.search.follow_path", lambda *_: pytest.fail("searched"))
     again = rr.LatentRoBiRank(**SETTINGS).fit(split[0], **options, resume=True)
     assert_array_equal(again.item_factors, default.item_factors)
 

@@ -97,7 +97,7 @@ def train(
         int | None, typer.Option(min=1, help="End after so many epochs without a better value.")
     ] = None,
     time_limit: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Of training.")
+        float | None, typer.Option(metavar="SECONDS", help="The search for λ included.")
     ] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Save the state here every 10 minutes.")

@@ -90,6 +90,12 @@ class Records:
         weight = None if self.weight is None else self.weight[chosen]
         return Records(ends.astype(np.int64), self.items[chosen], weight, self.n_items)
 
+    def rows(self, users: NDArray[Any]) -> Records:
+        """The records of some users, who are numbered anew, in the given order."""
+        starts, where = self.places_of(users)
+        weight = None if self.weight is None else self.weight[where]
+        return Records(starts, self.items[where], weight, self.n_items)
+
     def part(self, first_user: int, n_items: int) -> Records:
         """The records of the users from one on, among the first items only."""
         begin = int(self.indptr[first_user])

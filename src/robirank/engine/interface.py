@@ -29,6 +29,11 @@ SweepTask = Callable[[Part, Block, Ints32, Any, int], Figures]
 ScanTask = Callable[[Part, Iterable[Block], Ints32, Any], Figures]
 
 
+def never() -> bool:
+    """Always False: a ``should_stop`` for work that runs to its end."""
+    return False
+
+
 @dataclass(frozen=True)
 class Sizes:
     """How large the data are; an active user has at least one record."""
@@ -73,10 +78,16 @@ class Engine(Protocol):
         becomes true, the tasks not yet begun are left out.
         """
 
-    def scan(self, task: ScanTask, settings: Sequence[Any]) -> Figures:
+    def scan(
+        self,
+        task: ScanTask,
+        settings: Sequence[Any],
+        should_stop: Callable[[], bool] = never,
+    ) -> Figures:
         """Run a task on every part, once for each entry of ``settings``.
 
-        Entries may run side by side, so they must concern different users of a part.
+        Entries may run side by side, so they must concern different users of a part. Where
+        ``should_stop()`` becomes true, the tasks not yet begun are left out.
         """
 
     def measure(self, task: ScanTask, settings: Sequence[Any]) -> Figures:
@@ -96,8 +107,3 @@ def add_up(figures: Iterable[Figures]) -> Figures:
         for name, value in one.items():
             total[name] = total.get(name, 0) + value
     return total
-
-
-def never() -> bool:
-    """Whether to stop: no."""
-    return False

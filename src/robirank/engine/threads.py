@@ -85,11 +85,18 @@ class ThreadEngine:
         self._workers.map(work, range(self._workers.num_threads))
         return add_up(add_up(by_part[part] for part in sorted(by_part)) for by_part in figures)
 
-    def scan(self, task: ScanTask, settings: Sequence[Any]) -> Figures:
+    def scan(
+        self,
+        task: ScanTask,
+        settings: Sequence[Any],
+        should_stop: Callable[[], bool] = never,
+    ) -> Figures:
         """Show all blocks to every part, once for each entry of the settings."""
         blocks, position = self.memory.blocks(), self.memory.plan.position
 
         def work(place: tuple[int, int]) -> Figures:
+            if should_stop():
+                return {}
             step, part = place
             visits = [blocks[b] for b in visiting_order(part, self.n_parts)]
             with self._timed("scan", step, part):

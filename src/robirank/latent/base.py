@@ -97,9 +97,10 @@ class LatentModel(FactorModel):
         patience : int, optional
             End after so many epochs without a better value.
         time_limit : float, optional
-            Seconds of training, without validation. The number of epochs is cut so that the rate
-            still falls to its end within the time; at least one is done, and ``n_iter_`` says how
-            many there were.
+            Seconds that the call may take, with the search for λ, which gets at most a third of
+            them, and with validation. The number of epochs is cut so that the rate still falls to
+            its end within the time, and ``n_iter_`` says how many there were. Where not even one
+            epoch fits, it ends early; with a checkpoint or on a cluster, epochs are whole.
         checkpoint : path, optional
             Save everything here every ``checkpoint_minutes`` (default: 10) and at the end.
         resume : bool, default=False

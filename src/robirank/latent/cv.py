@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 from robirank._checks import check_count
-from robirank._types import Floats32, Ints64
+from robirank._types import Floats32
 from robirank._workers import Workers
 from robirank.data.records import Records, as_records
 from robirank.latent.base import LatentModel
@@ -26,11 +26,12 @@ from robirank.latent.retrieve.evaluate import check_metric
 from robirank.latent.retrieve.recommend import FactorModel
 from robirank.latent.search import (
     PenaltyPath,
-    as_strong,
     fits_side_by_side,
     follow_path,
     hold_out,
     runs_side_by_side,
+    sample_users,
+    scale_of_table,
     whole_fit,
 )
 from robirank.latent.solvers import SOLVERS, resolve_solver
@@ -39,8 +40,6 @@ from robirank.latent.trials import Trial, TrialLog
 
 _STEP = 1.1  # between the penalties of whole fits
 _SHORTER, _LARGER = 0.75, 1.04  # epochs of those fits; how much larger the best λ is with all
-_SAMPLE = 4  # the stream of random numbers that chooses users
-_SAMPLED = 0.73  # with more users the best λ falls less than the noise: as this power of it
 
 
 class LatentRoBiRankCV(FactorModel):
@@ -253,17 +252,20 @@ class _Search:
         held_out = None if isinstance(cv.cv, Integral) else as_records(cv.cv, name="cv")
         counts = records.user_counts() if held_out is None else held_out.user_counts()
         users = np.flatnonzero(counts)
-        self._sample, where = _some_users(records, users, cv.sample_users, request.seed)
+        sampled = sample_users(users, cv.sample_users, request.seed)
+        self._sample = records if sampled is None else records.rows(sampled)
         if held_out is None:
             self._splits = [hold_out(self._sample, request.seed + n) for n in range(cv.cv)]
         else:
-            taken = _among(records, held_out)[where]
-            self._splits = [(self._sample.take(~taken), self._sample.take(taken))]
+            taken = _among(records, held_out)
+            train, test = records.take(~taken), records.take(taken)
+            if sampled is not None:
+                train, test = train.rows(sampled), test.rows(sampled)
+            self._splits = [(train, test)]
         splits = checksum(held_out) or int(cv.cv)
         data = [checksum(records), splits, cv.sample_users, repr(cv.grid)]
         self._log = TrialLog(path, fingerprint(request, data, cv.metric), resume, self._tell)
-        kept = as_strong(request, self._splits[0][0], self._sample)
-        self._scale = kept * as_strong(request, self._sample, records) ** _SAMPLED
+        self._scale = scale_of_table(request, self._splits[0][0], self._sample, records)
 
     def run(self) -> tuple[dict[str, Any], float]:
         """The chosen parameters, and their value on held-out records."""
@@ -378,16 +380,6 @@ class _Search:
 
 def _mean_peak(paths: list[PenaltyPath]) -> float:
     return float(np.mean([path.means().max() for path in paths]))
-
-
-def _some_users(records: Records, users: Ints64, n: int, seed: int) -> tuple[Records, Any]:
-    """The records of all users, or of n of the named ones if they are more, and their places."""
-    if len(users) <= n:
-        return records, slice(None)
-    chosen = np.sort(np.random.default_rng([seed, _SAMPLE]).choice(users, n, replace=False))
-    starts, where = records.places_of(chosen)
-    weight = None if records.weight is None else records.weight[where]
-    return Records(starts, records.items[where], weight, records.n_items), where
 
 
 def _among(records: Records, others: Records) -> NDArray[np.bool_]:

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from robirank._progress import FitProgress
 from robirank._workers import Workers
 from robirank.data.records import Records, as_records
 from robirank.latent.local import Start, make_solver, random_start
@@ -21,15 +20,8 @@ from robirank.latent.options import FitOptions
 from robirank.latent.problem import Problem, Request
 from robirank.latent.progress import Progress
 from robirank.latent.retrieve.ids import check_same_ids, ids_of
-from robirank.latent.search import (
-    LEAST_HELD_OUT,
-    STEPS,
-    PenaltyPath,
-    as_strong,
-    follow_path,
-    hold_out,
-)
-from robirank.latent.solvers import SOLVERS, resolve_solver
+from robirank.latent.search import search_penalty
+from robirank.latent.solvers import SOLVERS, epoch_seconds, resolve_solver
 from robirank.latent.solvers.interface import Solver
 from robirank.latent.store import MemoryStore, checksum, fingerprint
 from robirank.storage.checkpoint_file import CheckpointFile
@@ -51,6 +43,8 @@ class Setup:
     user_ids, item_ids : Ids or None
     title : str
         Of the progress line.
+    epoch_seconds : float or None
+        What an epoch is expected to take; None where nobody knows.
     """
 
     request: Request
@@ -61,6 +55,7 @@ class Setup:
     user_ids: Any
     item_ids: Any
     title: str
+    epoch_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +86,7 @@ def fit_table(
         making = cluster_setup(request, data, options)
     with making as setup:
         parts = setup.request, setup.problem, setup.solver, setup.store
-        loop = Loop(*parts, options, setup.title)
+        loop = Loop(*parts, options, setup.title, setup.epoch_seconds)
         factors = loop.run()
     return FitResult(factors, loop.progress, setup)
 
@@ -126,40 +121,12 @@ def local_setup(
             device=request.device,
         )
         ids = ids_of(data, "users"), ids_of(data, "items")
-        yield Setup(request, problem, name, solver, store, *ids, title(request, name, problem))
-
-
-def search_penalty(
-    name: str,
-    request: Request,
-    records: Records,
-    validation: Records | None,
-    options: FitOptions,
-    workers: Workers,
-) -> float | None:
-    """The λ that fits a table best; None, for the default, where too little can be held out.
-
-    A validation set is what the path is watched on; without one, records are held out.
-    """
-    if options.time_limit is not None:
-        return None
-    train, held_out = records, validation
-    if held_out is None:
-        train, held_out = hold_out(records, request.seed)
-    if held_out.n_records < LEAST_HELD_OUT:
-        return None
-    with FitProgress(options.show_progress, total=STEPS, title="looking for λ") as bar:
-
-        def tell(path: PenaltyPath) -> None:
-            last = {"λ": f"{path.best():.3g}", options.watched: f"{path.values[-1]:.4f}"}
-            bar.update(len(path.values), **last)
-
-        path = follow_path(name, request, train, held_out, options.watched, workers, tell)
-    return path.best() * as_strong(request, train, records)
+        shown = title(request, name, problem), epoch_seconds(name, request, problem.sizes)
+        yield Setup(request, problem, name, solver, store, *ids, *shown)
 
 
 def title(request: Request, solver: str, problem: Problem, more: str = "") -> str:
-    """Of the progress line."""
+    """The title of the progress line."""
     return f"{request.model} ({solver}{more}, λ = {problem.penalty.regularization:.3g})"
 
 

@@ -78,6 +78,8 @@ class Loop:
     options : FitOptions
     title : str
         Of the progress line.
+    epoch_seconds : float, optional
+        What an epoch is expected to take; the progress line says so until the first one is done.
     """
 
     def __init__(
@@ -88,7 +90,9 @@ class Loop:
         store: Store,
         options: FitOptions,
         title: str,
+        epoch_seconds: float | None = None,
     ) -> None:
+        self._expected = epoch_seconds
         self._request, self._problem, self._options = request, problem, options
         self._solver, self._store, self._title = solver, store, title
         assert request.epochs is not None
@@ -99,6 +103,7 @@ class Loop:
         """Train; returns the store's result."""
         self.progress = self._store.restore() or self.progress
         progress = self.progress
+        self._begun, self._first = time.perf_counter(), progress.epoch
         with (
             _Interrupt("epoch" if self._store.whole_epochs else "step") as interrupt,
             FitProgress(
@@ -108,6 +113,8 @@ class Loop:
                 remaining=True,
             ) as bar,
         ):
+            if self._expected is not None:
+                bar.update(progress.epoch, expected=f"{self._expected:.2g} s an epoch")
             self._store.on_step(lambda **figures: bar.update(progress.epoch, **figures))
             while progress.epoch < progress.epochs and not progress.stopped:
                 self._store.save(progress)
@@ -116,6 +123,13 @@ class Loop:
                 self._check_finite()
             result = self._store.result(progress)
             self._store.save(_to_go_on_from(progress), final=True)
+        if self._options.seconds_left() <= 0 and progress.epoch == self._first + 1:
+            warnings.warn(
+                f"time_limit={self._options.time_limit:g} was over in the first epoch, which took "
+                f"{progress.seconds:.3g} s; the model has hardly learned anything yet",
+                UserWarning,
+                stacklevel=4,
+            )
         if progress.stopped == "interrupted":
             warnings.warn(
                 f"interrupted in epoch {progress.epoch} of {progress.epochs}; the "
@@ -127,15 +141,19 @@ class Loop:
 
     def _one_epoch(self, interrupt: _Interrupt, bar: FitProgress) -> None:
         progress, whole = self.progress, self._store.whole_epochs
+
+        def should_stop() -> bool:
+            return interrupt.is_set() or self._options.seconds_left() <= 0
+
         begin = time.perf_counter()
         figures = self._solver.epoch(
-            progress.epoch, progress.epochs, never if whole else interrupt.is_set
+            progress.epoch, progress.epochs, never if whole else should_stop
         )
         seconds = time.perf_counter() - begin
         progress.epoch += 1
         progress.seconds += seconds
         self._check(figures)
-        self._plan_for_time(seconds)
+        self._plan_for_time()
         entry: dict[str, int | float] = {
             "epoch": progress.epoch,
             "seconds": progress.seconds,
@@ -192,13 +210,13 @@ class Loop:
             progress.stopped = "no better"
         return value
 
-    def _plan_for_time(self, epoch_seconds: float) -> None:
+    def _plan_for_time(self) -> None:
         """Shorten the plan so that the rate still falls to its end within the time."""
         if self._options.time_limit is None:
             return
-        left = self._options.time_limit - self.progress.seconds
-        fitting = self.progress.epoch + max(0, int(left / max(epoch_seconds, 1e-9)))
-        self.progress.epochs = min(self.progress.epochs, fitting)
+        epoch_seconds = (time.perf_counter() - self._begun) / (self.progress.epoch - self._first)
+        fitting = max(0, int(self._options.seconds_left() / max(epoch_seconds, 1e-9)))
+        self.progress.epochs = min(self.progress.epochs, self.progress.epoch + fitting)
 
     def _shown(self, entry: dict[str, int | float], seconds: float) -> dict[str, float | str]:
         shown: dict[str, float | str] = {"loss": f"{entry['loss']:.4f}"}

@@ -51,7 +51,7 @@ class LatentRoBiRank(LatentModel):
         λ. By default the program chooses it, because the best one differs between tables by a
         factor of four and the wrong one costs dearly. "exact" trains about 16 epochs under a
         falling λ and takes the one that ranks held-out records best (`robirank.latent.search`);
-        "sgd", a table of fewer than about 10,000 interactions and a fit with a time limit take
+        "sgd", a table of fewer than about 10,000 interactions and a fit without time for it take
         `robirank.latent.penalty.default_regularization`, which needs the numbers of records of rows
         and columns alone. ``regularization_`` says what was taken; `LatentRoBiRankCV` looks more
         closely.

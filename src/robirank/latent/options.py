@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
@@ -68,6 +69,7 @@ class FitOptions:
     checkpoint: str | os.PathLike[str] | None = None
     checkpoint_minutes: float | None = None
     resume: bool = False
+    _begun: float = field(default_factory=time.perf_counter, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.time_limit is not None:
@@ -86,6 +88,12 @@ class FitOptions:
             raise ValueError(f"callbacks must be a list of functions; got {self.callbacks!r}")
         for tell in self.callbacks:
             _check_callable("callbacks", tell)
+
+    def seconds_left(self) -> float:
+        """Seconds until the time limit is reached; infinity without one."""
+        if self.time_limit is None:
+            return float("inf")
+        return self.time_limit - (time.perf_counter() - self._begun)
 
     @property
     def watched(self) -> str:

@@ -10,22 +10,25 @@ between tables (docs/method/penalty.md).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from robirank._types import Floats64
+from robirank._progress import FitProgress
+from robirank._types import Floats64, Ints64
 from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.data.splits import random_share
 from robirank.engine.interface import never
 from robirank.latent.local import make_solver, penalize, random_start
+from robirank.latent.options import FitOptions
 from robirank.latent.penalty import clearest_taste
 from robirank.latent.problem import Problem, Request
 from robirank.latent.retrieve.evaluate import check_metric, evaluate
 from robirank.latent.retrieve.recommend import FactorModel
-from robirank.latent.solvers import SOLVERS
+from robirank.latent.solvers import SOLVERS, epoch_seconds
 
 #: The best λ of an epoch on the path, divided by the best λ of a whole fit.
 LAG = 0.62
@@ -35,6 +38,9 @@ STEPS = 16
 LEAST_HELD_OUT = 1000
 
 _SPLIT = 3  # the stream of random numbers that decides which
+_SAMPLE = 4  # the stream of random numbers that chooses users
+_SAMPLED = 0.73  # with more users the best λ falls less than the noise: as this power of it
+_SHARE_OF_TIME = 1 / 3  # of a time limit that the search may take
 _HELD_OUT = 0.1  # of the records of each user
 _MOST_USERS = 5000  # whose held-out records are ranked
 _HIGHEST, _LOWEST = 1.36, 0.42  # where the path begins and should end, in default λs
@@ -51,6 +57,8 @@ class PenaltyPath:
     Attributes
     ----------
     regularizations, values : float64 arrays
+    is_complete : bool
+        Whether the path came to its end; one that was cut short may not have reached the best λ.
 
     Examples
     --------
@@ -62,6 +70,7 @@ class PenaltyPath:
 
     regularizations: Floats64
     values: Floats64
+    is_complete: bool = True
 
     def means(self) -> Floats64:
         """The mean of each value and its neighbours."""
@@ -100,6 +109,76 @@ def hold_out(records: Records, seed: int, share: float = _HELD_OUT) -> tuple[Rec
     return records.take(~taken), records.take(taken)
 
 
+def search_penalty(
+    name: str,
+    request: Request,
+    records: Records,
+    validation: Records | None,
+    options: FitOptions,
+    workers: Workers,
+) -> float | None:
+    """The λ that fits a table best; None, for the default, where the search cannot tell.
+
+    A validation set is what the path is watched on; without one, records are held out, and the
+    search needs at least `LEAST_HELD_OUT` of them. Within a time limit the search takes at most a
+    third of it: on a sample of the users where the whole table would take longer.
+    """
+    seconds = options.seconds_left() * _SHARE_OF_TIME
+    end = options.seconds_left() - seconds
+    sample, held_out = _sample_for(seconds, name, request, records, validation)
+    train = sample
+    if held_out is None:
+        train, held_out = hold_out(sample, request.seed)
+    if held_out.n_records < LEAST_HELD_OUT:
+        if sample is not records:
+            _warn_of_time(options)
+        return None
+    with FitProgress(options.show_progress, total=STEPS, title="looking for λ") as bar:
+
+        def tell(path: PenaltyPath) -> None:
+            last = {"λ": f"{path.best():.3g}", options.watched: f"{path.values[-1]:.4f}"}
+            bar.update(len(path.values), **last)
+
+        path = follow_path(
+            name,
+            request,
+            train,
+            held_out,
+            options.watched,
+            workers,
+            tell,
+            lambda: options.seconds_left() < end,
+        )
+    if not path.is_complete:
+        _warn_of_time(options)
+        return None
+    return path.best() * scale_of_table(request, train, sample, records)
+
+
+def _sample_for(
+    seconds: float, name: str, request: Request, records: Records, validation: Records | None
+) -> tuple[Records, Records | None]:
+    """As much of a table and its validation set as a path gets through in the time."""
+    sizes = Problem.of_records(request, records).sizes
+    needed = STEPS * (epoch_seconds(name, request, sizes) or 0.0)
+    if needed <= seconds:
+        return records, validation
+    users = np.flatnonzero((validation or records).user_counts())
+    sampled = sample_users(users, int(len(users) * max(0.0, seconds) / needed), request.seed)
+    assert sampled is not None
+    return records.rows(sampled), None if validation is None else validation.rows(sampled)
+
+
+def _warn_of_time(options: FitOptions) -> None:
+    warnings.warn(
+        f"time_limit={options.time_limit:g} leaves too little time to search for λ, which gets at "
+        "most a third of it; the λ of the table's shape is taken instead. Give more time, or "
+        "regularization=",
+        UserWarning,
+        stacklevel=7,
+    )
+
+
 def follow_path(
     name: str,
     request: Request,
@@ -108,6 +187,7 @@ def follow_path(
     metric: str,
     workers: Workers,
     tell: Callable[[PenaltyPath], None],
+    should_stop: Callable[[], bool] = never,
 ) -> PenaltyPath:
     """Train under a falling λ, and rank the held-out records after every epoch."""
     measure = _measure(request, train, held_out, metric)
@@ -118,7 +198,10 @@ def follow_path(
     highest = clearest_taste(request.rho, train.n_items)
     for number, reg in enumerate(_falling(min(problem.penalty.regularization, highest))):
         penalize(holder, replace(problem.penalty, regularization=reg), train)
-        solver.epoch(number, _ENDLESS, never)
+        solver.epoch(number, _ENDLESS, should_stop)
+        if should_stop():
+            reached_peak = len(path.values) > 0 and path.is_past() and not path.at_border()
+            return replace(path, is_complete=reached_peak)
         U, V = holder.factors()
         found = measure(FactorModel.of(U, V, request.num_threads, request.device))
         path = PenaltyPath(np.append(path.regularizations, reg), np.append(path.values, found))
@@ -182,15 +265,25 @@ def fits_side_by_side(
     return values
 
 
-def as_strong(request: Request, found_on: Records, used_on: Records) -> float:
-    """By what a λ that was found on a part of a table is multiplied for the whole.
+def sample_users(users: Ints64, count: int, seed: int) -> Ints64 | None:
+    """So many of the users, chosen at random; None where there are no more than that."""
+    if len(users) <= count:
+        return None
+    rng = np.random.default_rng([seed, _SAMPLE])
+    return np.sort(rng.choice(users, count, replace=False))
 
-    With more records there is less noise in each row, and λ keeps its ratio to the noise.
+
+def scale_of_table(request: Request, train: Records, sample: Records, records: Records) -> float:
+    """The factor that rescales a λ found on a part of a table to the whole table.
+
+    ``train`` is what was left of a ``sample`` of the users of ``records`` after some of its records
+    were held out. With more records of each user there is less noise in each row, and λ keeps its
+    ratio to the noise; with more users it falls as a power of the noise.
     """
-    part, whole = (
-        Problem.of_records(request, records).noise_level for records in (found_on, used_on)
+    part, users, table = (
+        Problem.of_records(request, one).noise_level for one in (train, sample, records)
     )
-    return whole / part
+    return users / part * (table / users) ** _SAMPLED
 
 
 def _falling(centre: float) -> Iterator[float]:

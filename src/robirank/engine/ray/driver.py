@@ -111,9 +111,15 @@ class ClusterEngine:
         steps = [SweepStep(epoch, number, task, own) for number, own in enumerate(settings)]
         return add_up(self._run(steps, should_stop))
 
-    def scan(self, task: ScanTask, settings: Sequence[Any]) -> Figures:
+    def scan(
+        self,
+        task: ScanTask,
+        settings: Sequence[Any],
+        should_stop: Callable[[], bool] = never,
+    ) -> Figures:
         """Show all blocks to every part, once for each entry of the settings."""
-        return add_up(self._run([ScanStep(i, task, own) for i, own in enumerate(settings)]))
+        steps = [ScanStep(number, task, own) for number, own in enumerate(settings)]
+        return add_up(self._run(steps, should_stop))
 
     def measure(self, task: ScanTask, settings: Sequence[Any]) -> Figures:
         """Like `scan`, for a task that changes nothing; it is no step that is replayed."""

@@ -6,10 +6,14 @@ to `register_solver`; models, the loop and the engines stay as they are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from robirank._threads import thread_count
+from robirank.engine.interface import Sizes
 from robirank.latent.problem import Request
+from robirank.latent.solvers import sgd
 from robirank.latent.solvers.exact import ExactSolver
 from robirank.latent.solvers.sgd import SgdSolver
 from robirank.latent.solvers.warp import WarpSolver
@@ -18,6 +22,8 @@ from robirank.latent.solvers.warp import WarpSolver
 #: on two cores.
 EXACT_LIMIT = 1e13
 _KERNEL_FLOPS = 200  # what the listwise kernel costs an item, counted as if it were a product
+_CORE_FLOPS, _CARD_FLOPS = 1.2e11, 1.5e14  # that the exact solver does in a second, as measured
+_CARD_EPOCH = 0.04  # seconds of the launches of kernels, at least
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,8 @@ class SolverEntry:
         How many it takes where none are asked for.
     searches : bool
         Whether a fit without a λ looks for one; see `robirank.latent.search`.
+    seconds : callable or None
+        Estimates the seconds of an epoch from a request and `Sizes`; None where nobody knows.
     """
 
     make: Any
@@ -47,6 +55,24 @@ class SolverEntry:
     side_by_side: Any = None
     epochs: int = 64
     searches: bool = False
+    seconds: Callable[[Request, Sizes], float] | None = None
+
+
+def _exact_flops(n_users: int, n_items: int, factors: int) -> float:
+    """Floating-point operations of an epoch of the exact solver."""
+    return n_users * n_items * (6.0 * factors + _KERNEL_FLOPS)
+
+
+def _exact_seconds(request: Request, sizes: Sizes) -> float:
+    flops = _exact_flops(sizes.active_users, sizes.n_items, request.factors)
+    if request.device != "cpu":
+        return _CARD_EPOCH + flops / _CARD_FLOPS
+    return flops / (_CORE_FLOPS * thread_count(request.num_threads))
+
+
+def _sgd_seconds(request: Request, sizes: Sizes) -> float:
+    seconds = sgd.epoch_seconds(sizes, request.factors, request.samples)
+    return seconds / min(request.parts, thread_count(request.num_threads))
 
 
 def _exact_on_device(*arguments: Any) -> Any:
@@ -70,8 +96,9 @@ SOLVERS: dict[str, SolverEntry] = {
         side_by_side=_exact_fits,
         epochs=32,
         searches=True,
+        seconds=_exact_seconds,
     ),
-    "sgd": SolverEntry(SgdSolver, in_strata=True),
+    "sgd": SolverEntry(SgdSolver, in_strata=True, seconds=_sgd_seconds),
     "warp": SolverEntry(WarpSolver, in_strata=True),
 }
 
@@ -126,4 +153,10 @@ def choose_solver(n_users: int, n_items: int, factors: int) -> str:
     >>> choose_solver(30_000, 41_000, factors=64), choose_solver(10**6, 10**5, factors=64)
     ('exact', 'sgd')
     """
-    return "exact" if n_users * n_items * (6.0 * factors + _KERNEL_FLOPS) <= EXACT_LIMIT else "sgd"
+    return "exact" if _exact_flops(n_users, n_items, factors) <= EXACT_LIMIT else "sgd"
+
+
+def epoch_seconds(name: str, request: Request, sizes: Sizes) -> float | None:
+    """How long an epoch of a solver takes on this machine, about; None where nobody knows."""
+    estimate = SOLVERS[name].seconds
+    return None if estimate is None else estimate(request, sizes)

@@ -41,10 +41,24 @@ def xi_turns(sizes: Sizes, factors: int, negatives: int) -> int:
     >>> xi_turns(small, 64, 32), xi_turns(large, 64, 32)
     (1, 16)
     """
-    # Nanoseconds, measured: a score, which is counted while others are multiplied; a sampled item.
-    xi_step = sizes.active_users * sizes.n_items * max(0.9, factors / 43)
-    passes = sizes.n_records * negatives * (3.0 + factors / 7)
-    return max(1, int(np.ceil(xi_step / (6.0 * max(1.0, passes)))))
+    passes = max(1.0, _pass_nanoseconds(sizes, factors, negatives))
+    return max(1, int(np.ceil(_xi_nanoseconds(sizes, factors) / (6.0 * passes))))
+
+
+def epoch_seconds(sizes: Sizes, factors: int, negatives: int) -> float:
+    """Processor seconds of an epoch, about: a pass over all records, and a turn of the ξ-step."""
+    turn = _xi_nanoseconds(sizes, factors) / xi_turns(sizes, factors, negatives)
+    return 1e-9 * (_pass_nanoseconds(sizes, factors, negatives) + turn)
+
+
+def _xi_nanoseconds(sizes: Sizes, factors: int) -> float:
+    """Time of a whole ξ-step, as measured: a score is counted while others are multiplied."""
+    return sizes.active_users * sizes.n_items * max(0.9, factors / 43)
+
+
+def _pass_nanoseconds(sizes: Sizes, factors: int, negatives: int) -> float:
+    """Time of a pass over all records, as measured for one sampled item."""
+    return sizes.n_records * negatives * (3.0 + factors / 7)
 
 
 class SgdSolver:
@@ -101,7 +115,7 @@ class SgdSolver:
         figures = NO_FIGURES | self._engine.sweep(number, sgd_task, steps, should_stop)
         loss = figures["loss"] / max(1, self._engine.sizes.n_records)
         if has_xi and not should_stop():
-            loss = self._renew_slopes(number % self._turns)
+            loss = self._renew_slopes(number % self._turns, loss, should_stop)
         return {
             "loss": loss,
             "triples": figures["done"],
@@ -114,24 +128,25 @@ class SgdSolver:
         squares = self._engine.measure(squares_task, [None])
         area = sizes.n_users * self._engine.factors * sizes.n_items
         if np.sqrt(squares["U"] * squares["V"] / area) > _FLAT:
-            self._xi_step(0, 1)
+            self._xi_step(0, 1, never)
         else:
             slope = float(RHOS[self._rho].prime(sizes.n_items - 1.0))
             self._engine.scan(scale_task, [ScaleSettings(slope)])
 
-    def _renew_slopes(self, turn: int) -> float:
-        figures = self._xi_step(turn, self._turns)
-        if not figures["done"]:
-            return 0.0
+    def _renew_slopes(self, turn: int, estimate: float, should_stop: Callable[[], bool]) -> float:
+        """The ξ-step of a turn; returns the exact mean loss, or else the estimate."""
+        figures = self._xi_step(turn, self._turns, should_stop)
+        if not figures.get("done"):
+            return estimate
         if self._turns > 1:
             factor = float(np.exp(figures["drift"] / figures["done"]))
             self._engine.scan(scale_task, [ScaleSettings(factor, turn, self._turns)])
         return figures["loss"] / figures["done"]
 
-    def _xi_step(self, turn: int, turns: int) -> Figures:
+    def _xi_step(self, turn: int, turns: int, should_stop: Callable[[], bool]) -> Figures:
         n = max(len(user_batches(share(users, turn, turns))) for users in self._engine.part_users)
         settings = [XiSettings(turn, turns, batch, self._rho) for batch in range(max(1, n))]
-        return self._engine.scan(xi_task, settings)
+        return self._engine.scan(xi_task, settings, should_stop)
 
 
 @dataclass(frozen=True)
