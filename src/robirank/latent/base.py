@@ -100,7 +100,7 @@ class LatentModel(FactorModel):
             Seconds that the call may take, with the search for λ, which gets at most a third of
             them, and with validation. The number of epochs is cut so that the rate still falls to
             its end within the time, and ``n_iter_`` says how many there were. Where not even one
-            epoch fits, it ends early; with a checkpoint or on a cluster, epochs are whole.
+            epoch fits, it ends early; with a checkpoint, epochs are whole.
         checkpoint : path, optional
             Save everything here every ``checkpoint_minutes`` (default: 10) and at the end.
         resume : bool, default=False
