@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from robirank.data.interactions import Interactions
-from robirank.latent.options import EpochReport
-from robirank.latent.retrieve.recommend import FactorModel
+from robirank.latent.factors.recommend import FactorModel
+from robirank.latent.train.options import EpochReport
 
 
 class LightFMWarp(FactorModel):

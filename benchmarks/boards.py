@@ -30,10 +30,10 @@ from threadpoolctl import threadpool_limits
 
 import robirank as rr
 from robirank.data.records import as_records
-from robirank.latent.local import random_start
-from robirank.latent.problem import Problem
-from robirank.latent.retrieve.recommend import FactorModel
+from robirank.latent.factors.recommend import FactorModel
 from robirank.latent.solvers import SOLVERS
+from robirank.latent.solvers.start import random_start
+from robirank.latent.tune.settle import settle_by_records
 
 Found = dict[str, Any]
 
@@ -147,12 +147,11 @@ def under_each(
             model = make(regularization=reg)
             yield timed(lambda model=model: model.fit(train, False))
         return
-    requests = [make(regularization=reg).request() for reg in regs]
     records = as_records(train)
-    problems = [Problem.of_records(request, records) for request in requests]
-    start = random_start(requests[0], records)
+    problems = [settle_by_records(make(regularization=reg).request(), records) for reg in regs]
+    start = random_start(problems[0], records)
     epochs = SOLVERS["exact"].epochs
-    for fits in SOLVERS["exact"].side_by_side(requests[0], problems, records, start):
+    for fits in SOLVERS["exact"].side_by_side(problems, records, start):
         _, took = timed(lambda fits=fits: [fits.epoch(n, epochs) for n in range(epochs)])
         found = fits.factors()
         each = took | {name: took[name] / len(found) for name in ("seconds", "cpu")}
@@ -161,7 +160,7 @@ def under_each(
 
 
 def rule_of(model: Any, train: Any) -> float:
-    return Problem.of_records(model.request(), as_records(train)).penalty.regularization
+    return settle_by_records(model.request(), as_records(train)).penalty.regularization
 
 
 def tuned(factors: int, **others: Any) -> Callable[[Board, Found], Found]:

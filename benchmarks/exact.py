@@ -18,9 +18,12 @@ from typing import Any
 import numpy as np
 
 import robirank as rr
+from robirank._workers import Workers
+from robirank.data.records import as_records
 from robirank.engine.interface import never
-from robirank.latent.fit import local_setup
-from robirank.latent.options import FitOptions
+from robirank.latent.solvers import make_solver
+from robirank.latent.solvers.start import random_start
+from robirank.latent.tune.settle import settle_by_records
 
 
 def flops_per_second() -> float:
@@ -60,8 +63,11 @@ def main() -> None:
     rate = flops_per_second()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     model = rr.LatentRoBiRank(args.factors, solver="exact", regularization=0.21, random_state=0)
-    with local_setup(model.request(), data, FitOptions()) as setup:
-        solver, seconds, shares = setup.solver, [], []
+    records = as_records(data)
+    problem = settle_by_records(model.request(), records)
+    with Workers() as workers:
+        solver = make_solver(problem, records, random_start(problem, records), workers)
+        seconds, shares = [], []
         in_products = time_products(solver)
         for number in range(args.epochs):
             in_products.clear()

@@ -497,7 +497,7 @@ def our_curve(train: Any, test: Any) -> list[tuple[float, float]]:
 
 
 def recall_of(U: Any, V: Any, train: Any, test: Any) -> float:
-    from robirank.latent.retrieve.recommend import FactorModel
+    from robirank.latent.factors.recommend import FactorModel
 
     model = FactorModel.of(U, V, device="cuda")
     return float(rr.evaluate(model, train=train, test=test, k=20)["recall@20"])

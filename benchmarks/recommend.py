@@ -20,7 +20,7 @@ from implicit.cpu.bpr import BayesianPersonalizedRanking
 from scipy.sparse import csr_matrix
 
 from robirank import _core
-from robirank.latent.retrieve.recommend import FactorModel
+from robirank.latent.factors.recommend import FactorModel
 
 
 def make_problem(users: int, items: int, factors: int) -> tuple[Any, Any, csr_matrix]:

@@ -34,10 +34,13 @@ from robirank.data.records import as_records
 from robirank.engine.interface import never
 from robirank.engine.ray.actors import connect, disconnect
 from robirank.engine.ray.driver import ClusterEngine
-from robirank.latent.cluster import make_job
-from robirank.latent.local import random_start, strata_engine
-from robirank.latent.problem import Problem, Request
+from robirank.latent.solvers.in_memory import StrataInMemory
+from robirank.latent.solvers.problem import TableShape
 from robirank.latent.solvers.sgd import SgdSolver
+from robirank.latent.solvers.start import random_start
+from robirank.latent.train.cluster import make_job
+from robirank.latent.train.request import Request
+from robirank.latent.tune.settle import settle_by_records, settle_by_shape
 
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
 PARTS = 8
@@ -74,10 +77,9 @@ def make_request(factors: int, rho: str) -> Request:
 
 def local_solver(data: Any, factors: int, rho: str, workers: Workers) -> Epochs:
     records, request = as_records(data), make_request(factors, rho)
-    problem = Problem.of_records(request, records)
-    start = random_start(request, records)
-    engine = strata_engine(request, problem, records, start, workers)
-    return Epochs(SgdSolver(request, problem, engine))
+    problem = settle_by_records(request, records)
+    start = random_start(problem, records)
+    return Epochs(StrataInMemory(SgdSolver, problem, records, start, workers))
 
 
 def run_epochs(threads: int, factors: int, pipe: Any) -> None:
@@ -130,10 +132,11 @@ def on_cluster(
     seconds = options.pop("checkpoint_seconds", 1e9)
     config = rr.RayConfig(folder, workers=workers, checkpoint_seconds=seconds, worker_timeout=120)
     request = make_request(factors, rho)
-    problem = Problem.of_partitions(request, partitions)
-    job = make_job(request, problem, partitions)
+    shape = TableShape.of_partitions(partitions, request.weighting)
+    problem = settle_by_shape(request, shape)
+    job = make_job(problem, request.weighting, partitions)
     engine = ClusterEngine(config, job, problem.sizes, run="{}", **options)
-    return engine, Epochs(SgdSolver(request, problem, engine))
+    return engine, Epochs(SgdSolver(problem, engine))
 
 
 def timed(solver: Epochs) -> float:

@@ -28,11 +28,12 @@ from robirank import _core
 from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.engine.interface import never
-from robirank.latent.local import strata_engine
-from robirank.latent.problem import Problem, Request
+from robirank.latent.solvers.in_memory import StrataInMemory
 from robirank.latent.solvers.interface import Solver
 from robirank.latent.solvers.sgd import SgdSolver
 from robirank.latent.solvers.warp import WarpSolver
+from robirank.latent.train.request import Request
+from robirank.latent.tune.settle import settle_by_records
 
 FACTORS = 64
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
@@ -65,7 +66,7 @@ def make_solver(kind: type, records: Records, samples: int, workers: Workers) ->
     """A solver whose epoch is a pass over the records: with the identity loss without ξ-step."""
     request = Request(
         "benchmark",
-        "",
+        "sgd" if kind is SgdSolver else "warp",
         factors=FACTORS,
         epochs=100,
         seed=0,
@@ -75,9 +76,8 @@ def make_solver(kind: type, records: Records, samples: int, workers: Workers) ->
         learning_rate=0.1,
         samples=samples,
     )
-    problem = Problem.of_records(request, records)
-    engine = strata_engine(request, problem, records, start(records), workers)
-    return kind(request, problem, engine)
+    problem = settle_by_records(request, records)
+    return StrataInMemory(kind, problem, records, start(records), workers)
 
 
 def our_solver(records: Records, negatives: int, workers: Workers) -> Solver:

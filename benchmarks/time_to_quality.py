@@ -44,9 +44,9 @@ from robirank.experiments.report.write import write_report
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.run_format import GridPoint, QualityFit, QualitySettings
 from robirank.experiments.runner import start_run
-from robirank.latent.options import EpochReport
-from robirank.latent.retrieve.evaluate import Evaluation, evaluate
-from robirank.latent.retrieve.recommend import FactorModel
+from robirank.latent.factors.evaluate import Evaluation, evaluate
+from robirank.latent.factors.recommend import FactorModel
+from robirank.latent.train.options import EpochReport
 
 THREADS, SEED, FACTORS = 2, 0, 64
 COMMON: dict[str, Any] = {"factors": FACTORS, "random_state": SEED, "num_threads": THREADS}

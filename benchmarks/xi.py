@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from robirank import _core
-from robirank.latent.objective import inner_sums
+from robirank.latent.solvers.objective import inner_sums
 
 ITEMS, POINTS, FACTORS = 386_133, 44, 64
 

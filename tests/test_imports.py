@@ -34,7 +34,7 @@ def test_a_local_fit_imports_no_cluster():
         for m in modules
         if m.split(".")[0] in ("ray", "fsspec", "lightgbm", "matplotlib", "torch")
         or m.startswith("robirank.engine.ray")
-        or m in ("robirank.latent.cluster", "robirank.data.partitions")
+        or m in ("robirank.latent.train.cluster", "robirank.data.partitions")
     }
     assert not unwanted
 

@@ -25,12 +25,12 @@ from .data.splits import split_ratio as split_ratio
 from .data.splits import split_time as split_time
 from .engine.config import RayConfig as RayConfig
 from .latent.cv import LatentRoBiRankCV as LatentRoBiRankCV
-from .latent.loop import DivergenceError as DivergenceError
+from .latent.factors.evaluate import evaluate as evaluate
+from .latent.factors.export import export_index as export_index
+from .latent.factors.sharded import ShardedModel as ShardedModel
 from .latent.model import LatentRoBiRank as LatentRoBiRank
-from .latent.options import EpochReport as EpochReport
-from .latent.retrieve.evaluate import evaluate as evaluate
-from .latent.retrieve.export import export_index as export_index
-from .latent.retrieve.sharded import ShardedModel as ShardedModel
+from .latent.train.loop import DivergenceError as DivergenceError
+from .latent.train.options import EpochReport as EpochReport
 from .latent.warp import WARP as WARP
 from .ltr.adarank import AdaRank as AdaRank
 from .ltr.booster_objectives import lightgbm_objective as lightgbm_objective

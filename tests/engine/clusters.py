@@ -53,7 +53,7 @@ class Disturbance:
     def __init__(self, monkeypatch, what, times, do):
         self.what, self.left, self.do, self.seen = what, list(times), do, []
         disturbed = partial(ClusterEngine, on_event=self)
-        monkeypatch.setattr("robirank.latent.cluster.ClusterEngine", disturbed)
+        monkeypatch.setattr("robirank.latent.train.cluster.ClusterEngine", disturbed)
 
     def __call__(self, what, engine):
         self.seen.append(what)

@@ -205,7 +205,7 @@ def test_a_run_that_was_interrupted_can_go_on(
     asked = []
     with monkeypatch.context() as patch:
         patch.setattr(
-            "robirank.latent.loop._Interrupt.is_set",
+            "robirank.latent.train.loop._Interrupt.is_set",
             lambda _: asked.append(1) or len(asked) > 9,
         )
         with pytest.warns(UserWarning, match="interrupted in epoch"):
@@ -279,7 +279,7 @@ def test_an_interrupted_run_with_validation_and_callbacks_goes_on(
     asked = []
     with monkeypatch.context() as patch:
         patch.setattr(
-            "robirank.latent.loop._Interrupt.is_set",
+            "robirank.latent.train.loop._Interrupt.is_set",
             lambda _: asked.append(1) or len(asked) > 30,
         )
         with pytest.warns(UserWarning, match="interrupted in epoch"):

@@ -140,7 +140,7 @@ DRIVER = """
     import ray
     from engine.clusters import on_ray
     from robirank.engine.ray.driver import ClusterEngine
-    import robirank.latent.cluster as home
+    import robirank.latent.train.cluster as home
 
     seen = []
     def events(what, engine):

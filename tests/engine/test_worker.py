@@ -8,9 +8,9 @@ import robirank as rr
 from robirank import _core
 from robirank.engine.ray.worker import Job, PartWorker
 from robirank.engine.strata import DATA_ORDER, Plan
-from robirank.latent.penalty import RowWeights
+from robirank.latent.solvers.penalty import RowWeights
 from robirank.latent.solvers.sgd import SgdSteps, sgd_task
-from robirank.latent.start import random_rows, some_random_rows
+from robirank.latent.solvers.start import random_rows, some_random_rows
 from robirank.storage.folder import Folder
 
 

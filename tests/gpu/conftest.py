@@ -10,10 +10,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 @pytest.fixture
 def as_if_a_card(monkeypatch):
     """``device="cuda"`` means PyTorch on the CPU."""
-    for module in ("solver", "topk", "fold_in", "device"):
-        monkeypatch.setattr(
-            f"robirank.latent.gpu.{module}.cuda_device", lambda: torch.device("cpu")
-        )
+    for module in ("solvers.exact_on_card", "gpu.topk", "gpu.fold_in", "gpu.device"):
+        monkeypatch.setattr(f"robirank.latent.{module}.cuda_device", lambda: torch.device("cpu"))
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ import scipy.sparse as sp
 import torch
 
 from robirank.data.records import as_records
+from robirank.latent.factors.topk import Liked, top_rows
 from robirank.latent.gpu import fused, kernels, plain, topk
 from robirank.latent.gpu.block import BlockRecords
-from robirank.latent.retrieve.topk import Liked, top_rows
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no card")
 

@@ -12,12 +12,14 @@ from robirank import LatentRoBiRank, LatentRoBiRankCV, evaluate, load_model, mak
 from robirank._workers import Workers
 from robirank.data.records import as_records
 from robirank.data.splits import split_ratio
+from robirank.latent.factors.topk import Liked, top_rows
 from robirank.latent.gpu import topk
 from robirank.latent.gpu.device import DeviceError, device_errors, has_kernels
 from robirank.latent.gpu.layout import KernelError
-from robirank.latent.loop import DivergenceError
-from robirank.latent.retrieve.topk import Liked, top_rows
-from robirank.latent.search import fits_side_by_side, hold_out, whole_fit
+from robirank.latent.train.loop import DivergenceError
+from robirank.latent.tune.fits import fits_side_by_side, whole_fit
+from robirank.latent.tune.held_out import hold_out
+from robirank.latent.tune.settle import settle_by_records
 
 TABLE = make_interactions(80, 70, 1500, random_state=0)
 CPU = torch.device("cpu")
@@ -102,30 +104,27 @@ def test_the_close_search():
     assert search.best_params_["regularization"] > 0
 
 
+def problems_under(penalties, train):
+    request = replace(model("cuda").request(), epochs=3)
+    return [settle_by_records(replace(request, regularization=reg), train) for reg in penalties]
+
+
 @pytest.mark.parametrize("room", [1, 2, 16])
 def test_fits_side_by_side_are_those_of_one_after_the_other(room, monkeypatch):
-    monkeypatch.setattr("robirank.latent.gpu.solver._MOST_FITS", room)
-    request = replace(model("cuda").request(), epochs=3)
+    monkeypatch.setattr("robirank.latent.solvers.exact_on_card._MOST_FITS", room)
     train, held_out = hold_out(as_records(TABLE), seed=0)
-    penalties = [0.05, 0.1, 0.2]
+    problems = problems_under([0.05, 0.1, 0.2], train)
     with Workers(1) as workers:
-        expected = [
-            whole_fit(
-                *("exact", replace(request, regularization=reg), train, held_out),
-                *("ndcg@5", workers),
-            )
-            for reg in penalties
-        ]
-    found = fits_side_by_side("exact", request, penalties, train, held_out, "ndcg@5")
+        expected = [whole_fit(problem, train, held_out, "ndcg@5", workers) for problem in problems]
+    found = fits_side_by_side(problems, train, held_out, "ndcg@5")
     assert found == expected
     assert len(set(found)) == 3
 
 
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_a_fit_that_diverges_does_not_stop_those_beside_it():
-    request = replace(model("cuda").request(), epochs=3)
     train, held_out = hold_out(as_records(TABLE), seed=0)
-    found = fits_side_by_side("exact", request, [0.1, 1e38], train, held_out, "ndcg@5")
+    found = fits_side_by_side(problems_under([0.1, 1e38], train), train, held_out, "ndcg@5")
     assert found[0] > 0
     assert found[1] == -1
 

@@ -5,7 +5,7 @@ from scipy.sparse import csr_matrix
 
 from robirank import losses
 from robirank.data.records import as_records
-from robirank.latent.penalty import Penalty
+from robirank.latent.solvers.penalty import Penalty
 
 
 def random_problem(seed, users=8, items=30, d=3, share=0.2, spread=1.0, counts=False):

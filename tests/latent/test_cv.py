@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 import robirank as rr
-from robirank.latent.trials import Trial
+from robirank.latent.tune.trials import Trial
 
 MODEL = rr.LatentRoBiRank(8, iterations=8, random_state=0)
 
@@ -90,7 +90,7 @@ def test_a_search_goes_on_where_it_was_interrupted(split, searched, tmp_path, mo
             raise KeyboardInterrupt
         return whole(*arguments)
 
-    from robirank.latent.search import whole_fit as whole
+    from robirank.latent.tune.fits import whole_fit as whole
 
     with monkeypatch.context() as patch:
         patch.setattr("robirank.latent.cv.whole_fit", interrupted)
@@ -122,7 +122,7 @@ def test_it_prints_a_line_for_each_trial(split, capfd):
 
 def test_the_border_is_told(split, monkeypatch):
     def rising(*_):
-        from robirank.latent.search import PenaltyPath
+        from robirank.latent.tune.path import PenaltyPath
 
         return PenaltyPath(0.9 ** np.arange(9.0), np.arange(9.0))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from robirank import LatentRoBiRank, load_model, make_interactions
-from robirank.latent.device import resolve_device
+from robirank.latent.gpu.resolve import resolve_device
 
 TABLE = make_interactions(60, 40, 500, random_state=0)
 HAS_CARD = False
@@ -56,7 +56,7 @@ def test_a_missing_card_is_an_error_that_says_why():
 
 def test_a_missing_torch_is_an_error_that_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.setattr("robirank.latent.device.find_spec", lambda name: None)
+    monkeypatch.setattr("robirank.latent.gpu.resolve.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"robirank\[gpu\]"):
         resolve_device("cuda")
     assert resolve_device("auto") == "cpu"

@@ -15,12 +15,12 @@ from numpy.testing import assert_array_equal
 
 from robirank import LatentRoBiRank, ModelFileError, evaluate, make_interactions, split_ratio
 from robirank.engine.interface import Sizes
-from robirank.latent.loop import DivergenceError, Loop
-from robirank.latent.options import FitOptions
-from robirank.latent.penalty import Penalty, RowWeights
-from robirank.latent.problem import Problem, Request
 from robirank.latent.solvers.exact import ExactSolver
-from robirank.latent.store import MemoryStore
+from robirank.latent.solvers.penalty import Penalty, RowWeights
+from robirank.latent.solvers.problem import Problem
+from robirank.latent.train.loop import DivergenceError, Loop
+from robirank.latent.train.options import FitOptions
+from robirank.latent.train.store import MemoryStore
 from robirank.storage.checkpoint_file import CheckpointFile
 from robirank.storage.tensor_file import open_model, write_model
 
@@ -60,8 +60,6 @@ def same(a, b):
 class Steps:
     """A solver that only says what it was told to; U holds the epoch's number."""
 
-    default_rate = 0.7
-
     def __init__(self, losses, *, seconds=0.0, factors=None, start=None):
         self._losses, self._seconds, self._start = losses, seconds, start
         self.done = 0
@@ -98,11 +96,20 @@ class Scripted(MemoryStore):
 def loop(steps, values=(), idle_loss=0.0, **options):
     """A run of the loop; a mean weight stands for the loss of a model that knows nothing."""
     n = len(steps._losses)
-    request = Request("Test", "exact", factors=1, epochs=n, seed=0, params={})
     one = RowWeights(1.0, 1.0)
-    problem = Problem(Sizes(2, 2, 2, 5), Penalty(0.5, one, one), idle_loss, 1.0)
+    problem = Problem(
+        solver="exact",
+        factors=1,
+        epochs=n,
+        seed=0,
+        rho="identity",
+        sizes=Sizes(2, 2, 2, 5),
+        penalty=Penalty(0.5, one, one),
+        learning_rate=0.7,
+        mean_weight=idle_loss,
+    )
     given = FitOptions(show_progress=False, validation="some" if values else None, **options)
-    return Loop(request, problem, steps, Scripted(steps, values), given, "test")
+    return Loop(problem, steps, Scripted(steps, values), given, "test")
 
 
 # What is told.

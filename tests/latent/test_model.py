@@ -16,7 +16,7 @@ from robirank import (
     split_ratio,
 )
 from robirank.data.records import Records, as_records
-from robirank.latent.objective import bound, inner_sums
+from robirank.latent.solvers.objective import bound, inner_sums
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from robirank import listwise_loss, losses
 from robirank.data.records import Records
-from robirank.latent.objective import bound, inner_sums, objective
-from robirank.latent.penalty import Penalty
+from robirank.latent.solvers.objective import bound, inner_sums, objective
+from robirank.latent.solvers.penalty import Penalty
 
 RHOS = ("log", "identity", "type2")
 

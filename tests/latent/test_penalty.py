@@ -8,14 +8,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from robirank import LatentRoBiRank, evaluate
-from robirank.latent.penalty import (
-    Penalty,
-    RowLengths,
-    RowWeights,
-    default_regularization,
-    noise_level,
-)
-from robirank.latent.retrieve.recommend import FactorModel
+from robirank.latent.factors.recommend import FactorModel
+from robirank.latent.solvers.penalty import Penalty, RowLengths, RowWeights
+from robirank.latent.tune.rule import default_regularization, noise_level
 
 counts = st.lists(st.integers(0, 1000), min_size=1, max_size=50).map(np.array)
 

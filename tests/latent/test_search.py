@@ -9,8 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import robirank as rr
 from robirank._workers import Workers
 from robirank.data.records import as_records
-from robirank.latent.problem import Problem
-from robirank.latent.search import LAG, LEAST_HELD_OUT, PenaltyPath, follow_path, hold_out
+from robirank.latent.tune.held_out import LEAST_HELD_OUT, hold_out
+from robirank.latent.tune.path import LAG, PenaltyPath, follow_path
+from robirank.latent.tune.settle import settle_by_records
 
 SETTINGS = {"factors": 8, "random_state": 0}
 
@@ -79,6 +80,10 @@ def test_held_out_records_keep_their_weights(split):
 # The search in a fit
 
 
+def must_not_search(*_):
+    pytest.fail("searched")
+
+
 def test_the_default_is_near_the_best_of_a_grid(split, default):
     regs = default.regularization_ * 1.25 ** np.arange(-3, 4.0)
     fits = [
@@ -103,7 +108,7 @@ def test_threads_change_nothing(split, default, threads):
 
 
 def test_a_validation_set_is_what_the_path_is_watched_on(split, default, monkeypatch):
-    monkeypatch.setattr("robirank.latent.search.hold_out", lambda *_: pytest.fail("held out"))
+    monkeypatch.setattr("robirank.latent.tune.settle.hold_out", lambda *_: pytest.fail("held out"))
     model = rr.LatentRoBiRank(**SETTINGS)
     model.fit(split[0], show_progress=False, validation=split[1])
     assert 0.7 < model.regularization_ / default.regularization_ < 1.4
@@ -122,19 +127,19 @@ def test_a_short_time_limit_skips_the_search_and_says_so(split):
         pytest.warns(UserWarning, match="time_limit=1e-06 leaves too little time to search for λ"),
     ):
         model.fit(split[0], show_progress=False, time_limit=1e-6)
-    problem = Problem.of_records(model.request(), as_records(split[0]))
+    problem = settle_by_records(model.request(), as_records(split[0]))
     assert model.regularization_ == problem.penalty.regularization
 
 
 def test_a_search_within_a_time_limit_may_look_at_some_users_only(split, default, monkeypatch):
-    monkeypatch.setattr("robirank.latent.search.epoch_seconds", lambda *_: 1000.0)
+    monkeypatch.setattr("robirank.latent.tune.settle.epoch_seconds", lambda *_: 1000.0)
     seen = []
 
-    def follow(name, request, train, *rest):
+    def follow(problem, train, *rest):
         seen.append(train.n_users)
-        return follow_path(name, request, train, *rest)
+        return follow_path(problem, train, *rest)
 
-    monkeypatch.setattr("robirank.latent.search.follow_path", follow)
+    monkeypatch.setattr("robirank.latent.tune.settle.follow_path", follow)
     limit = 3 * 16 * 1000.0 * 0.75  # a third of it is enough for three quarters of the users
     model = rr.LatentRoBiRank(**SETTINGS).fit(split[0], show_progress=False, time_limit=limit)
     assert 0.7 < seen[0] / 900 < 0.8
@@ -146,14 +151,17 @@ def test_a_path_that_is_cut_short_is_not_believed(split):
     train, held_out = hold_out(as_records(split[0]), 0)
     told = []
     with Workers(1) as workers:
-        parts = "exact", request, train, held_out, "ndcg@20", workers, told.append
+        problem = settle_by_records(request, train)
+        parts = problem, train, held_out, "ndcg@20", workers, told.append
         path = follow_path(*parts, lambda: len(told) == 3)
     assert len(path.values) == 3
     assert not path.is_complete
 
 
 def test_small_tables_take_the_default(split, monkeypatch):
-    monkeypatch.setattr("robirank.latent.search.follow_path", lambda *_: pytest.fail("searched"))
+    monkeypatch.setattr(
+        "robirank.latent.tune.settle.follow_path", lambda *_: pytest.fail("searched")
+    )
     small = rr.make_interactions(100, 50, 5 * LEAST_HELD_OUT, random_state=0)
     rr.LatentRoBiRank(**SETTINGS).fit(small, show_progress=False)
     rr.LatentRoBiRank(solver="sgd", iterations=1, **SETTINGS).fit(split[0], show_progress=False)
@@ -163,7 +171,9 @@ def test_a_resumed_fit_does_not_search_again(split, default, tmp_path, monkeypat
     options = {"checkpoint": tmp_path / "fit", "show_progress": False}
     model = rr.LatentRoBiRank(**SETTINGS)
     model.fit(split[0], **options, callbacks=[lambda report: report.epoch == 3])
-    monkeypatch.setattr("robirank.latent.search.follow_path", lambda *_: pytest.fail("searched"))
+    monkeypatch.setattr(
+        "robirank.latent.tune.settle.follow_path", lambda *_: pytest.fail("searched")
+    )
     again = rr.LatentRoBiRank(**SETTINGS).fit(split[0], **options, resume=True)
     assert_array_equal(again.item_factors, default.item_factors)
 
@@ -181,7 +191,8 @@ def test_any_solver_can_follow_a_path(split, name):
     train, held_out = hold_out(as_records(split[0]), 0)
     told = []
     with Workers(1) as workers:
-        path = follow_path(name, request, train, held_out, "ndcg@20", workers, told.append)
+        problem = settle_by_records(request, train)
+        path = follow_path(problem, train, held_out, "ndcg@20", workers, told.append)
     assert len(told) == len(path.values)
     assert (np.diff(path.regularizations) < 0).all()
     assert path.values.max() > 1.5 * path.values[0]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from robirank.latent.start import random_rows, some_random_rows
+from robirank.latent.solvers.start import random_rows, some_random_rows
 
 
 @given(st.integers(1, 60_000), st.integers(1, 5), st.integers(0, 99))

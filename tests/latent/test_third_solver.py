@@ -21,10 +21,10 @@ class GradientDescent:
 
     default_rate = 0.5
 
-    def __init__(self, request, problem, records, start, workers):
+    def __init__(self, problem, records, start, workers):
         self.U, self.V = start
-        self._records, self._rho = records, request.rho
-        self._rate = request.rate * (request.learning_rate or self.default_rate)
+        self._records, self._rho = records, problem.rho
+        self._rate = problem.rate * problem.learning_rate
         self.penalize(problem.penalty)
 
     def penalize(self, penalty):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from robirank.latent.retrieve.recommend import FactorModel
+from robirank.latent.factors.recommend import FactorModel
 from robirank.registry import register
 
 

@@ -131,7 +131,7 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a model and save it, ids and all. Ctrl-C saves what was learned once λ is found."""
-    from robirank.latent.options import DEFAULT_METRIC
+    from robirank.latent.train.options import DEFAULT_METRIC
 
     started = time.perf_counter()
     if validation is not None and hold_out is not None:
@@ -224,7 +224,7 @@ def evaluate(
 ) -> None:
     """Measure how well a model finds held-out interactions among all items."""
     from robirank.data.known import known, nothing
-    from robirank.latent.retrieve.evaluate import evaluate as measure
+    from robirank.latent.factors.evaluate import evaluate as measure
 
     if fold_in and train is None:
         raise typer.BadParameter("--fold-in needs --train, what the new users have")
@@ -356,7 +356,7 @@ def _tuned(
 
 def _plan(model: Any, data: Interactions | Partitions) -> str:
     """What is about to be done, and why so."""
-    from robirank.latent.device import resolve_device
+    from robirank.latent.gpu.resolve import resolve_device
 
     shape = f"{data.n_users:,} × {data.n_items:,}, {model.factors} factors"
     where = "" if model.engine == "local" else f" on a cluster, {model.engine.workers} workers"
@@ -391,7 +391,7 @@ def _training_report(model: Any, data: Interactions | Partitions, metric: str) -
 
 
 def _print_evaluation(result: Any) -> None:
-    from robirank.latent.retrieve.evaluate import MEASURES
+    from robirank.latent.factors.evaluate import MEASURES
 
     rows = [
         [name, *(f"{result.means[m]:.4f} ± {result.errors[m]:.4f}" for m in at)]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def load(path: Path, threads: int | None = None, device: str = "cpu") -> tuple[Any, Ids, Ids]:
     """A model, its users and its items; 0, 1, 2, … where it was trained without ids."""
-    from robirank.latent.retrieve.recommend import FactorModel
+    from robirank.latent.factors.recommend import FactorModel
     from robirank.storage.estimators import load_model
 
     model = load_model(path)

@@ -17,13 +17,13 @@ from robirank._threads import thread_count
 from robirank._types import Floats32
 from robirank.data.records import Records, Weighting, as_records
 from robirank.engine.config import RayConfig
-from robirank.latent.fit import FitResult, fit_table
-from robirank.latent.local import Start
-from robirank.latent.options import EpochReport, FitKeywords, FitOptions
-from robirank.latent.problem import Problem, Request
-from robirank.latent.retrieve.ids import check_same_ids
-from robirank.latent.retrieve.recommend import FactorModel
-from robirank.latent.start import random_rows
+from robirank.latent.factors.ids import check_same_ids
+from robirank.latent.factors.recommend import FactorModel
+from robirank.latent.solvers.start import random_rows
+from robirank.latent.train.fit import FitResult, open_training
+from robirank.latent.train.options import EpochReport, FitKeywords, FitOptions
+from robirank.latent.train.request import Request
+from robirank.latent.tune.settle import settle, settle_by_records
 
 _PARTIAL_ITERATIONS = 10
 _PARTIAL_RATE = 0.25  # of the rate that a fit starts with
@@ -138,7 +138,7 @@ class LatentModel(FactorModel):
             checkpoint_minutes=checkpoint_minutes,
             resume=resume,
         )
-        self._take(fit_table(self.request(), user_items, options))
+        self._fit(self.request(), user_items, options)
         return self
 
     def partial_fit(
@@ -202,7 +202,7 @@ class LatentModel(FactorModel):
             rate=_PARTIAL_RATE,
             regularization=self._penalty_of(request, records),
         )
-        self._take(fit_table(request, user_items, wanted, self._grown(records, request.seed)))
+        self._fit(request, user_items, wanted, self._grown(records, request.seed))
         self.user_ids_, self.item_ids_ = ids
         return self
 
@@ -234,7 +234,7 @@ class LatentModel(FactorModel):
     @classmethod
     def from_shards(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that a cluster left in many files; `robirank.load_model` calls it."""
-        from robirank.latent.retrieve.sharded import load_sharded
+        from robirank.latent.factors.sharded import load_sharded
 
         model: Self = load_sharded(path, cls)
         return model
@@ -272,7 +272,7 @@ class LatentModel(FactorModel):
     def _fold_in(self, V: Floats32, records: Records) -> Floats32:
         """Factors for the users of some records, with V as it is."""
 
-    def _grown(self, records: Records, seed: int) -> Start:
+    def _grown(self, records: Records, seed: int) -> tuple[Floats32, Floats32]:
         """The factors of all users and items of a table; those that are known stay."""
         (n_users, d), n_items = self.user_factors.shape, len(self.item_factors)
         U = np.zeros((records.n_users, d), np.float32)
@@ -288,13 +288,23 @@ class LatentModel(FactorModel):
         """λ for a table that has grown: what was found keeps its ratio to the noise."""
         if request.regularization is not None:
             return request.regularization
-        return self.regularization_ * (
-            Problem.of_records(request, records).noise_level / self.noise_level_
-        )
+        noise = settle_by_records(request, records).noise_level
+        return self.regularization_ * (noise / self.noise_level_)
+
+    def _fit(
+        self,
+        request: Request,
+        user_items: Any,
+        options: FitOptions,
+        start: tuple[Floats32, Floats32] | None = None,
+    ) -> None:
+        """Read the tables, settle what was left open, train, and take the result."""
+        with open_training(request, user_items, options, start) as training:
+            self._take(training.run(settle(request, training, options)))
 
     def _take(self, result: FitResult) -> None:
         """Become the model that a fit found."""
-        progress, setup = result.progress, result.setup
+        progress, problem = result.progress, result.problem
         for name in ("user_factors", "item_factors", "sharded_"):
             self.__dict__.pop(name, None)
         if isinstance(result.factors, tuple):
@@ -304,11 +314,11 @@ class LatentModel(FactorModel):
         self.n_iter_ = progress.epoch
         self.best_iter_ = progress.best_epoch or progress.epoch
         self.history_, self.stopped_ = progress.history, progress.stopped
-        self.solver_ = setup.solver_name
-        self.user_scale_ = setup.problem.penalty.users.scale
-        self.regularization_ = setup.problem.penalty.regularization
-        self.noise_level_ = setup.problem.noise_level
-        self.user_ids_, self.item_ids_ = setup.user_ids, setup.item_ids
+        self.solver_ = problem.solver
+        self.user_scale_ = problem.penalty.users.scale
+        self.regularization_ = problem.penalty.regularization
+        self.noise_level_ = problem.noise_level
+        self.user_ids_, self.item_ids_ = result.user_ids, result.item_ids
 
 
 def _ids_that_go_on(kind: str, user_items: Any, known: Any, count: int) -> Any:

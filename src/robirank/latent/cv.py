@@ -19,24 +19,18 @@ from robirank._types import Floats32
 from robirank._workers import Workers
 from robirank.data.records import Records, as_records
 from robirank.latent.base import LatentModel
+from robirank.latent.factors.evaluate import check_metric
+from robirank.latent.factors.recommend import FactorModel
 from robirank.latent.model import LatentRoBiRank
-from robirank.latent.options import DEFAULT_METRIC
-from robirank.latent.problem import Request
-from robirank.latent.retrieve.evaluate import check_metric
-from robirank.latent.retrieve.recommend import FactorModel
-from robirank.latent.search import (
-    PenaltyPath,
-    fits_side_by_side,
-    follow_path,
-    hold_out,
-    runs_side_by_side,
-    sample_users,
-    scale_of_table,
-    whole_fit,
-)
-from robirank.latent.solvers import SOLVERS, resolve_solver
-from robirank.latent.store import checksum, fingerprint
-from robirank.latent.trials import Trial, TrialLog
+from robirank.latent.solvers.problem import Problem
+from robirank.latent.train.options import DEFAULT_METRIC
+from robirank.latent.train.store import checksum, fingerprint
+from robirank.latent.tune.fits import fits_side_by_side, runs_side_by_side, whole_fit
+from robirank.latent.tune.held_out import hold_out, sample_users
+from robirank.latent.tune.path import PenaltyPath, follow_path
+from robirank.latent.tune.rule import scale_of_table
+from robirank.latent.tune.settle import settle_by_records
+from robirank.latent.tune.trials import Trial, TrialLog
 
 _STEP = 1.1  # between the penalties of whole fits
 _SHORTER, _LARGER = 0.75, 1.04  # epochs of those fits; how much larger the best λ is with all
@@ -46,7 +40,7 @@ class LatentRoBiRankCV(FactorModel):
     """A latent model whose penalty is chosen on held-out records, and that is then fitted to all.
 
     A tenth of each user's records is held out. One training run under a falling λ
-    (`robirank.latent.search`) shows where the best one lies; three fits around it, of three
+    (`robirank.latent.tune.path`) shows where the best one lies; three fits around it, of three
     quarters of the epochs (side by side on a card), and a parabola through their values say it
     closely. Together with the last fit, to all records, that takes about as long as four fits.
     Where ``grid`` names several settings, each has a run under a falling λ of its own, and the
@@ -224,13 +218,12 @@ class LatentRoBiRankCV(FactorModel):
 
 
 class _ShortFits(NamedTuple):
-    """Fits of fewer epochs: the solver, the request without λ, what tells them from others.
+    """Fits of fewer epochs: the problem but for its λ, what tells them from others.
 
     ``together`` says whether several λ are tried at once.
     """
 
-    name: str
-    request: Request
+    problem: Problem
     params: dict[str, Any]
     together: bool
 
@@ -265,7 +258,7 @@ class _Search:
         splits = checksum(held_out) or int(cv.cv)
         data = [checksum(records), splits, cv.sample_users, repr(cv.grid)]
         self._log = TrialLog(path, fingerprint(request, data, cv.metric), resume, self._tell)
-        self._scale = scale_of_table(request, self._splits[0][0], self._sample, records)
+        self._scale = scale_of_table(request.exponents, self._splits[0][0], self._sample, records)
 
     def run(self) -> tuple[dict[str, Any], float]:
         """The chosen parameters, and their value on held-out records."""
@@ -297,11 +290,12 @@ class _Search:
         return {name: [row[name] for row in rows] for name in rows[0]}
 
     def _path(self, params: dict[str, Any], split: int) -> PenaltyPath:
-        request, name = self._request(params)
+        parts = self._splits[split]
+        problem = self._problem(params, parts[0])
 
         def follow() -> tuple[list[float], list[float]]:
             metric, workers = self._cv.metric, self._workers
-            path = follow_path(name, request, *self._splits[split], metric, workers, lambda _: None)
+            path = follow_path(problem, *parts, metric, workers, lambda _: None)
             return path.regularizations.tolist(), path.values.tolist()
 
         trial = self._log.get("path", params, split, follow)
@@ -334,29 +328,30 @@ class _Search:
 
     def _fit(self, fits: _ShortFits, regs: list[float], split: int) -> list[float]:
         """The values under one λ, or under several at once, on a split; they are one trial."""
-        name, request, metric = fits.name, fits.request, self._cv.metric
-        parts = self._splits[split]
+        parts, metric = self._splits[split], self._cv.metric
+        penalty = self._problem(fits.params, parts[0]).penalty
+        problems = [
+            replace(fits.problem, penalty=replace(penalty, regularization=reg)) for reg in regs
+        ]
 
         def fit() -> tuple[list[float], list[float]]:
             if fits.together:
-                return regs, fits_side_by_side(name, request, regs, *parts, metric)
-            one = replace(request, regularization=regs[0])
-            return regs, [whole_fit(name, one, *parts, metric, self._workers)]
+                return regs, fits_side_by_side(problems, *parts, metric)
+            return regs, [whole_fit(problems[0], *parts, metric, self._workers)]
 
         tried = fits.params | {"regularization": regs[0], "fits": len(regs)}
         return self._log.get("fit", tried, split, fit).values
 
     def _short_fits(self, params: dict[str, Any], iterations: int | None) -> _ShortFits:
-        request, name = self._request(params)
-        epochs = max(1, round(_SHORTER * (iterations or SOLVERS[name].epochs)))
-        request = replace(request, epochs=epochs)
-        together = runs_side_by_side(name, request)
-        return _ShortFits(name, request, params | {"iterations": iterations}, together)
+        params = params | {"iterations": iterations}
+        problem = self._problem(params, self._splits[0][0])
+        problem = replace(problem, epochs=max(1, round(_SHORTER * problem.epochs)))
+        return _ShortFits(problem, params, runs_side_by_side(problem))
 
-    def _request(self, params: dict[str, Any]) -> tuple[Request, str]:
+    def _problem(self, params: dict[str, Any], train: Records) -> Problem:
+        """What the estimator with some other parameters makes of a table, with λ by the rule."""
         model = clone(self._base).set_params(**params)
-        request = replace(model.request(), regularization=None)
-        return request, resolve_solver(request, self._sample.n_users, self._sample.n_items)
+        return settle_by_records(replace(model.request(), regularization=None), train)
 
     def _tell(self, trial: Trial) -> None:
         if not self._show:

@@ -10,12 +10,13 @@ from robirank._types import Floats32
 from robirank.data.records import Records, Weighting, as_records
 from robirank.engine.config import RayConfig
 from robirank.latent.base import LatentModel
-from robirank.latent.device import resolve_device
-from robirank.latent.objective import objective
-from robirank.latent.penalty import EXPONENTS, RowWeights
-from robirank.latent.problem import Problem, Request
-from robirank.latent.retrieve.fold_in import fold_in
-from robirank.latent.solvers import ON_DEVICE, resolve_solver, robirank_solvers
+from robirank.latent.factors.fold_in import fold_in
+from robirank.latent.gpu.resolve import resolve_device
+from robirank.latent.solvers import ON_DEVICE, robirank_solvers
+from robirank.latent.solvers.objective import objective
+from robirank.latent.solvers.penalty import EXPONENTS, RowWeights
+from robirank.latent.train.request import Request
+from robirank.latent.tune.settle import settle_by_records
 from robirank.losses import RHOS, RhoName
 from robirank.registry import register
 
@@ -50,11 +51,11 @@ class LatentRoBiRank(LatentModel):
     regularization : float, optional
         λ. By default the program chooses it, because the best one differs between tables by a
         factor of four and the wrong one costs dearly. "exact" trains about 16 epochs under a
-        falling λ and takes the one that ranks held-out records best (`robirank.latent.search`);
+        falling λ and takes the one that ranks held-out records best (`robirank.latent.tune.path`);
         "sgd", a table of fewer than about 10,000 interactions and a fit without time for it take
-        `robirank.latent.penalty.default_regularization`, which needs the numbers of records of rows
-        and columns alone. ``regularization_`` says what was taken; `LatentRoBiRankCV` looks more
-        closely.
+        `robirank.latent.tune.rule.default_regularization`, which needs the numbers of records of
+        rows and columns alone. ``regularization_`` says what was taken; `LatentRoBiRankCV` looks
+        more closely.
     user_exponent, item_exponent : float, default=0.5, 0.85
         How the weights a and b grow with the records of a row.
     iterations : int, optional
@@ -91,7 +92,7 @@ class LatentRoBiRank(LatentModel):
     regularization_ : float
         λ.
     noise_level_ : float
-        Of the table, on λ's scale; see `robirank.latent.penalty.noise_level`. When `partial_fit`
+        Of the table, on λ's scale; see `robirank.latent.tune.rule.noise_level`. When `partial_fit`
         gets a table that has grown, a λ that the program chose grows with it.
     solver_ : str
         The solver that was used.
@@ -174,7 +175,7 @@ class LatentRoBiRank(LatentModel):
             self.item_factors,
             records,
             rho=self.rho,
-            penalty=Problem.of_records(
+            penalty=settle_by_records(
                 replace(self._request(seed=0), regularization=self.regularization_), records
             ).penalty,
             num_threads=int(self.num_threads),
@@ -182,7 +183,7 @@ class LatentRoBiRank(LatentModel):
 
     def solver_for(self, n_users: int, n_items: int) -> str:
         """The solver that `fit` takes for a table of that shape."""
-        return resolve_solver(self._request(seed=0), n_users, n_items)
+        return self._request(seed=0).solver_for(n_users, n_items)
 
     def _fold_in(self, V: Floats32, records: Records) -> Floats32:
         weights = RowWeights(self.user_exponent, self.user_scale_)

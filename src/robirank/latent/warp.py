@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -13,9 +14,11 @@ from robirank._workers import Workers
 from robirank.data.records import Records, Weighting
 from robirank.engine.config import RayConfig
 from robirank.latent.base import LatentModel
-from robirank.latent.local import strata_engine
-from robirank.latent.problem import Problem, Request
+from robirank.latent.solvers.in_memory import StrataInMemory
 from robirank.latent.solvers.warp import WarpSolver
+from robirank.latent.train.epochs import Epochs, run_epochs
+from robirank.latent.train.request import Request
+from robirank.latent.tune.settle import settle_by_records
 from robirank.registry import register
 
 _FOLD_IN_EPOCHS = 50
@@ -35,7 +38,7 @@ class WARP(LatentModel):
     factors : int, default=64
     regularization : float, optional
         λ of the penalty, weighted by rows as in `LatentRoBiRank`. Default:
-        `robirank.latent.penalty.default_regularization`.
+        `robirank.latent.tune.rule.default_regularization`.
     iterations : int, default=64
         Passes over the records.
     learning_rate : float, default=0.1
@@ -103,16 +106,16 @@ class WARP(LatentModel):
         if not records.n_records:
             return U
         request = replace(self._request(seed=0), regularization=self.regularization_)
-        problem = Problem.of_records(request, records)
+        problem = settle_by_records(request, records)
         # Penalised as in the fit: the scale is that of its users, whoever else is folded in here.
         users = replace(problem.penalty.users, scale=self.user_scale_)
         problem = replace(problem, penalty=replace(problem.penalty, users=users))
         with Workers(self.num_threads) as workers:
-            engine = strata_engine(request, problem, records, (U, V), workers)
-            solver = WarpSolver(request, problem, engine, freeze_items=True)
-            for number in range(_FOLD_IN_EPOCHS):
-                solver.epoch(number, _FOLD_IN_EPOCHS)
-            return engine.memory.factors()[0]
+            frozen = partial(WarpSolver, freeze_items=True)
+            solver = StrataInMemory(frozen, problem, records, (U, V), workers)
+            for _ in run_epochs(solver, Epochs(_FOLD_IN_EPOCHS)):
+                pass
+            return solver.factors()[0]
 
     def _request(self, seed: int) -> Request:
         if self.regularization is not None:

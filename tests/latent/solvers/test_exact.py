@@ -13,11 +13,12 @@ from latent.plain import random_problem
 from robirank import _core, listwise_loss
 from robirank._workers import Workers
 from robirank.data.records import Records
-from robirank.latent.objective import objective
-from robirank.latent.penalty import Penalty
-from robirank.latent.problem import Problem, Request
+from robirank.latent.factors.products import BLOCK_BYTES, users_that_fit
 from robirank.latent.solvers.exact import ExactSolver, block_users
-from robirank.latent.solvers.products import BLOCK_BYTES, users_that_fit
+from robirank.latent.solvers.objective import objective
+from robirank.latent.solvers.penalty import Penalty
+from robirank.latent.train.request import Request
+from robirank.latent.tune.settle import settle_by_records
 
 RHOS = ("log", "identity", "type2")
 
@@ -29,9 +30,9 @@ class Steps:
         settings = {"rho": "log", "regularization": 0.1, "learning_rate": 0.02, "seed": 0}
         size = {"factors": U.shape[1], "epochs": epochs, "params": {}}
         request = Request("LatentRoBiRank", "exact", **size, **settings | changes)
-        problem = Problem.of_records(request, records)
+        problem = settle_by_records(request, records)
         start = U.copy(), V.copy()
-        self.solver = ExactSolver(request, problem, records, start, workers or Workers(1))
+        self.solver = ExactSolver(problem, records, start, workers or Workers(1))
         self.solver._user_rate = user_rate
         self.epochs, self.done = epochs, 0
 

@@ -9,11 +9,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.engine.interface import Sizes
-from robirank.latent.local import strata_engine
-from robirank.latent.objective import inner_sums, objective
-from robirank.latent.problem import Problem, Request
+from robirank.latent.solvers.in_memory import StrataInMemory
+from robirank.latent.solvers.objective import inner_sums, objective
 from robirank.latent.solvers.sgd import SgdSolver, xi_turns
 from robirank.latent.solvers.warp import WarpSolver, weights_after
+from robirank.latent.train.request import Request
+from robirank.latent.tune.settle import settle_by_records
 from robirank.losses import RHOS
 
 
@@ -48,10 +49,10 @@ class Run:
         request = Request(
             "LatentRoBiRank", "sgd", factors=factors, epochs=epochs, params={}, **settings | options
         )
-        problem = Problem.of_records(request, records)
+        problem = settle_by_records(request, records)
         start_rows = rows or start(records, factors)
-        self.engine = strata_engine(request, problem, records, start_rows, workers)
-        self.solver = kind(request, problem, self.engine)
+        strata = StrataInMemory(kind, problem, records, start_rows, workers)
+        self.engine, self.solver = strata.engine, strata._solver
         if turns is not None:
             self.solver._turns = turns
         self.epochs, self.done = epochs, 0

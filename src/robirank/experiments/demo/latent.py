@@ -16,9 +16,9 @@ from robirank.data.interactions import Interactions
 from robirank.data.make_interactions import make_interactions
 from robirank.data.splits import split_ratio
 from robirank.experiments.demo.parts import CUTOFFS, DemoPart, MethodResult
+from robirank.latent.factors.evaluate import evaluate
+from robirank.latent.factors.recommend import FactorModel
 from robirank.latent.model import LatentRoBiRank
-from robirank.latent.retrieve.evaluate import evaluate
-from robirank.latent.retrieve.recommend import FactorModel
 from robirank.latent.warp import WARP
 from robirank.storage.files import write_whole
 

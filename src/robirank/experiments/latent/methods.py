@@ -14,8 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from robirank.data.records import Records
-from robirank.latent.problem import Problem
-from robirank.latent.solvers import SOLVERS
+from robirank.latent.tune.settle import settle_by_records
 
 RATE_FACTOR = 3.0
 REGULARIZATION_FACTOR = 1.4
@@ -64,11 +63,9 @@ class LatentMethod:
                 name: float(f"{middle * factor**step:.3g}")
                 for (name, (middle, factor)), step in places
             }
-        model = self.make({}, factors=factors)
-        request = model.request()
-        problem = Problem.of_records(request, records)
+        problem = settle_by_records(self.make({}, factors=factors).request(), records)
         middle = {
-            "learning_rate": request.learning_rate or SOLVERS[request.solver].make.default_rate,
+            "learning_rate": problem.learning_rate,
             "regularization": problem.penalty.regularization,
         }
         scale = {

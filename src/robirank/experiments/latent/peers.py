@@ -10,8 +10,8 @@ import numpy as np
 
 from robirank._blas import one_blas_thread
 from robirank.data.interactions import Interactions
-from robirank.latent.options import EpochReport
-from robirank.latent.retrieve.recommend import FactorModel
+from robirank.latent.factors.recommend import FactorModel
+from robirank.latent.train.options import EpochReport
 
 
 class AlternatingLeastSquares(FactorModel):

@@ -26,11 +26,11 @@ from robirank.data.records import as_records
 from robirank.data.splits import split_ratio
 from robirank.experiments.latent.methods import LatentMethod
 from robirank.experiments.run_format import GridPoint, LatentFacts, LatentFit
-from robirank.latent.loop import DivergenceError
-from robirank.latent.options import EpochReport
-from robirank.latent.retrieve.evaluate import MEASURES as KNOWN_MEASURES
-from robirank.latent.retrieve.evaluate import Evaluation, evaluate
-from robirank.latent.retrieve.recommend import FactorModel
+from robirank.latent.factors.evaluate import MEASURES as KNOWN_MEASURES
+from robirank.latent.factors.evaluate import Evaluation, evaluate
+from robirank.latent.factors.recommend import FactorModel
+from robirank.latent.train.loop import DivergenceError
+from robirank.latent.train.options import EpochReport
 
 MEASURES = ("precision@1", "precision@10", "recall@20", "ndcg@20")
 _CUTOFFS = (1, 10, 20)

@@ -25,8 +25,8 @@ from robirank.engine.parts import Block, Part
 from robirank.engine.strata import BATCH_USERS, Plan, task_key
 from robirank.experiments.scaling.simulation import Rates, mean_rates
 from robirank.latent.solvers.sgd import SgdSteps, XiSettings, sgd_task, xi_task
+from robirank.latent.solvers.start import random_rows
 from robirank.latent.solvers.strata import cell_size
-from robirank.latent.start import random_rows
 
 _CUTS = (1, 32)  # into how many parts users are cut for the tasks that are timed,
 _BLOCKS = (1, 32, 1024)  # and into how many blocks items are

@@ -26,8 +26,8 @@ from robirank.engine.config import RayConfig
 from robirank.engine.ray.actors import connect, disconnect
 from robirank.experiments.scaling.clocks import EpochClock
 from robirank.experiments.scaling.runs import ScalingData, measure
+from robirank.latent.factors.evaluate import Evaluation
 from robirank.latent.model import LatentRoBiRank
-from robirank.latent.retrieve.evaluate import Evaluation
 
 _NEVER = 1e9  # seconds between checkpoints: none in the middle of a measurement
 

@@ -35,12 +35,13 @@ from robirank.experiments.latent.units import LatentExperiment, data_name, load_
 from robirank.experiments.scaling.calibration import calibrate
 from robirank.experiments.scaling.clocks import EpochClock, TaskClock
 from robirank.experiments.scaling.simulation import Rates, mean_rates
-from robirank.latent.local import random_start, strata_engine
-from robirank.latent.problem import Problem
-from robirank.latent.retrieve.evaluate import Evaluation, evaluate
-from robirank.latent.retrieve.recommend import FactorModel
+from robirank.latent.factors.evaluate import Evaluation, evaluate
+from robirank.latent.factors.recommend import FactorModel
 from robirank.latent.solvers import SOLVERS
+from robirank.latent.solvers.in_memory import StrataInMemory
 from robirank.latent.solvers.interface import Solver
+from robirank.latent.solvers.start import random_start
+from robirank.latent.tune.settle import settle_by_records
 
 MEASURES = ("precision@1", "precision@10")
 NEGATIVES = 128  # items that RoBiRank samples for a record by default
@@ -256,12 +257,11 @@ def _runners(
         params = settings_of(experiment, run, records)
         sizes = {"factors": experiment.factors, "parts": run.parts}
         model = LATENT_FIELD[run.method].make(params, random_state=experiment.seed, **sizes)
-        request = model.request()
-        problem = Problem.of_records(request, records)
+        problem = settle_by_records(model.request(), records)
         workers = stack.enter_context(Workers(run.workers))
-        start = random_start(request, records)
+        start = random_start(problem, records)
         n_parts = count_parts(run.parts, records.n_users, records.n_items)
         clock = TaskClock(n_parts, run.workers)
-        engine = strata_engine(request, problem, records, start, workers, clock)
-        solver = SOLVERS[request.solver].make(request, problem, engine)
-        yield _Runner(Result(run), clock, engine, solver, experiment.iterations)
+        make = SOLVERS[problem.solver].make
+        solver = StrataInMemory(make, problem, records, start, workers, clock)
+        yield _Runner(Result(run), clock, solver.engine, solver, experiment.iterations)

@@ -1,4 +1,4 @@
-"""The losses of new users on a device; see `robirank.latent.retrieve.fold_in`.
+"""The losses of new users on a device; see `robirank.latent.factors.fold_in`.
 
 Scores are float32 here: with half-precision products the line search would stop too early.
 """

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 
 from robirank._types import Floats32, Ints32
+from robirank.latent.factors.topk import NOTHING, Liked, no_rows
 from robirank.latent.gpu.block import Grid
 from robirank.latent.gpu.device import cuda_device, device_errors, has_kernels
 from robirank.latent.gpu.fused import count_scores
 from robirank.latent.gpu.kernels import kernels_for
 from robirank.latent.gpu.layout import BINS
-from robirank.latent.retrieve.topk import NOTHING, Liked, no_rows
 
 _MOST_USERS = 1 << 14  # at a time
 _CANDIDATES = 1 << 24  # at a time
@@ -37,7 +37,7 @@ def top_rows(
     liked: Liked | None = None,
     device: torch.device | None = None,
 ) -> tuple[Ints32, Floats32]:
-    """As `robirank.latent.retrieve.topk.top_rows`, on the current card."""
+    """As `robirank.latent.factors.topk.top_rows`, on the current card."""
     device = device or cuda_device()
     found, scores = no_rows(len(asked), n_best)
     n = min(n_best, len(factors) if rows is None else len(rows))

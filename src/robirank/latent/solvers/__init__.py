@@ -11,10 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from robirank._threads import thread_count
-from robirank.engine.interface import Sizes
-from robirank.latent.problem import Request
+from robirank._types import Floats32
+from robirank._workers import Workers
+from robirank.data.records import Records
 from robirank.latent.solvers import sgd
 from robirank.latent.solvers.exact import ExactSolver
+from robirank.latent.solvers.in_memory import StrataInMemory
+from robirank.latent.solvers.interface import InMemorySolver
+from robirank.latent.solvers.problem import Problem
 from robirank.latent.solvers.sgd import SgdSolver
 from robirank.latent.solvers.warp import WarpSolver
 
@@ -39,14 +43,14 @@ class SolverEntry:
     on_device : callable or None
         Makes the solver for a CUDA device, an `InMemorySolver`; None where there is none.
     side_by_side : callable or None
-        Yields fits that run at once on a CUDA device, as many as have room at a time: from a
-        request, problems that differ in λ, records and a start.
+        Yields fits that run at once on a CUDA device, as many as have room at a time: from
+        problems that differ in λ, records and a start.
     epochs : int
         How many it takes where none are asked for.
     searches : bool
-        Whether a fit without a λ looks for one; see `robirank.latent.search`.
+        Whether a fit without a λ looks for one; see `robirank.latent.tune.settle`.
     seconds : callable or None
-        Estimates the seconds of an epoch from a request and `Sizes`; None where nobody knows.
+        Estimates the seconds of an epoch of a `Problem`; None where nobody knows.
     """
 
     make: Any
@@ -55,7 +59,7 @@ class SolverEntry:
     side_by_side: Any = None
     epochs: int = 64
     searches: bool = False
-    seconds: Callable[[Request, Sizes], float] | None = None
+    seconds: Callable[[Problem], float] | None = None
 
 
 def _exact_flops(n_users: int, n_items: int, factors: int) -> float:
@@ -63,30 +67,31 @@ def _exact_flops(n_users: int, n_items: int, factors: int) -> float:
     return n_users * n_items * (6.0 * factors + _KERNEL_FLOPS)
 
 
-def _exact_seconds(request: Request, sizes: Sizes) -> float:
-    flops = _exact_flops(sizes.active_users, sizes.n_items, request.factors)
-    if request.device != "cpu":
+def _exact_seconds(problem: Problem) -> float:
+    sizes = problem.sizes
+    flops = _exact_flops(sizes.active_users, sizes.n_items, problem.factors)
+    if problem.device != "cpu":
         return _CARD_EPOCH + flops / _CARD_FLOPS
-    return flops / (_CORE_FLOPS * thread_count(request.num_threads))
+    return flops / (_CORE_FLOPS * thread_count(problem.num_threads))
 
 
-def _sgd_seconds(request: Request, sizes: Sizes) -> float:
-    seconds = sgd.epoch_seconds(sizes, request.factors, request.samples)
-    return seconds / min(request.parts, thread_count(request.num_threads))
+def _sgd_seconds(problem: Problem) -> float:
+    seconds = sgd.epoch_seconds(problem.sizes, problem.factors, problem.samples)
+    return seconds / min(problem.parts, thread_count(problem.num_threads))
 
 
-def _exact_on_device(*arguments: Any) -> Any:
-    from robirank.latent.gpu.solver import DeviceExactSolver
+def _exact_on_device(*arguments: Any) -> InMemorySolver:
+    from robirank.latent.solvers.exact_on_card import DeviceExactSolver
 
     return DeviceExactSolver(*arguments)
 
 
-def _exact_fits(request: Request, problems: Any, records: Any, start: Any) -> Any:
-    from robirank.latent.gpu.solver import DeviceExactFits, most_fits
+def _exact_fits(problems: Any, records: Any, start: Any) -> Any:
+    from robirank.latent.solvers.exact_on_card import DeviceExactFits, most_fits
 
-    size = most_fits(request, records)
+    size = most_fits(problems[0], records)
     for first in range(0, len(problems), size):
-        yield DeviceExactFits(request, problems[first : first + size], records, start)
+        yield DeviceExactFits(problems[first : first + size], records, start)
 
 
 SOLVERS: dict[str, SolverEntry] = {
@@ -107,42 +112,39 @@ SOLVERS: dict[str, SolverEntry] = {
 ON_DEVICE = ("auto", *(name for name, entry in SOLVERS.items() if entry.on_device))
 
 
-def register_solver(name: str, make: Any, *, in_strata: bool = False) -> None:
-    """Add a solver; ``LatentRoBiRank(solver=name)`` then uses it."""
+def register_solver(name: str, make: Any, **options: Any) -> None:
+    """Add a solver; ``LatentRoBiRank(solver=name)`` then uses it.
+
+    Parameters
+    ----------
+    name : str
+    make : class
+        An `InMemorySolver`, or an `InStrataSolver` with ``in_strata=True``.
+    options
+        The other attributes of `SolverEntry`.
+    """
     if name == "auto" or name in SOLVERS:
         raise ValueError(f"there is a solver {name!r} already; choose another name")
-    SOLVERS[name] = SolverEntry(make, in_strata)
+    SOLVERS[name] = SolverEntry(make, **options)
+
+
+def make_solver(
+    problem: Problem, records: Records, start: tuple[Floats32, Floats32], workers: Workers
+) -> InMemorySolver:
+    """The solver of a problem in the memory of this process, or on its device."""
+    entry = SOLVERS[problem.solver]
+    if problem.device != "cpu":
+        solver: InMemorySolver = entry.on_device(problem, records, start, workers)
+    elif entry.in_strata:
+        solver = StrataInMemory(entry.make, problem, records, start, workers)
+    else:
+        solver = entry.make(problem, records, start, workers)
+    return solver
 
 
 def robirank_solvers() -> list[str]:
     """The names of the solvers of `robirank.LatentRoBiRank`."""
     return [name for name in SOLVERS if name != "warp"]
-
-
-def resolve_solver(request: Request, n_users: int, n_items: int) -> str:
-    """The solver that is meant: "auto" goes by device and size, a cluster needs strata."""
-    if request.device != "cpu":
-        return _solver_on_device(request)
-    if request.engine == "local":
-        if request.solver == "auto":
-            return choose_solver(n_users, n_items, request.factors)
-        return request.solver
-    name = "sgd" if request.solver == "auto" else request.solver
-    if not SOLVERS[name].in_strata:
-        able = [other for other in robirank_solvers() if SOLVERS[other].in_strata]
-        raise ValueError(f"solver must be one of {able} on a cluster; got {name!r}")
-    return name
-
-
-def _solver_on_device(request: Request) -> str:
-    name = "exact" if request.solver == "auto" else request.solver
-    if request.engine != "local":
-        raise ValueError("device must be 'cpu' on a cluster; its workers train on their processors")
-    if SOLVERS[name].on_device is None:
-        raise ValueError(
-            f"solver must be one of {ON_DEVICE} on device {request.device!r}; got {name!r}"
-        )
-    return name
 
 
 def choose_solver(n_users: int, n_items: int, factors: int) -> str:
@@ -156,7 +158,7 @@ def choose_solver(n_users: int, n_items: int, factors: int) -> str:
     return "exact" if _exact_flops(n_users, n_items, factors) <= EXACT_LIMIT else "sgd"
 
 
-def epoch_seconds(name: str, request: Request, sizes: Sizes) -> float | None:
-    """How long an epoch of a solver takes on this machine, about; None where nobody knows."""
-    estimate = SOLVERS[name].seconds
-    return None if estimate is None else estimate(request, sizes)
+def epoch_seconds(problem: Problem) -> float | None:
+    """How long an epoch takes on this machine, about; None where nobody knows."""
+    estimate = SOLVERS[problem.solver].seconds
+    return None if estimate is None else estimate(problem)

@@ -25,9 +25,9 @@ from robirank._types import Floats32, Ints64
 from robirank._workers import Workers
 from robirank.data.records import Records
 from robirank.engine.interface import Figures, never
-from robirank.latent.penalty import Penalty
-from robirank.latent.problem import Problem, Request
-from robirank.latent.solvers.products import Products, score_rows, sum_in_order, users_that_fit
+from robirank.latent.factors.products import Products, score_rows, sum_in_order, users_that_fit
+from robirank.latent.solvers.penalty import Penalty
+from robirank.latent.solvers.problem import Problem
 from robirank.objectives.listwise import slopes_in_place
 
 STEPS = 60  # an epoch should have about this many
@@ -51,12 +51,27 @@ def user_memory(epochs: int) -> float:
     return max(_LEAST_MEMORY, 1.0 - 1.0 / (_MEMORY * epochs))
 
 
+def order_of_users(users: Ints64, seed: int, epoch: int) -> Ints64:
+    """The users in the order of an epoch, at random."""
+    return np.random.default_rng([seed, epoch]).permutation(users)
+
+
+def rate_share(epochs_done: float, epochs: int) -> float:
+    """The share of the learning rate that is left: it falls to zero by half a cosine.
+
+    Examples
+    --------
+    >>> rate_share(0, 8), round(rate_share(4, 8), 3), rate_share(9, 8)
+    (1.0, 0.5, 0.0)
+    """
+    return float(0.5 * (1.0 + np.cos(np.pi * min(epochs_done / epochs, 1.0))))
+
+
 class ExactSolver:
     """State and steps of the exact solver.
 
     Parameters
     ----------
-    request : Request
     problem : Problem
     records : Records
     start : (U, V), float32 arrays
@@ -68,17 +83,16 @@ class ExactSolver:
 
     def __init__(
         self,
-        request: Request,
         problem: Problem,
         records: Records,
         start: tuple[Floats32, Floats32],
         workers: Workers,
     ) -> None:
-        assert request.rho is not None
+        assert problem.rho is not None
         self.U, self.V = start
-        self._records, self._rho, self._seed = records, request.rho, request.seed
-        self._rate = request.rate * (request.learning_rate or self.default_rate)
-        self._user_rate = request.rate * USER_RATE
+        self._records, self._rho, self._seed = records, problem.rho, problem.seed
+        self._rate = problem.rate * problem.learning_rate
+        self._user_rate = problem.rate * USER_RATE
         self._workers = workers
         self.products = Products(self.V, workers)
         self.penalize(problem.penalty)
@@ -100,13 +114,12 @@ class ExactSolver:
         The mean of the first step's records, before anything moved, is there as "start". The rate
         falls to zero over the epochs, by half a cosine.
         """
-        order = np.random.default_rng([self._seed, number]).permutation(self._users)
+        order = order_of_users(self._users, self._seed, number)
         starts = range(0, len(order), self._block)
         loss, seen, first = 0.0, 0, 0.0
         for i, start in enumerate(starts):
-            progress = (number + i / len(starts)) / epochs
             users = np.sort(order[start : start + self._block])
-            fade = 0.5 * (1.0 + np.cos(np.pi * min(progress, 1.0)))
+            fade = rate_share(number + i / len(starts), epochs)
             loss += self._step(users, fade, user_memory(epochs))
             seen += int((self._records.indptr[users + 1] - self._records.indptr[users]).sum())
             first = first if i else loss / seen

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from robirank._types import Floats32
 from robirank.engine.interface import Engine, Figures
-from robirank.latent.penalty import Penalty
-from robirank.latent.problem import Problem, Request
+from robirank.latent.solvers.penalty import Penalty
+from robirank.latent.solvers.problem import Problem
 
 
 class Solver(Protocol):
     """Improves factors, epoch after epoch."""
-
-    #: The step size of V where none is asked for.
-    default_rate: ClassVar[float]
 
     def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool]) -> Figures:
         """Do epoch ``number`` (from 0) of ``epochs`` planned ones.
@@ -31,7 +28,8 @@ class Solver(Protocol):
 class InMemorySolver(Solver, Protocol):
     """A solver that holds the factors itself, in the memory of this process or on its device.
 
-    It is made as ``cls(request, problem, records, (U, V), workers)`` and may change U and V.
+    It is made as ``cls(problem, records, (U, V), workers)`` and may change U and V. The class has
+    an attribute ``default_rate``, the learning rate of V where none is asked for.
     """
 
     def penalize(self, penalty: Penalty) -> None:
@@ -50,7 +48,8 @@ class InMemorySolver(Solver, Protocol):
 class InStrataSolver(Solver, Protocol):
     """A solver that only runs tasks on an engine, which holds the factors.
 
-    It is made as ``cls(request, problem, engine)`` and has no state of its own.
+    It is made as ``cls(problem, engine)`` and has no state of its own. The class has an attribute
+    ``default_rate``, the learning rate of V where none is asked for.
     """
 
-    def __init__(self, request: Request, problem: Problem, engine: Engine) -> None: ...
+    def __init__(self, problem: Problem, engine: Engine) -> None: ...

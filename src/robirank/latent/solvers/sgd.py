@@ -13,7 +13,7 @@ from robirank._types import Floats32, Floats64, Ints32, Ints64
 from robirank.engine.interface import Engine, Figures, Sizes, never
 from robirank.engine.parts import Block, Part
 from robirank.engine.strata import share, user_batches
-from robirank.latent.problem import Problem, Request
+from robirank.latent.solvers.problem import Problem
 from robirank.latent.solvers.strata import (
     NO_FIGURES,
     adagrad_schedule,
@@ -64,7 +64,7 @@ def _pass_nanoseconds(sizes: Sizes, factors: int, negatives: int) -> float:
 class SgdSolver:
     r"""Sampled updates of U and V, then the ξ-step, epoch after epoch.
 
-    For every record (x, y) an epoch takes ``request.samples`` items y', half of them uniform, half
+    For every record (x, y) an epoch takes ``problem.samples`` items y', half of them uniform, half
     by popularity, each weighted by one over the expected number of its draws, so that
 
     .. math:: w_{xy} \, \rho'(t_{xy}) \sum_{y'} \sigma_0(\langle U_x, V_y - V_{y'} \rangle)
@@ -78,20 +78,19 @@ class SgdSolver:
 
     Parameters
     ----------
-    request : Request
     problem : Problem
     engine : Engine
     """
 
     default_rate: ClassVar[float] = 0.1
 
-    def __init__(self, request: Request, problem: Problem, engine: Engine) -> None:
-        assert request.rho is not None
-        check_limits("sgd", factors=request.factors, negatives=request.samples)
-        self._engine, self._rho, self._negatives = engine, request.rho, request.samples
-        self._rate = request.rate * (request.learning_rate or self.default_rate)
-        self._turns = xi_turns(problem.sizes, request.factors, request.samples)
-        self._cell_items = cell_size(request.factors)
+    def __init__(self, problem: Problem, engine: Engine) -> None:
+        assert problem.rho is not None
+        check_limits("sgd", factors=problem.factors, negatives=problem.samples)
+        self._engine, self._rho, self._negatives = engine, problem.rho, problem.samples
+        self._rate = problem.rate * problem.learning_rate
+        self._turns = xi_turns(problem.sizes, problem.factors, problem.samples)
+        self._cell_items = cell_size(problem.factors)
 
     def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
         """One (U,V)-step over all records, then the ξ-step of the users whose turn it is.

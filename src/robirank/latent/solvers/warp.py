@@ -12,7 +12,7 @@ from robirank import _core
 from robirank._types import Floats32, Ints32
 from robirank.engine.interface import Engine, Figures, never
 from robirank.engine.parts import Block, Part
-from robirank.latent.problem import Problem, Request
+from robirank.latent.solvers.problem import Problem
 from robirank.latent.solvers.strata import (
     NO_FIGURES,
     adagrad_schedule,
@@ -48,14 +48,13 @@ def weights_after(max_trials: int, n_items: int) -> Floats32:
 class WarpSolver:
     r"""WARP: sample until an item violates the margin; the number of trials estimates the rank.
 
-    For a record (x, y), items y' that x does not have are drawn, at most ``request.samples`` of
+    For a record (x, y), items y' that x does not have are drawn, at most ``problem.samples`` of
     them, until :math:`\langle U_x, V_{y'} \rangle > \langle U_x, V_y \rangle - 1`. The step on the
     three rows follows the gradient of the hinge loss, weighted as `weights_after` says, by row-wise
     Adagrad.
 
     Parameters
     ----------
-    request : Request
     problem : Problem
     engine : Engine
     freeze_items : bool, default=False
@@ -64,15 +63,13 @@ class WarpSolver:
 
     default_rate: ClassVar[float] = 0.1
 
-    def __init__(
-        self, request: Request, problem: Problem, engine: Engine, freeze_items: bool = False
-    ) -> None:
-        check_limits("warp", factors=request.factors, max_trials=request.samples)
+    def __init__(self, problem: Problem, engine: Engine, freeze_items: bool = False) -> None:
+        check_limits("warp", factors=problem.factors, max_trials=problem.samples)
         self._engine = engine
-        rate = request.rate * (request.learning_rate or self.default_rate)
+        rate = problem.rate * problem.learning_rate
         self._rate_u, self._rate_v = 2.0 * rate, 0.0 if freeze_items else rate
-        self._weight_after = weights_after(request.samples, problem.sizes.n_items)
-        self._cell_items = cell_size(request.factors)
+        self._weight_after = weights_after(problem.samples, problem.sizes.n_items)
+        self._cell_items = cell_size(problem.factors)
 
     def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
         """One pass over the records; returns the mean weighted hinge loss, and the trials."""

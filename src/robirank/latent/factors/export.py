@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from robirank.latent.retrieve.recommend import FactorModel
+from robirank.latent.factors.recommend import FactorModel
 from robirank.storage.files import write_whole
 
 Library = Literal["usearch", "faiss"]

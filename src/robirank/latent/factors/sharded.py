@@ -20,9 +20,9 @@ from robirank._types import Floats32, Ints32
 from robirank.data.ids import Ids
 from robirank.data.user_parts import user_parts
 from robirank.engine.strata import DATA_ORDER, Plan
-from robirank.latent.retrieve.ids import ById, in_ids
-from robirank.latent.retrieve.recommend import Answer, Query
-from robirank.latent.retrieve.topk import merge_best, no_rows, top_rows
+from robirank.latent.factors.ids import ById, in_ids
+from robirank.latent.factors.recommend import Answer, Query
+from robirank.latent.factors.topk import merge_best, no_rows, top_rows
 from robirank.storage.folder import FileEntry, Folder
 from robirank.storage.manifest import MANIFEST, Manifest, read_manifest
 from robirank.storage.tensor_file import ArraySpec, ModelFileError

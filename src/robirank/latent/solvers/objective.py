@@ -17,7 +17,7 @@ from robirank import _core, losses
 from robirank._types import Floats32, Floats64, Ints32, Ints64
 from robirank._workers import Workers
 from robirank.data.records import Records
-from robirank.latent.penalty import Penalty
+from robirank.latent.solvers.penalty import Penalty
 
 _Result = TypeVar("_Result")
 

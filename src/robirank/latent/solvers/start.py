@@ -7,8 +7,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from robirank._types import Floats32, Ints32
+from robirank.data.records import Records
+from robirank.latent.solvers.problem import Problem
 
 _ROWS = 1 << 14  # made at a time
+
+
+def random_start(problem: Problem, records: Records) -> tuple[Floats32, Floats32]:
+    """Rows of length about one, in random directions; zeros for users without interactions."""
+    U = random_rows(problem.seed, 0, records.n_users, problem.factors)
+    U[records.user_counts() == 0] = 0.0
+    return U, random_rows(problem.seed, 1, records.n_items, problem.factors)
 
 
 def random_rows(seed: int, side: int, n: int, d: int) -> Floats32:

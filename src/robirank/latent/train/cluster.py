@@ -7,7 +7,6 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -17,26 +16,29 @@ from scipy.sparse import issparse
 from robirank.data.interactions import Interactions
 from robirank.data.partition_sources import InMemory
 from robirank.data.partitions import Partitions, PartitionsError, open_partitions, write_parts
+from robirank.data.records import Weighting
 from robirank.engine.config import RayConfig
 from robirank.engine.ray.actors import ClusterError, connect, disconnect
 from robirank.engine.ray.driver import ClusterEngine
 from robirank.engine.ray.worker import Job
-from robirank.latent.fit import Setup, read_validation, title
-from robirank.latent.options import FitOptions
-from robirank.latent.problem import Problem, Request
-from robirank.latent.progress import Progress
-from robirank.latent.retrieve.sharded import ShardedManifest, ShardedModel
-from robirank.latent.solvers import SOLVERS, resolve_solver
-from robirank.latent.start import some_random_rows
-from robirank.latent.store import fingerprint
-from robirank.latent.validation import finite_task, validate_on_engine
+from robirank.latent.factors.sharded import ShardedManifest, ShardedModel
+from robirank.latent.solvers import SOLVERS
+from robirank.latent.solvers.problem import Problem, TableShape
+from robirank.latent.solvers.start import some_random_rows
+from robirank.latent.train.fit import FitResult, read_validation, title
+from robirank.latent.train.loop import Loop
+from robirank.latent.train.options import FitOptions
+from robirank.latent.train.progress import Progress
+from robirank.latent.train.request import Request
+from robirank.latent.train.store import fingerprint
+from robirank.latent.train.validation import finite_task, validate_on_engine
 from robirank.storage.folder import FileEntry, Folder
 from robirank.storage.manifest import MANIFEST, read_manifest, write_manifest
 
 
 @contextlib.contextmanager
-def cluster_setup(request: Request, data: Any, options: FitOptions) -> Iterator[Setup]:
-    """Set up a fit on a cluster.
+def open_cluster(request: Request, data: Any, options: FitOptions) -> Iterator[ClusterTraining]:
+    """Open the tables of a fit on a cluster.
 
     Tables are cut into parts in the run directory first. With ``engine="ray"`` that directory is
     temporary, and the factors come into memory.
@@ -51,42 +53,66 @@ def cluster_setup(request: Request, data: Any, options: FitOptions) -> Iterator[
         config = _temporary_config(request, options, stack) if temporary else request.engine
         partitions = _open(data, request, Folder(config.run_dir))
         validation = _open_validation(options.validation, data, partitions, config)
-        problem = Problem.of_partitions(request, partitions)
-        name = resolve_solver(request, *partitions.shape)
-        settled = replace(request, epochs=request.epochs or SOLVERS[name].epochs)
-        run = _run_name(request, options, partitions, validation)
-        if connect(config.address, config.workers):
-            stack.callback(disconnect)
-        job = make_job(request, problem, partitions, validation)
-        engine = ClusterEngine(
-            config, job, problem.sizes, run=run, resume=options.resume, temporary=temporary
-        )
-        stack.callback(engine.close)
-        solver = SOLVERS[name].make(request, problem, engine)
-        store = ClusterStore(engine, request, problem, partitions, name, in_memory=temporary)
-        yield Setup(
-            settled,
-            problem,
-            name,
-            solver,
-            store,
-            partitions.user_ids(),
-            partitions.item_ids(),
-            title(request, name, problem, f", {len(engine.workers.members)} workers"),
-        )
+        yield ClusterTraining(request, options, config, partitions, validation)
+
+
+class ClusterTraining:
+    """See `robirank.latent.train.fit.Training`; the tables stay in their files."""
+
+    records: None = None
+    validation: None = None
+
+    def __init__(
+        self,
+        request: Request,
+        options: FitOptions,
+        config: RayConfig,
+        partitions: Partitions,
+        validation: Partitions | None,
+    ) -> None:
+        self._request, self._options, self._config = request, options, config
+        self._partitions, self._held_out = partitions, validation
+        self.shape = TableShape.of_partitions(partitions, request.weighting)
+
+    def saved_regularization(self) -> None:
+        """A cluster takes λ from the table's shape, so a checkpoint need not say it."""
+
+    def run(self, problem: Problem) -> FitResult:
+        """Train to the end, on the workers of the cluster."""
+        request, options, config = self._request, self._options, self._config
+        temporary = request.engine == "ray"
+        with contextlib.ExitStack() as stack:
+            if connect(config.address, config.workers):
+                stack.callback(disconnect)
+            engine = ClusterEngine(
+                config,
+                make_job(problem, request.weighting, self._partitions, self._held_out),
+                problem.sizes,
+                run=_run_name(request, options, self._partitions, self._held_out),
+                resume=options.resume,
+                temporary=temporary,
+            )
+            stack.callback(engine.close)
+            solver = SOLVERS[problem.solver].make(problem, engine)
+            store = ClusterStore(engine, request, problem, self._partitions, in_memory=temporary)
+            workers = f", {len(engine.workers.members)} workers"
+            loop = Loop(problem, solver, store, options, title(request, problem, workers))
+            factors = loop.run()
+        ids = self._partitions.user_ids(), self._partitions.item_ids()
+        return FitResult(factors, loop.progress, problem, *ids)
 
 
 def make_job(
-    request: Request,
     problem: Problem,
+    weighting: Weighting,
     partitions: Partitions,
     validation: Partitions | None = None,
 ) -> Job:
     """What the workers must know to train."""
     return Job(
-        request.factors,
-        request.seed,
-        request.weighting,
+        problem.factors,
+        problem.seed,
+        weighting,
         problem.penalty.user_decay,
         problem.penalty.item_decay,
         some_random_rows,
@@ -148,12 +174,13 @@ def _run_name(
 
 
 class ClusterStore:
-    """The factors of a fit on the workers of a cluster; see `robirank.latent.loop.Store`.
+    """The factors of a fit on the workers of a cluster; see `robirank.latent.train.loop.Store`.
 
     The best factors so far are written as a sharded model, ``model`` in the run directory, which is
     whole at any time.
     """
 
+    is_local = False
     whole_epochs = False  # checkpoints hold steps
 
     def __init__(
@@ -162,12 +189,11 @@ class ClusterStore:
         request: Request,
         problem: Problem,
         partitions: Partitions,
-        solver: str,
         *,
         in_memory: bool,
     ) -> None:
         self._engine, self._request, self._problem = engine, request, problem
-        self._partitions, self._solver, self._in_memory = partitions, solver, in_memory
+        self._partitions, self._in_memory = partitions, in_memory
         self._kept: tuple[Folder, dict[str, list[FileEntry]]] | None = None
 
     def restore(self) -> Progress | None:
@@ -238,7 +264,7 @@ class ClusterStore:
         numbers: dict[str, int | float | str] = {
             "n_iter_": n_iter,
             "best_iter_": best_iter,
-            "solver_": self._solver,
+            "solver_": self._problem.solver,
             "user_scale_": self._problem.penalty.users.scale,
             "regularization_": self._problem.penalty.regularization,
             "noise_level_": self._problem.noise_level,

@@ -10,8 +10,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from latent.tiny import Tiny, tiny
-from robirank.latent.retrieve.recommend import FactorModel
-from robirank.latent.retrieve.topk import NOTHING
+from robirank.latent.factors.recommend import FactorModel
+from robirank.latent.factors.topk import NOTHING
 
 # Item 0 is best for user 0, item 3 for user 1; user 2 likes the middle.
 U = [[1, 0], [0, 1], [1, 1]]

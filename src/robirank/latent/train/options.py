@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from robirank._checks import check_count, check_positive
 from robirank._types import Floats32
-from robirank.latent.retrieve.evaluate import check_metric
+from robirank.latent.factors.evaluate import check_metric
 
 DEFAULT_METRIC = "ndcg@20"
 

@@ -22,10 +22,12 @@ from robirank._errors import ToldError
 from robirank._progress import FitProgress
 from robirank._types import Floats32
 from robirank.engine.interface import Figures, never
-from robirank.latent.options import EpochReport, FitOptions
-from robirank.latent.problem import Problem, Request
-from robirank.latent.progress import Progress
+from robirank.latent.solvers import epoch_seconds
 from robirank.latent.solvers.interface import Solver
+from robirank.latent.solvers.problem import Problem
+from robirank.latent.train.epochs import run_epochs
+from robirank.latent.train.options import EpochReport, FitOptions
+from robirank.latent.train.progress import Progress
 
 _GROWN = 1.5  # a loss so many times that of a model that knows nothing means divergence
 _VALIDATIONS = 16  # during a fit, about, where there is no patience
@@ -37,6 +39,9 @@ class DivergenceError(ToldError, RuntimeError):
 
 class Store(Protocol):
     """Holds the factors of a fit: saves and restores them, ranks with them, hands them out."""
+
+    #: Whether the factors are in this process; then the cost of an epoch can be told beforehand.
+    is_local: bool
 
     #: Whether an epoch must not be cut short, because checkpoints hold whole epochs.
     whole_epochs: bool
@@ -71,33 +76,25 @@ class Loop:
 
     Parameters
     ----------
-    request : Request
     problem : Problem
     solver : Solver
     store : Store
     options : FitOptions
     title : str
         Of the progress line.
-    epoch_seconds : float, optional
-        What an epoch is expected to take; the progress line says so until the first one is done.
     """
 
     def __init__(
         self,
-        request: Request,
         problem: Problem,
         solver: Solver,
         store: Store,
         options: FitOptions,
         title: str,
-        epoch_seconds: float | None = None,
     ) -> None:
-        self._expected = epoch_seconds
-        self._request, self._problem, self._options = request, problem, options
+        self._problem, self._options = problem, options
         self._solver, self._store, self._title = solver, store, title
-        assert request.epochs is not None
-        reg = problem.penalty.regularization
-        self.progress = Progress(request.epochs, regularization=reg)
+        self.progress = Progress(problem.epochs, regularization=problem.penalty.regularization)
 
     def run(self) -> Any:
         """Train; returns the store's result."""
@@ -113,12 +110,9 @@ class Loop:
                 remaining=True,
             ) as bar,
         ):
-            if self._expected is not None:
-                bar.update(progress.epoch, expected=f"{self._expected:.2g} s an epoch")
+            self._tell_cost(bar)
             self._store.on_step(lambda **figures: bar.update(progress.epoch, **figures))
-            while progress.epoch < progress.epochs and not progress.stopped:
-                self._store.save(progress)
-                self._one_epoch(interrupt, bar)
+            self._run_epochs(interrupt, bar)
             if not progress.best_epoch:
                 self._check_finite()
             result = self._store.result(progress)
@@ -139,18 +133,33 @@ class Loop:
             )
         return result
 
-    def _one_epoch(self, interrupt: _Interrupt, bar: FitProgress) -> None:
-        progress, whole = self.progress, self._store.whole_epochs
+    def _tell_cost(self, bar: FitProgress) -> None:
+        seconds = epoch_seconds(self._problem) if self._store.is_local else None
+        if seconds is not None:
+            bar.update(self.progress.epoch, expected=f"{seconds:.2g} s an epoch")
+
+    def _run_epochs(self, interrupt: _Interrupt, bar: FitProgress) -> None:
+        progress = self.progress
 
         def should_stop() -> bool:
             return interrupt.is_set() or self._options.seconds_left() <= 0
 
-        begin = time.perf_counter()
-        figures = self._solver.epoch(
-            progress.epoch, progress.epochs, never if whole else should_stop
-        )
-        seconds = time.perf_counter() - begin
-        progress.epoch += 1
+        if self._is_going_on():
+            self._store.save(progress)
+            stop = never if self._store.whole_epochs else should_stop
+            for figures, seconds in run_epochs(self._solver, progress, stop):
+                self._after_epoch(figures, seconds, interrupt, bar)
+                if not self._is_going_on():
+                    break
+                self._store.save(progress)
+
+    def _is_going_on(self) -> bool:
+        return self.progress.epoch < self.progress.epochs and not self.progress.stopped
+
+    def _after_epoch(
+        self, figures: Figures, seconds: float, interrupt: _Interrupt, bar: FitProgress
+    ) -> None:
+        progress, whole = self.progress, self._store.whole_epochs
         progress.seconds += seconds
         self._check(figures)
         self._plan_for_time()
@@ -185,10 +194,9 @@ class Loop:
             self._give_up("factors are not finite")
 
     def _give_up(self, what: str) -> Never:
-        rate = self._request.learning_rate or self._solver.default_rate
         raise DivergenceError(
             f"training diverged in epoch {self.progress.epoch}: {what}. Lower learning_rate (it is "
-            f"{rate:g}; try a tenth), or raise regularization (it is "
+            f"{self._problem.learning_rate:g}; try a tenth), or raise regularization (it is "
             f"{self._problem.penalty.regularization:g})"
         )
 

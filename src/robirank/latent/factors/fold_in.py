@@ -22,7 +22,7 @@ from robirank._threads import threads_for
 from robirank._types import Floats32, Floats64, Ints64
 from robirank._workers import Workers
 from robirank.data.records import Records
-from robirank.latent.solvers.products import Products, score_rows, users_that_fit
+from robirank.latent.factors.products import Products, score_rows, users_that_fit
 from robirank.losses import RhoName
 from robirank.objectives.listwise import slopes_in_place
 

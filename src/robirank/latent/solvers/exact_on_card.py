@@ -24,9 +24,18 @@ from robirank.latent.gpu import fused, plain
 from robirank.latent.gpu.block import AdamState, AdamStep, Block, DeviceRecords, Gradients
 from robirank.latent.gpu.device import cuda_device, device_errors, free_memory, has_kernels
 from robirank.latent.gpu.kernels import kernels_for
-from robirank.latent.penalty import Penalty
-from robirank.latent.problem import Problem, Request
-from robirank.latent.solvers.exact import B1, B2, STEPS, USER_RATE, ExactSolver, user_memory
+from robirank.latent.solvers.exact import (
+    B1,
+    B2,
+    STEPS,
+    USER_RATE,
+    ExactSolver,
+    order_of_users,
+    rate_share,
+    user_memory,
+)
+from robirank.latent.solvers.penalty import Penalty
+from robirank.latent.solvers.problem import Problem
 
 _MOST_USERS = 8192  # in a step
 _USER_SHARE = 0.5  # of the free memory, for U
@@ -39,7 +48,6 @@ class DeviceExactFits:
 
     Parameters
     ----------
-    request : Request
     problems : sequence of Problem
         One for each fit.
     records : Records
@@ -53,7 +61,6 @@ class DeviceExactFits:
 
     def __init__(
         self,
-        request: Request,
         problems: Sequence[Problem],
         records: Records,
         start: tuple[Floats32, Floats32],
@@ -61,15 +68,16 @@ class DeviceExactFits:
         device: torch.device | None = None,
         kernels: bool | None = None,
     ) -> None:
-        assert request.rho is not None
+        problem = problems[0]
+        assert problem.rho is not None
         self._device = device or cuda_device()
         if kernels is None:
-            kernels = has_kernels(request.factors, self._device)
+            kernels = has_kernels(problem.factors, self._device)
         self._steps: ModuleType = fused if kernels else plain
-        self._kernels = kernels_for(request.factors, self._device.index or 0) if kernels else None
-        self._rho, self._seed = request.rho, request.seed
-        self._rate = request.rate * (request.learning_rate or ExactSolver.default_rate)
-        self._user_rate = request.rate * USER_RATE
+        self._kernels = kernels_for(problem.factors, self._device.index or 0) if kernels else None
+        self._rho, self._seed = problem.rho, problem.seed
+        self._rate = problem.rate * problem.learning_rate
+        self._user_rate = problem.rate * USER_RATE
         self._counts = records.user_counts(), records.item_counts()
         self._users = np.flatnonzero(self._counts[0] > 0)
         most = _MOST_USERS
@@ -100,14 +108,13 @@ class DeviceExactFits:
 
         Returns each fit's mean loss of a record, and that of the first step's.
         """
-        order = np.random.default_rng([self._seed, number]).permutation(self._users)
+        order = order_of_users(self._users, self._seed, number)
         steps, seen = -(-len(order) // self._block), []
         shape = (max(1, steps), len(self._V))
         sums = torch.zeros(shape, dtype=torch.float64, device=self._device)
         with device_errors("it trained"):
             for i, block in enumerate(self._records.blocks(order, self._block)):
-                progress = (number + i / steps) / epochs
-                fade = 0.5 * (1.0 + np.cos(np.pi * min(progress, 1.0)))
+                fade = rate_share(number + i / steps, epochs)
                 losses = self._step(block, fade, user_memory(epochs))
                 torch.sum(losses, dim=1, dtype=torch.float64, out=sums[i])
                 seen.append(losses.shape[1])
@@ -171,7 +178,6 @@ class DeviceExactSolver:
 
     Parameters
     ----------
-    request : Request
     problem : Problem
     records : Records
     start : (U, V), float32 arrays
@@ -185,14 +191,13 @@ class DeviceExactSolver:
 
     def __init__(
         self,
-        request: Request,
         problem: Problem,
         records: Records,
         start: tuple[Floats32, Floats32],
         workers: Workers | None = None,  # noqa: ARG002
         **where: Any,
     ) -> None:
-        self._fits = DeviceExactFits(request, [problem], records, start, **where)
+        self._fits = DeviceExactFits([problem], records, start, **where)
 
     def penalize(self, penalty: Penalty) -> None:
         """Go on under a penalty."""
@@ -221,7 +226,7 @@ class DeviceExactSolver:
         self._fits.steps_done = int(state["steps"][0])
 
 
-def most_fits(request: Request, records: Records) -> int:
+def most_fits(problem: Problem, records: Records) -> int:
     """How many fits side by side have room on the current card, beside what a step needs."""
     device = cuda_device()
     if device.type != "cuda":
@@ -229,7 +234,7 @@ def most_fits(request: Request, records: Records) -> int:
     with device_errors("its memory was measured"):
         free = free_memory(device)
     users, items = min(records.n_users, _MOST_USERS), records.n_items
-    each = 4 * request.factors * (records.n_users + 6 * items) + 40_000 * users
+    each = 4 * problem.factors * (records.n_users + 6 * items) + 40_000 * users
     return max(1, min(_MOST_FITS, int(_FITS_SHARE * free) // each))
 
 

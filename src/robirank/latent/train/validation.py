@@ -12,14 +12,14 @@ from robirank.data.interactions import offsets
 from robirank.engine.interface import Engine, Figures
 from robirank.engine.parts import Block, CsrRows, Part
 from robirank.engine.strata import user_batches
-from robirank.latent.retrieve.evaluate import (
+from robirank.latent.factors.evaluate import (
     MEASURES,
     check_metric,
     in_units,
     mean_of_units,
     measure_lists,
 )
-from robirank.latent.retrieve.topk import Liked, merge_best, no_rows, top_rows
+from robirank.latent.factors.topk import Liked, merge_best, no_rows, top_rows
 from robirank.storage.tensor_file import all_finite
 
 

@@ -9,8 +9,8 @@ from scipy.optimize import minimize
 
 from latent.plain import random_problem, user_loss
 from robirank import LatentRoBiRank, make_interactions
-from robirank.latent.retrieve import fold_in as module
-from robirank.latent.retrieve.fold_in import fold_in
+from robirank.latent.factors import fold_in as module
+from robirank.latent.factors.fold_in import fold_in
 
 RHOS = ("log", "identity", "type2")
 

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from robirank._checks import check_count
 from robirank._sparse import sound_csr
 from robirank._types import Floats64, Ints32
-from robirank.latent.retrieve.ids import Side, check_same_ids
-from robirank.latent.retrieve.topk import NOTHING, rows_of
+from robirank.latent.factors.ids import Side, check_same_ids
+from robirank.latent.factors.topk import NOTHING, rows_of
 from robirank.metrics._conventions import discounts
 
 MEASURES = ("precision", "recall", "ndcg", "map", "hit_rate")
@@ -123,7 +123,7 @@ def evaluate(
     --------
     >>> import numpy as np
     >>> from scipy.sparse import csr_matrix
-    >>> from robirank.latent.retrieve.recommend import FactorModel
+    >>> from robirank.latent.factors.recommend import FactorModel
     >>> model = FactorModel()
     >>> model.user_factors = np.ones((1, 1), dtype=np.float32)
     >>> model.item_factors = np.array([[4], [3], [2], [1]], dtype=np.float32)

@@ -12,7 +12,7 @@ from scipy.sparse import coo_matrix, csr_array, csr_matrix
 
 import robirank as rr
 from latent.tiny import tiny
-from robirank.latent.retrieve.evaluate import MEASURES
+from robirank.latent.factors.evaluate import MEASURES
 
 # Scores fall with the item, so that the ranking of user 0 without item 0 is 1, 2, 3, 4.
 FALLING = tiny(np.ones((3, 1)), [[5], [4], [3], [2], [1]])

@@ -11,7 +11,7 @@ import robirank as rr
 from robirank.data.ids import Ids
 from robirank.data.user_parts import user_parts
 from robirank.engine.strata import DATA_ORDER, Plan
-from robirank.latent.retrieve.sharded import ShardedManifest
+from robirank.latent.factors.sharded import ShardedManifest
 from robirank.storage.folder import FileEntry, Folder
 from robirank.storage.manifest import MANIFEST, write_manifest
 

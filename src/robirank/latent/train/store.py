@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import zlib
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from numpy.typing import NDArray
 
 from robirank._types import Floats32
 from robirank.data.records import Records
-from robirank.latent.problem import Request
-from robirank.latent.progress import Progress
-from robirank.latent.retrieve.evaluate import check_metric, evaluate
-from robirank.latent.retrieve.recommend import FactorModel
+from robirank.latent.factors.evaluate import check_metric, evaluate
+from robirank.latent.factors.recommend import FactorModel
+from robirank.latent.solvers.interface import InMemorySolver
+from robirank.latent.train.progress import Progress
+from robirank.latent.train.request import Request
 from robirank.storage.checkpoint_file import CheckpointFile
 from robirank.storage.tensor_file import ModelFileError, all_finite
 
@@ -39,21 +40,12 @@ def checksum(records: Records | None) -> list[int] | None:
     return [records.n_users, records.n_items, records.n_records, value]
 
 
-class _Holder(Protocol):
-    def factors(self) -> tuple[Floats32, Floats32]: ...
-
-    def state(self) -> dict[str, NDArray[Any]]: ...
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None: ...
-
-
 class MemoryStore:
-    """See `robirank.latent.loop.Store`.
+    """See `robirank.latent.train.loop.Store`.
 
     Parameters
     ----------
-    holder : solver or StrataMemory
-        Has ``factors``, ``state`` and ``restore``.
+    solver : InMemorySolver
     train, validation : CSR matrix, optional
         For `validate`.
     checkpoint : CheckpointFile, optional
@@ -64,9 +56,11 @@ class MemoryStore:
         Where validation ranks.
     """
 
+    is_local = True
+
     def __init__(
         self,
-        holder: _Holder,
+        solver: InMemorySolver,
         *,
         train: Any = None,
         validation: Any = None,
@@ -75,7 +69,7 @@ class MemoryStore:
         num_threads: int = 0,
         device: str = "cpu",
     ) -> None:
-        self._holder, self._train, self._validation = holder, train, validation
+        self._solver, self._train, self._validation = solver, train, validation
         self._checkpoint, self._resume = checkpoint, resume
         self._threads, self._on_device = num_threads, device
         self._best: tuple[Floats32, Floats32] | None = None
@@ -85,7 +79,7 @@ class MemoryStore:
         """Go back to the checkpoint, if there is one and it is wanted."""
         if self._checkpoint is None or not self._resume:
             return None
-        best = dict(zip(("best.U", "best.V"), self._holder.factors(), strict=True))
+        best = dict(zip(("best.U", "best.V"), self._solver.factors(), strict=True))
         found = self._checkpoint.read(self._state(), best)
         if found is None:
             return None
@@ -97,7 +91,7 @@ class MemoryStore:
         except ValueError as error:
             raise ModelFileError(f"the checkpoint cannot be used: {error}") from None
         own = {k.removeprefix("state."): v for k, v in arrays.items() if k.startswith("state.")}
-        self._holder.restore(own)
+        self._solver.restore(own)
         if "best.U" in arrays:
             self._best = arrays["best.U"], arrays["best.V"]
         return progress
@@ -113,29 +107,29 @@ class MemoryStore:
 
     def is_finite(self) -> bool:
         """Whether all factors are finite."""
-        return all(map(all_finite, self._holder.factors()))
+        return all(map(all_finite, self._solver.factors()))
 
     def factors(self) -> tuple[Floats32, Floats32]:
         """U and V as they stand."""
-        return self._holder.factors()
+        return self._solver.factors()
 
     def validate(self, metric: str) -> float:
         """The validation measure of the factors."""
-        model = FactorModel.of(*self._holder.factors(), self._threads, self._on_device)
+        model = FactorModel.of(*self._solver.factors(), self._threads, self._on_device)
         _, k = check_metric(metric)
         return evaluate(model, train=self._train, test=self._validation, k=k)[metric]
 
     def keep(self, epoch: int) -> None:  # noqa: ARG002 (a cluster names files by it)
         """Keep the factors as the best so far."""
-        U, V = self._holder.factors()
+        U, V = self._solver.factors()
         self._best = U.copy(), V.copy()
 
     def result(self, progress: Progress) -> tuple[Floats32, Floats32]:  # noqa: ARG002
         """The best factors that were kept, or the last ones."""
-        return self._best or self._holder.factors()
+        return self._best or self._solver.factors()
 
     def on_step(self, show: Any) -> None:
         """Epochs in memory are short enough."""
 
     def _state(self) -> dict[str, NDArray[Any]]:
-        return {f"state.{name}": array for name, array in self._holder.state().items()}
+        return {f"state.{name}": array for name, array in self._solver.state().items()}

@@ -14,9 +14,9 @@ from sklearn.exceptions import NotFittedError
 from robirank._checks import check_count
 from robirank._types import Floats32, Ints32
 from robirank.data.ids import Ids
-from robirank.latent.device import resolve_device
-from robirank.latent.retrieve.ids import ById, in_ids, lists_of
-from robirank.latent.retrieve.topk import Liked, inverse_norms, rows_of, top_rows
+from robirank.latent.factors.ids import ById, in_ids, lists_of
+from robirank.latent.factors.topk import Liked, inverse_norms, rows_of, top_rows
+from robirank.latent.gpu.resolve import resolve_device
 from robirank.storage.estimators import SaveMixin
 from robirank.storage.fitted_parts import FittedArray, FittedParts
 

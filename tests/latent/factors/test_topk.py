@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import csr_matrix, random_array
 
 from robirank import _core
-from robirank.latent.retrieve.topk import NOTHING, Liked, inverse_norms, top_rows
+from robirank.latent.factors.topk import NOTHING, Liked, inverse_norms, top_rows
 
 
 def by_sorting(scores, n_best, rows=None, liked=None):
