@@ -3,5 +3,11 @@
 from importlib.util import find_spec
 
 collect_ignore_glob = (
-    [] if find_spec("torch") else ["src/robirank/torch/*", "src/robirank/latent/gpu/*"]
+    []
+    if find_spec("torch")
+    else [
+        "src/robirank/torch/*",
+        "src/robirank/latent/gpu/*",
+        "src/robirank/latent/*/*_on_card.py",
+    ]
 )

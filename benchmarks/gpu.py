@@ -41,10 +41,12 @@ from sklearn.base import clone
 import boards
 import robirank as rr
 from robirank.data.records import as_records
-from robirank.latent.gpu import fused, plain, solver, topk
+from robirank.latent.factors import topk_on_card
+from robirank.latent.gpu import fused, plain
 from robirank.latent.gpu.block import AdamState, AdamStep, BlockRecords, DeviceRecords, Gradients
 from robirank.latent.gpu.device import cuda_device, has_kernels
 from robirank.latent.gpu.kernels import Kernels, kernels_for
+from robirank.latent.solvers import exact_on_card
 
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
 KERNELS = (
@@ -283,11 +285,11 @@ def precision(_: Any) -> Figures:
     train, test, _ = tables("gowalla")
     recalls = []
     for usable in (True, False):
-        solver.has_kernels = lambda *_, usable=usable: usable
+        exact_on_card.has_kernels = lambda *_, usable=usable: usable
         model = rr.LatentRoBiRank(regularization=0.19, random_state=0, device="cuda")
         model.fit(train, False)
         recalls.append(recall_of(model.user_factors, model.item_factors, train, test))
-    solver.has_kernels = has_kernels
+    exact_on_card.has_kernels = has_kernels
     print(f"  Recall@20 {recalls[0]:.5f} with half-precision products, {recalls[1]:.5f} in float32")
     return {"precision_recall20_change": abs(recalls[0] - recalls[1])}
 
@@ -377,7 +379,7 @@ def floors(users: int, items: int) -> dict[str, float]:
     card = torch.cuda.get_device_properties(cuda_device())
     clock = torch.cuda.clock_rate() * 1e6
     lanes = card.multi_processor_count * 32 * clock  # numbers of shared memory a second
-    steps = users / solver._MOST_USERS
+    steps = users / exact_on_card._MOST_USERS
     return {
         "products (5 of all pairs, 64 factors)": 5 * 128 * pairs / product,
         "shared memory (3 visits of a pair)": 3 * pairs / lanes,
@@ -396,7 +398,7 @@ def row_speedup(items: int) -> Figures:
 
 def kernel_times(items: int) -> Figures:
     """Milliseconds of the kernels in a step of the largest size, the longest first."""
-    users = solver._MOST_USERS
+    users = exact_on_card._MOST_USERS
     U, V, records = random_block(users, items, 64, 44, 0.35)
     averages = AdamState(torch.zeros_like(V), torch.zeros_like(V), torch.zeros_like(V[:, 0]))
 
@@ -434,10 +436,12 @@ def best_items(_: Any) -> Figures:
     Q, V = (0.3 * torch.randn(k, 64, device=device) for k in (users, items))
 
     def ours() -> list[Any]:
-        owned = topk._Owned.of(None, users, None, device)
-        size = topk._MOST_USERS
+        owned = topk_on_card._Owned.of(None, users, None, device)
+        size = topk_on_card._MOST_USERS
         return [
-            topk._collected(Q[a : a + size], V, n, owned.of_queries(a, min(a + size, users)))
+            topk_on_card._collected(
+                Q[a : a + size], V, n, owned.of_queries(a, min(a + size, users))
+            )
             for a in range(0, users, size)
         ]
 

@@ -8,17 +8,16 @@ there is not even an order.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from robirank._callers import calling_line
 from robirank._types import Floats64, Ints64
 
 MANY_ROWS = 200  # judged lists of one query are mostly shorter; tables of many queries are longer
-_INSIDE = ("robirank.", "sklearn.", "joblib.")
 _warned_at: set[tuple[str, int]] = set()
 
 
@@ -99,9 +98,7 @@ def warn_missing_qid(qid: ArrayLike | None, n_rows: int) -> None:
     """
     if qid is not None or n_rows <= MANY_ROWS:
         return
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):
-        frame, level = frame.f_back, level + 1
+    frame, level = calling_line()
     place = (frame.f_code.co_filename, frame.f_lineno)
     # Python forgets what it has shown whenever a filter changes, as scikit-learn does in each fit.
     if place in _warned_at and _action() not in ("error", "always"):

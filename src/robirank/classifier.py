@@ -2,7 +2,6 @@ r"""Robust binary classification: the paper's section 2 as a scikit-learn classi
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self, cast
@@ -19,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from robirank._callers import warn
 from robirank._checks import check_choice, check_count, check_not_negative
 from robirank._random import RandomStateLike, as_random_state
 from robirank._sparse import check_sparse
@@ -296,10 +296,9 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
             advice = f"max_iter={self.max_iter} was reached: raise it, or scale the features"
         else:
             advice = "L-BFGS found no better point: scale the features, or raise tol"
-        warnings.warn(
+        warn(
             f"The largest slope is {steepest:.2g}, above tol={self.tol}. {advice}",
             ConvergenceWarning,
-            stacklevel=4,
         )
 
 

@@ -10,7 +10,12 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 @pytest.fixture
 def as_if_a_card(monkeypatch):
     """``device="cuda"`` means PyTorch on the CPU."""
-    for module in ("solvers.exact_on_card", "gpu.topk", "gpu.fold_in", "gpu.device"):
+    for module in (
+        "solvers.exact_on_card",
+        "factors.topk_on_card",
+        "factors.fold_in_on_card",
+        "gpu.device",
+    ):
         monkeypatch.setattr(f"robirank.latent.{module}.cuda_device", lambda: torch.device("cpu"))
 
 

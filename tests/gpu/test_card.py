@@ -8,8 +8,9 @@ import scipy.sparse as sp
 import torch
 
 from robirank.data.records import as_records
+from robirank.latent.factors import topk_on_card
 from robirank.latent.factors.topk import Liked, top_rows
-from robirank.latent.gpu import fused, kernels, plain, topk
+from robirank.latent.gpu import fused, kernels, plain
 from robirank.latent.gpu.block import BlockRecords
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no card")
@@ -116,7 +117,7 @@ def test_the_best_of_64_factors(n, m):
     rng = np.random.default_rng(0)
     queries, factors = (rng.integers(-2, 3, (k, 64)).astype(np.float32) for k in (n, m))
     arguments = queries, np.arange(n, dtype=np.int32), factors, 20
-    for here, there in zip(top_rows(*arguments), topk.top_rows(*arguments), strict=True):
+    for here, there in zip(top_rows(*arguments), topk_on_card.top_rows(*arguments), strict=True):
         np.testing.assert_array_equal(here, there)
 
 
@@ -154,13 +155,13 @@ def test_the_best_rows(n_best, with_liked):
     table = sp.random(70, 300, 0.1, random_state=0, format="csr")
     liked = Liked.of(table, 70, 300) if with_liked else None
     arguments = queries, np.arange(70, dtype=np.int32), factors, n_best
-    here, there = top_rows(*arguments, liked=liked), topk.top_rows(*arguments, liked=liked)
+    here, there = top_rows(*arguments, liked=liked), topk_on_card.top_rows(*arguments, liked=liked)
     np.testing.assert_array_equal(here[0], there[0])
     np.testing.assert_array_equal(here[1], there[1])
 
 
 def test_factors_that_are_not_numbers_break_nothing():
     factors = np.full((500, 8), np.nan, np.float32)
-    ids, _ = topk.top_rows(factors[:4], np.arange(4, dtype=np.int32), factors, 10)
+    ids, _ = topk_on_card.top_rows(factors[:4], np.arange(4, dtype=np.int32), factors, 10)
     assert ids.shape == (4, 10)
     assert float(torch.ones(3, device="cuda").sum()) == 3

@@ -12,8 +12,8 @@ from robirank import LatentRoBiRank, LatentRoBiRankCV, evaluate, load_model, mak
 from robirank._workers import Workers
 from robirank.data.records import as_records
 from robirank.data.splits import split_ratio
+from robirank.latent.factors import topk_on_card
 from robirank.latent.factors.topk import Liked, top_rows
-from robirank.latent.gpu import topk
 from robirank.latent.gpu.device import DeviceError, device_errors, has_kernels
 from robirank.latent.gpu.layout import KernelError
 from robirank.latent.train.loop import DivergenceError
@@ -157,14 +157,14 @@ def test_the_best_rows_are_those_of_the_cpu(with_liked, with_rows, n_best):
         "rows": np.arange(0, 250, 3, dtype=np.int32) if with_rows else None,
         "liked": liked if with_liked else None,
     }
-    here, there = top_rows(*arguments, **options), topk.top_rows(*arguments, **options)
+    here, there = top_rows(*arguments, **options), topk_on_card.top_rows(*arguments, **options)
     np.testing.assert_array_equal(here[0], there[0])
     np.testing.assert_array_equal(here[1], there[1])
 
 
 def test_scores_fall_as_their_numbers_rise():
     scores = torch.tensor([-torch.inf, -1e30, -1.0, -1e-40, -0.0, 0.0, 1e-40, 2.0, torch.inf])
-    numbers = topk._falling(scores)
+    numbers = topk_on_card._falling(scores)
     assert (numbers[:-1] >= numbers[1:]).all()
     assert numbers[4] == numbers[5]
     assert numbers.min() >= 0
@@ -208,7 +208,7 @@ def test_no_item_is_left():
 def test_factors_of_any_layout():
     rng = np.random.default_rng(0)
     U, V = np.asfortranarray(rng.standard_normal((5, 8))), rng.standard_normal((8, 20)).T
-    found = topk.top_rows(U, np.arange(5, dtype=np.int32), V, 3)
+    found = topk_on_card.top_rows(U, np.arange(5, dtype=np.int32), V, 3)
     expected = np.argsort(-(U @ V.T), axis=1, kind="stable")[:, :3]
     np.testing.assert_array_equal(found[0], expected)
 

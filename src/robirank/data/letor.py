@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from robirank import _core
+from robirank._callers import warn
 from robirank._checks import check_count
 from robirank._threads import thread_count
 from robirank.data._blocks import DamagedGzipError, OtherPackingError, ahead, line_blocks
@@ -206,11 +206,10 @@ def read_letor(
         line, reason = _first_bad(parser, options)
         if parser.n_rows == 0:
             raise LetorFormatError(name, line, f"no line could be read; {reason}")
-        warnings.warn(
+        warn(
             f"{name}: left out {parser.n_skipped:,} of {parser.n_lines:,} lines as bad; "
             f"the first is line {line}: {reason}",
             UserWarning,
-            stacklevel=3,
         )
     if parser.n_rows == 0:
         what = "has only blank lines and comments" if parser.n_lines else "is empty"

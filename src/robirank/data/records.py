@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank._callers import warn
 from robirank._sparse import sound_csr
 
 Weighting = Literal["binary", "log", "count"]
@@ -164,11 +164,10 @@ def _as_csr(user_items: Any, name: str) -> Any:
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold real numbers; its type is {matrix.dtype}")
     if matrix.format != "csr":  # as implicit does
-        warnings.warn(
+        warn(
             f"{name} is a {type(matrix).__name__}, which costs time and memory to convert; "
             "give a CSR matrix, such as tocsr() makes",
             UserWarning,
-            stacklevel=2,
         )
     return sound_csr(name, matrix if matrix.format == "csr" else _wide(matrix))
 

@@ -7,7 +7,6 @@ interaction is in exactly one part.
 from __future__ import annotations
 
 import datetime
-import warnings
 from numbers import Real
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank import _core
+from robirank._callers import warn
 from robirank._random import RandomStateLike, native_seed, new_generator
 from robirank._threads import thread_count
 from robirank.data.interactions import Interactions
@@ -143,10 +143,9 @@ def split_time(
     if at is not None:
         is_test = times >= _moment(at)
         if len(times) and (is_test.all() or not is_test.any()):
-            warnings.warn(
+            warn(
                 f"at={at!r} leaves one part empty: the times are {times.min()} to {times.max()}",
                 UserWarning,
-                stacklevel=2,
             )
         return _cut(data, is_test)
     n_test = int(_fraction("fraction", fraction) * len(times))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
+from robirank._callers import warn
 from robirank._checks import check_count
 from robirank._types import Floats32
 from robirank._workers import Workers
@@ -398,9 +398,8 @@ def _among(records: Records, others: Records) -> NDArray[np.bool_]:
 
 
 def _warn_of_border() -> None:
-    warnings.warn(
+    warn(
         "the best λ lies at the border of what was tried; the table is unlike those that the range "
         "was made for. Look at cv_results_, and give regularization= if you know better",
         UserWarning,
-        stacklevel=4,
     )

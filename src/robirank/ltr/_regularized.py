@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from robirank._blas import one_blas_thread
+from robirank._callers import warn
 from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
 from robirank._types import Floats64, Ints64
@@ -97,17 +97,15 @@ class RegularizedRanker(LinearRanker):
     def _warn_of_outcome(self, converged: bool, advice: str) -> None:
         """Warn if the minimum was not reached, or if it is at zero."""
         if not converged:
-            warnings.warn(
+            warn(
                 f"stopped after max_iter={self.max_iter} iterations with a gap of {self.gap_:.2g} "
                 f"to the minimum (objective {self.loss_curve_[-1]:.6g}); raise max_iter, tol or "
                 "alpha",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         elif not self.coef_.any():
-            warnings.warn(
+            warn(
                 "the minimum is at coef_ = 0, so every document has the same score: no weights "
                 f"put relevant documents far enough above the best irrelevant ones; {advice}",
                 UserWarning,
-                stacklevel=4,
             )

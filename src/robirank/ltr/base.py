@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from robirank._blas import one_blas_thread
+from robirank._callers import warn
 from robirank._progress import FitProgress
 from robirank._queries import Queries, group_queries, warn_missing_qid
 from robirank._sparse import check_sparse
@@ -260,11 +261,10 @@ class LinearRanker(Ranker):
                 if result.status == 1
                 else "because its line search failed"
             )
-            warnings.warn(
+            warn(
                 f"L-BFGS stopped {reason} before it converged; "
                 "raise max_iter, regularise more or scale the features",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def _tolerance(self, at_zero: Floats64) -> float:
@@ -290,11 +290,10 @@ def feature_names(model: Any) -> tuple[str, ...]:
 
 def _warn_of_equal_labels(y: Floats64, queries: Queries) -> None:
     if not queries.differ(y).any():
-        warnings.warn(
+        warn(
             f"y differs within no query ({len(queries)} queries, {len(y)} rows), so no document "
             "is better than another of its query; is qid the query of each row?",
             UserWarning,
-            stacklevel=4,
         )
 
 

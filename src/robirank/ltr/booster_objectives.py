@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank._callers import warn
 from robirank._queries import MANY_ROWS, MissingQidWarning, Queries
 from robirank._types import Floats32
 from robirank.losses import RhoName
@@ -142,11 +142,10 @@ def _groups(sizes: Any, n_rows: int) -> Queries:
     """Queries of rows that come group by group; without groups all rows are one."""
     given = [n_rows] if sizes is None or len(sizes) == 0 else sizes
     if given is not sizes and n_rows > MANY_ROWS:
-        warnings.warn(
+        warn(
             f"{n_rows} rows came without groups, so all of them count as one query; pass group=, "
             "the number of rows of each query",
             MissingQidWarning,
-            stacklevel=2,
         )
     offsets = np.concatenate(([0], np.cumsum(given))).astype(np.int64)
     if offsets[-1] != n_rows:

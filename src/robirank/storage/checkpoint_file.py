@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
+from robirank._callers import warn
 from robirank._checks import check_positive
 from robirank.storage.tensor_file import (
     ArraySpec,
@@ -66,12 +66,11 @@ class CheckpointFile:
         except OSError as error:
             if not self._failed:
                 kept = "the one before is kept" if self._path.exists() else "there is none yet"
-                warnings.warn(
+                warn(
                     f"the checkpoint {self._path} could not be written "
                     f"({error.strerror or error}); {kept}, and training goes on. Make room, "
                     "for it is tried again",
                     RuntimeWarning,
-                    stacklevel=2,
                 )
             self._failed = True
         self._written = time.monotonic()

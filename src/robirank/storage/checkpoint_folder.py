@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from robirank._callers import warn
 from robirank.storage.folder import DamagedFileError, FileEntry, Folder
 from robirank.storage.manifest import Count, Manifest, read_manifest, write_manifest
 
@@ -95,10 +95,9 @@ class CheckpointFolder:
             try:
                 checkpoint = self._read(name)
             except (DamagedFileError, OSError) as error:
-                warnings.warn(
+                warn(
                     f"a checkpoint cannot be used, the one before is tried: {error}",
                     RuntimeWarning,
-                    stacklevel=2,
                 )
                 continue
             if checkpoint.run != self._run:

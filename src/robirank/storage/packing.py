@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import json
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank._callers import warn
 from robirank._types import Floats64
 from robirank.storage.fitted_parts import FittedParts
 from robirank.storage.tensor_file import ModelFile, all_finite
@@ -84,12 +84,11 @@ def unpack_params(file: ModelFile, cls: Any) -> dict[str, Any]:
         params[name] = file.read(f"params.{name}")
     for name, kind in unsaved.items():
         params.pop(name, None)
-        warnings.warn(
+        warn(
             f"parameter {name} was a {kind!s:.80}, which a model file cannot hold; the loaded "
             f"{cls.__name__} has the default, {name}={known[name].default!r}. What it predicts is "
             f"not touched; set {name} again before you fit it again",
             UserWarning,
-            stacklevel=4,
         )
     return params
 

@@ -9,11 +9,11 @@ import contextlib
 import os
 import socket
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from robirank import _core
+from robirank._callers import warn
 from robirank.engine.config import RayConfig
 from robirank.engine.ray.worker import Job, PartWorker, Payload, private_memory
 
@@ -165,10 +165,9 @@ class WorkerGroup:
                 f"free CPU, and the cluster has {ray.available_resources().get('CPU', 0):g} free"
             )
         if len(self._actors) < wanted:
-            warnings.warn(
+            warn(
                 f"{len(self._actors)} of {wanted} workers found a place; they train all parts",
                 RuntimeWarning,
-                stacklevel=2,
             )
         self._check_versions()
         n = len(self._actors)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import logging
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
+from robirank._callers import warn
 from robirank.engine.config import RayConfig
 from robirank.engine.interface import Figures, ScanTask, Sizes, SweepTask, add_up, never
 from robirank.engine.ray.actors import ClusterError, WorkerGroup, WorkersLostError
@@ -392,4 +392,4 @@ class ClusterEngine:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, RuntimeWarning, stacklevel=2)
+    warn(message, RuntimeWarning)

@@ -82,7 +82,7 @@ def _losses(
     if device == "cpu":
         size = min(_MOST_USERS, users_that_fit(records.n_items))
         return _NativeLosses(Products(V, workers), records, rho, workers.num_threads, size), size
-    from robirank.latent.gpu import fold_in as on_device
+    from robirank.latent.factors import fold_in_on_card as on_device
 
     found = on_device.DeviceProblem(V, records, rho)
     return found, found.block

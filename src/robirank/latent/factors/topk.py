@@ -114,9 +114,11 @@ def top_rows(
         empty = (len(asked), 0)
         return np.empty(empty, np.int32), np.empty(empty, np.float32)
     if device != "cpu":
-        from robirank.latent.gpu import topk
+        from robirank.latent.factors import topk_on_card
 
-        return topk.top_rows(queries, asked, factors, n_best, rows=rows, scale=scale, liked=liked)
+        return topk_on_card.top_rows(
+            queries, asked, factors, n_best, rows=rows, scale=scale, liked=liked
+        )
     return _core.topk(
         users=queries,
         user_rows=asked,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator
 from functools import cache
 
 import torch
 
+from robirank._callers import warn
 from robirank._errors import ToldError
 from robirank.latent.gpu.kernels import kernels_for
 from robirank.latent.gpu.layout import MOST_FACTORS, KernelError
@@ -58,10 +58,9 @@ def has_kernels(factors: int, device: torch.device) -> bool:
             raise KernelError(f"the kernels take {MOST_FACTORS} factors at most, not {factors}")
         kernels_for(factors, device.index or 0)
     except (KernelError, OSError) as error:
-        warnings.warn(
+        warn(
             f"plain PyTorch is used on the card, which is much slower: {error}",
             UserWarning,
-            stacklevel=2,
         )
         return False
     return True

@@ -11,13 +11,13 @@ import os
 import signal
 import threading
 import time
-import warnings
 from types import FrameType, TracebackType
 from typing import Any, Never, Protocol, Self
 
 import msgspec
 import numpy as np
 
+from robirank._callers import warn
 from robirank._errors import ToldError
 from robirank._progress import FitProgress
 from robirank._types import Floats32
@@ -118,18 +118,16 @@ class Loop:
             result = self._store.result(progress)
             self._store.save(_to_go_on_from(progress), final=True)
         if self._options.seconds_left() <= 0 and progress.epoch == self._first + 1:
-            warnings.warn(
+            warn(
                 f"time_limit={self._options.time_limit:g} was over in the first epoch, which took "
                 f"{progress.seconds:.3g} s; the model has hardly learned anything yet",
                 UserWarning,
-                stacklevel=4,
             )
         if progress.stopped == "interrupted":
-            warnings.warn(
+            warn(
                 f"interrupted in epoch {progress.epoch} of {progress.epochs}; the "
                 "model holds what was learned so far and can be used",
                 UserWarning,
-                stacklevel=4,
             )
         return result
 

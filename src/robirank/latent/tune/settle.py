@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
 
+from robirank._callers import warn
 from robirank._progress import FitProgress
 from robirank._workers import Workers
 from robirank.data.records import Records
@@ -117,10 +117,9 @@ def _sample_for(
 
 
 def _warn_of_time(options: FitOptions) -> None:
-    warnings.warn(
+    warn(
         f"time_limit={options.time_limit:g} leaves too little time to search for λ, which gets at "
         "most a third of it; the λ of the table's shape is taken instead. Give more time, or "
         "regularization=",
         UserWarning,
-        stacklevel=5,
     )
