@@ -85,6 +85,7 @@ def write_files() -> None:
             save_letor(Path(fold, f"{name}.txt"), judged.take((number + len(fold)) % 3 == part))
     Path("plays.tsv").write_text("ann\thelp\t3\nbob\thelp\t1\nann\tgirl\t2\n")
     Path("later.tsv").write_text("ann\thelp\t3\nzoe\thelp\t1\n")
+    Path("orders.csv").write_text("customer_id,sku,qty\nc1,s9,2\nc2,s9,1\n")
     Path("ratings.csv").write_text(
         "userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n7,31,3.0,851866703\n"
     )

@@ -491,7 +491,13 @@ def test_train_tunes_the_penalty(tmp_path):
     ("rows", "options", "message"),
     [
         ([("user_id", "band"), (1, "a")], ["--item", "the band"], "--item 'the band' is not a col"),
-        ([("user_id", "band"), (1, "a")], [], "such as --user user_id, or say --no-header"),
+        (
+            [("user_id", "band"), (1, "a")],
+            [],
+            "--user user_id, --item band, or say --header",
+        ),
+        ([("user_id", "band"), (1, "a")], [], "if it is an interaction, say --no-header"),
+        ([("user_id", "band"), (1, "a")], ["--header"], "such as --user user_id, --item band"),
         ([("ann", "tea")], ["--item", "meal", "--no-header"], "by name only with --header"),
         ([("ann", "tea"), ("", "rum")], [], "(the first is line 2); take such rows out of the"),
         ([("ann", "tea"), ("bob", "rum")], ["--threads", "5000"], "--threads must be at most 1024"),

@@ -48,7 +48,11 @@ def write(tmp_path):
             "x.csv",
             {"user": "who", "item": "what", "count": "n"},
         ),
-        ("who,what,n\na,7,2\nb,7,1\na,9,5\n", "x.csv", {"header": True, "count": 2}),
+        (
+            "who,what,n\na,7,2\nb,7,1\na,9,5\n",
+            "x.csv",
+            {"header": True, "user": 0, "item": 1, "count": 2},
+        ),
         ('"a",7,2\n"b",7,1\n"a",9,5\n', "x.csv", {"count": 2}),
     ],
 )
@@ -104,6 +108,32 @@ def test_files_say_what_frames_say(tmp_path_factory, records, block):
     assert parquet.users == text.users == whole.users
     assert parquet.items == text.items == whole.items
     assert pairs(parquet) == pairs(text) == pairs(whole)
+
+
+@pytest.mark.parametrize("options", [{}, {"count": "qty"}, {"user": "customer_id"}])
+def test_named_columns_are_never_guessed(tmp_path, options):
+    """An order is no user, though it comes first; Parquet and CSV say so in the same words."""
+    frame = pl.DataFrame({"order_id": [1, 2], "customer_id": [7, 7], "qty": [1, 3]})
+    frame.write_parquet(tmp_path / "x.parquet")
+    frame.write_csv(tmp_path / "x.csv")
+    lacking = "item" if "user" in options else "user"
+    message = (
+        rf"has no column '{lacking}'; it has \['order_id', 'customer_id', 'qty'\]; "
+        "name the columns, such as user='order_id', item='customer_id'"
+    )
+    with pytest.raises(ValueError, match=r"x.parquet " + message):
+        load_interactions(tmp_path / "x.parquet", **options)
+    with pytest.raises(ValueError, match=r"x.csv " + message):
+        load_interactions(tmp_path / "x.csv", header=True, **options)
+    named = {"user": "customer_id", "item": "order_id"}
+    assert pairs(load_interactions(tmp_path / "x.parquet", **named)) == {(7, 1): 1, (7, 2): 1}
+    places = {"user": 1, "item": 0}
+    assert pairs(load_interactions(tmp_path / "x.parquet", **places)) == {(7, 1): 1, (7, 2): 1}
+
+
+def test_a_column_that_is_called_user_is_found_beside_one_that_is_named(write):
+    path = write("song,user\nhelp,ann\n", "x.csv")
+    assert pairs(load_interactions(path, item="song")) == {("ann", "help"): 1}
 
 
 def test_given_ids_decide_how_text_is_read(write):

@@ -23,7 +23,7 @@ User = Annotated[
     typer.Option(
         "--user",
         metavar="COLUMN",
-        help=f"Column of users, {_HELP} `user` or the first by default.",
+        help=f"Column of users, {_HELP} `user` by default, or the first without a header.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -32,7 +32,7 @@ Item = Annotated[
     typer.Option(
         "--item",
         metavar="COLUMN",
-        help="Column of items. `item` or the second by default.",
+        help="Column of items. `item` by default, or the second without a header.",
         rich_help_panel=_PANEL,
     ),
 ]

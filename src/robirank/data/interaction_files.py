@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import os
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +13,25 @@ import polars as pl
 
 from robirank.data._blocks import DamagedGzipError, line_blocks
 from robirank.data._collector import Collector
+from robirank.data._layout import (
+    Column,
+    Layout,
+    PathLike,
+    Wanted,
+    check_line_ends,
+    find_columns,
+    find_layout,
+    split_line,
+)
 from robirank.data.ids import Ids
 from robirank.data.interactions import Choice, Interactions, from_records, offsets
 from robirank.storage.files import write_whole
-
-PathLike = str | os.PathLike[str]
-Column = str | int
 
 #: What polars raises where a file is damaged; a panic is no Exception.
 POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 _BLOCK_BYTES = 1 << 25
 _BLOCK_ROWS = 1 << 20
-_SEPARATORS = ("\t", ",", ";", "|", " ")
 
 
 def load_interactions(
@@ -54,8 +57,8 @@ def load_interactions(
     path : str or path
         Parquet if the name ends with ``.parquet`` or ``.pq``, otherwise text, plain or gzip.
     user, item : str or int, optional
-        The columns with the ids. By default the columns ``user`` and ``item`` of a file whose
-        header has both, and the first two columns of any other file.
+        The columns with the ids. By default ``user`` and ``item`` where columns have names, as in
+        Parquet and under a header, and the first two columns of a file without names.
     count, time : str or int, optional
         The columns with counts and times; none by default.
     sep : str, optional
@@ -64,7 +67,8 @@ def load_interactions(
         Text may stand in double quotes unless the separator is a tab.
     header : bool, optional
         Whether the first line names the columns. By default it does if columns are asked for by
-        name, or if it names ``user`` and ``item``.
+        name, or if it names ``user`` and ``item``. A first line that otherwise looks like a
+        header, such as text above numbers, is an error until this is said.
     users, items, unseen, on_missing
         As in `Interactions.from_frame`.
 
@@ -126,7 +130,7 @@ def collect(
             text, first_row, row = False, 0, "row"
             blocks = _parquet_blocks(path, wanted)
         else:
-            layout = _layout(path, wanted, sep, header)
+            layout = find_layout(path, wanted, sep, header)
             text, first_row, row = True, 1 + layout.header, "line"
             blocks = _text_blocks(path, layout)
         collector = Collector(text=text, first_row=first_row, row=row, **choices)
@@ -150,143 +154,7 @@ def _naming(path: PathLike) -> Iterator[None]:
         raise ValueError(f"{name}: {error}") from None
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """How a text file is built, and where in it the wanted columns are."""
-
-    sep: str
-    header: bool
-    n_fields: int
-    columns: dict[str, int]
-
-    @property
-    def quote(self) -> str | None:
-        return None if self.sep == "\t" else '"'
-
-    def parse(self, lines: bytes) -> pl.DataFrame:
-        """Lines as columns of text."""
-        names = self.sep.join(map(str, range(self.n_fields))) + "\n"
-        frame = pl.read_csv(
-            names.encode() + lines,
-            separator=self.sep,
-            quote_char=self.quote,
-            infer_schema=False,
-        )
-        return frame.select(pl.col(str(place)).alias(name) for name, place in self.columns.items())
-
-
-def _layout(
-    path: PathLike, wanted: dict[str, Column | None], sep: str | None, header: bool | None
-) -> _Layout:
-    first, second = _first_lines(path)
-    if not first.strip():
-        raise ValueError(f"{os.fspath(path)} begins with an empty line; expected one interaction")
-    if sep is None:
-        sep = _separator(path, first)
-    if len(sep.encode()) != 1:
-        raise ValueError(f"sep must be one character; got {sep!r}")
-    fields = _fields(first, sep)
-    by_name = any(isinstance(column, str) for column in wanted.values())
-    if header is None:
-        header = by_name or {"user", "item"} <= set(fields)
-        if not header:
-            _suspect_header(path, fields, _fields(second, sep) if second else [])
-    if by_name and not header:
-        raise ValueError("columns can be asked for by name only with header=True")
-    names = fields if header else None
-    return _Layout(sep, header, len(fields), _places(path, wanted, names, len(fields)))
-
-
-def _first_lines(path: PathLike) -> tuple[str, str]:
-    with Path(path).open("rb") as file:
-        try:
-            block = next(iter(line_blocks(file, 1 << 16)), None)
-        except DamagedGzipError as error:
-            raise ValueError(str(error)) from None
-    if block is None:
-        raise ValueError(f"{os.fspath(path)} is empty; expected one interaction a line")
-    check_line_ends(bytes(block))
-    lines = bytes(block).split(b"\n", 2)
-    try:
-        first = lines[0].decode().rstrip("\r")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{os.fspath(path)} is not a text file in UTF-8: {error}") from None
-    return first, lines[1].decode(errors="replace").rstrip("\r")
-
-
-def check_line_ends(lines: bytes, n_before: int = 0) -> None:
-    """Refuse carriage returns that end no line: as line ends, or within an id, they mislead."""
-    if lines.count(b"\r") == lines.count(b"\r\n"):
-        return
-    alone = re.search(rb"\r(?!\n)", lines)
-    number = n_before + 1 + lines.count(b"\n", 0, alone.start() if alone else 0)
-    raise ValueError(
-        f"line {number} has a carriage return without a line feed; lines must end with "
-        r""""\n" or "\r\n" (tr '\r' '\n' makes them so)"""
-    )
-
-
-def _separator(path: PathLike, line: str) -> str:
-    name = os.fspath(path).removesuffix(".gz")
-    if name.endswith((".tsv", ".tab")):
-        return "\t"
-    if name.endswith(".csv"):
-        return ","
-    for sep in _SEPARATORS:
-        if sep in line:
-            return sep
-    raise ValueError(
-        f"{os.fspath(path)}: cannot see what separates the columns of {line!r:.80}; give sep="
-    )
-
-
-def _fields(line: str, sep: str) -> list[str]:
-    if sep == "\t":
-        return line.split(sep)
-    try:
-        return next(csv.reader([line], delimiter=sep), [])
-    except csv.Error as error:
-        raise ValueError(f"{line!r:.80} cannot be read as columns: {error}") from None
-
-
-def _suspect_header(path: PathLike, first: list[str], second: list[str]) -> None:
-    """Refuse a first line that names the columns in other words than ``user`` and ``item``."""
-    pairs = list(zip(first[:2], second[:2], strict=False))
-    words = any(re.fullmatch(r"(?i)\W*(user|item)s?[ _]?(id)?", field) for field in first)
-    if words or any(b.isdigit() and re.fullmatch(r"[A-Za-z _]+", a) for a, b in pairs):
-        raise ValueError(
-            f"{os.fspath(path)}: the first line looks like a header, {first}; name the columns, "
-            f"such as user={first[0]!r}, or say header=False"
-        )
-
-
-def _places(
-    path: PathLike, wanted: dict[str, Column | None], names: list[str] | None, n_fields: int
-) -> dict[str, int]:
-    places = {}
-    named = names is not None and {"user", "item"} <= set(names)
-    for k, (argument, column) in enumerate(wanted.items()):
-        if column is None and argument in ("user", "item"):
-            column = argument if named else k
-        if column is None:
-            continue
-        if isinstance(column, str) and column not in (names or []):
-            raise ValueError(
-                f"{argument}={column!r} is not a column of {os.fspath(path)}; it has {names}"
-            )
-        place = (names or []).index(column) if isinstance(column, str) else column
-        if not 0 <= place < n_fields:
-            raise ValueError(
-                f"{argument}={column!r} is not a column of {os.fspath(path)}; "
-                f"it has {n_fields} columns, counted from 0"
-            )
-        places[argument] = place
-    if places["user"] == places["item"]:
-        raise ValueError(f"user and item must be two columns; both are column {places['user']}")
-    return places
-
-
-def _text_blocks(path: PathLike, layout: _Layout) -> Iterator[pl.DataFrame]:
+def _text_blocks(path: PathLike, layout: Layout) -> Iterator[pl.DataFrame]:
     n_before = 0
     with Path(path).open("rb") as file:
         try:
@@ -302,7 +170,7 @@ def _text_blocks(path: PathLike, layout: _Layout) -> Iterator[pl.DataFrame]:
             raise ValueError(str(error)) from None
 
 
-def _parsed(lines: bytes, layout: _Layout, n_before: int) -> pl.DataFrame:
+def _parsed(lines: bytes, layout: Layout, n_before: int) -> pl.DataFrame:
     check_line_ends(lines, n_before)
     if layout.quote and lines.count(b'"') % 2:
         raise ValueError("a line break within quotes; ids must not contain line breaks")
@@ -320,10 +188,10 @@ def _has_blank_lines(lines: bytes) -> bool:
     return lines.startswith((b"\n", b"\r\n")) or b"\n\n" in lines or b"\n\r\n" in lines
 
 
-def _first_wrong_line(lines: bytes, layout: _Layout, n_before: int) -> str | None:
+def _first_wrong_line(lines: bytes, layout: Layout, n_before: int) -> str | None:
     for number, line in enumerate(lines.split(b"\n"), n_before + 1):
         try:
-            n_fields = len(_fields(line.decode(), layout.sep))
+            n_fields = len(split_line(line.decode(), layout.sep))
         except UnicodeDecodeError:
             return f"line {number} is not text in UTF-8"
         if n_fields > layout.n_fields:
@@ -331,10 +199,10 @@ def _first_wrong_line(lines: bytes, layout: _Layout, n_before: int) -> str | Non
     return None
 
 
-def _parquet_blocks(path: PathLike, wanted: dict[str, Column | None]) -> Iterator[pl.DataFrame]:
+def _parquet_blocks(path: PathLike, wanted: Wanted) -> Iterator[pl.DataFrame]:
     lazy = _scan(path)
     names = lazy.collect_schema().names()
-    places = _places(path, wanted, names, len(names))
+    places = find_columns(path, wanted, names, len(names))
     columns = [pl.col(names[place]).alias(name) for name, place in places.items()]
     n_rows = lazy.select(pl.len()).collect().item()
     for begin in range(0, n_rows, _BLOCK_ROWS):

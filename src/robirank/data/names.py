@@ -40,7 +40,8 @@ class Names:
         import polars as pl
 
         from robirank.data._blocks import DamagedGzipError, line_blocks
-        from robirank.data.interaction_files import POLARS_ERRORS, check_line_ends
+        from robirank.data._layout import check_line_ends
+        from robirank.data.interaction_files import POLARS_ERRORS
 
         suffix = Path(path.name.removesuffix(".gz")).suffix
         if suffix not in SEPARATORS:
