@@ -1,6 +1,7 @@
 """Sparse matrices whose indices lead out of them, at every door that takes one."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -20,9 +21,18 @@ def table(dtype=np.int32):
     return matrix
 
 
-def damaged(what, place, value, dtype=np.int64):
-    matrix = table(dtype)
+def damaged(what, place, value, dtype=np.int64, order="="):
+    matrix = in_order(table(dtype), order)
     getattr(matrix, what)[place] = value
+    return matrix
+
+
+def in_order(matrix, order):
+    """Bring the bytes of all arrays into that order, which SciPy lets one set and not make."""
+    for name in ("data", "indices", "indptr", "row", "col"):
+        if hasattr(matrix, name):
+            array = getattr(matrix, name)
+            setattr(matrix, name, array.astype(array.dtype.newbyteorder(order)))
     return matrix
 
 
@@ -80,15 +90,53 @@ DOORS = {
         ),
     ),
     "the classifier": ("X", lambda bad, _: rr.RobustClassifier().fit(bad, EVERYONE % 2)),
+    "normalize_queries": ("X", lambda bad, _: rr.normalize_queries(bad, EVERYONE % 2)),
+    "signed_log": ("X", lambda bad, _: rr.signed_log(bad)),
     "RankingData": ("X", lambda bad, _: rr.RankingData(bad, EVERYONE % 2, EVERYONE)),
 }
 
 
+each_order = pytest.mark.parametrize("order", ["<", ">"])
+each_door = pytest.mark.parametrize(("name", "door"), DOORS.values(), ids=DOORS.keys())
+
+
+@each_order
 @pytest.mark.parametrize(("change", "message"), DAMAGES.values(), ids=DAMAGES.keys())
-@pytest.mark.parametrize(("name", "door"), DOORS.values(), ids=DOORS.keys())
-def test_a_damaged_matrix_is_refused_by_name(name, door, change, message, fitted):
+@each_door
+def test_a_damaged_matrix_is_refused_by_name(name, door, change, message, order, fitted):
     with pytest.raises(ValueError, match=rf"^{name} is damaged: .*{re.escape(message)}"):
-        door(damaged(*change), fitted)
+        door(damaged(*change, order=order), fitted)
+
+
+@each_door
+def test_an_index_that_is_small_with_its_bytes_swapped_is_refused(name, door, fitted):
+    bad = table()
+    bad.indices = np.full(bad.nnz, 1 << 24, ">i4")
+    with pytest.raises(ValueError, match=rf"^{name} is damaged: indices\[0\] is 16777216"):
+        door(bad, fitted)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@each_door
+def test_a_sound_matrix_is_taken_in_every_byte_order(name, door, dtype, fitted):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some doors have no queries to learn from
+        for order in ("<", ">"):
+            door(in_order(table(dtype), order), fitted)
+
+
+@each_order
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "dia"])
+def test_the_same_matrix_from_every_byte_order(form, order):
+    matrix = in_order(table().asformat(form), order)
+    taken = check_sparse("plays", matrix)
+    assert all(
+        getattr(taken, name).dtype.isnative
+        for name in ("data", "indices", "indptr", "row", "col")
+        if hasattr(taken, name)
+    )
+    assert (taken.toarray() == table().toarray()).all()
+    assert (sound_csr("plays", matrix).toarray() == table().toarray()).all()
 
 
 @pytest.mark.parametrize("form", ["csc", "coo", "bsr"])
@@ -122,6 +170,7 @@ def test_indices_of_another_type_and_values_that_are_missing():
 
 def test_a_sound_matrix_is_not_copied_and_room_at_its_end_is_left_out():
     matrix = table()
+    assert check_sparse("plays", matrix) is matrix
     assert np.shares_memory(sound_csr("plays", matrix).indices, matrix.indices)
     roomy = table()
     roomy.indices, roomy.data = np.append(roomy.indices, 7777), np.append(roomy.data, 1.0)

@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def check_sparse(name: str, matrix: Any) -> None:
-    """Raise an error unless every index of a sparse matrix is within its shape.
+def check_sparse(name: str, matrix: Any) -> Any:
+    """Return a sparse matrix in the byte order of this machine, once its indices are checked.
 
-    One pass over the indices as they are stored, before any conversion. Other formats than CSR,
-    CSC, BSR and COO hold no indices that native code follows; neither does a dense array.
+    An index out of the shape is an error. One pass over the indices as they are stored, before any
+    conversion; a matrix in the right byte order is returned itself, and so is all that is not
+    sparse. Other formats than CSR, CSC, BSR and COO hold no indices that native code follows.
     """
     if getattr(matrix, "format", None) is None or matrix.ndim != 2:
-        return
+        return matrix
     if matrix.format in ("csr", "csc", "bsr"):
         rows, columns = matrix.shape
         if matrix.format == "bsr":
@@ -32,6 +33,17 @@ def check_sparse(name: str, matrix: Any) -> None:
     elif matrix.format == "coo":
         for axis, values in zip(("row", "col"), (matrix.row, matrix.col), strict=True):
             _check_below(name, axis, values, matrix.shape[axis == "col"])
+    return _native(matrix)
+
+
+def _native(matrix: Any) -> Any:
+    """The matrix with all its arrays in the byte order of this machine."""
+    names = ("data", "indices", "indptr", "row", "col", "offsets")
+    arrays = [getattr(matrix, name) for name in names if hasattr(matrix, name)]
+    if all(array.dtype.isnative for array in arrays):
+        return matrix
+    # SciPy brings the indices of a new matrix into the right order, not those that are set later.
+    return matrix.astype(matrix.dtype.newbyteorder("="), copy=True)
 
 
 def check_rows(
@@ -82,8 +94,7 @@ def sound_csr(name: str, matrix: Any) -> Any:
     """
     from scipy import sparse
 
-    check_sparse(name, matrix)
-    csr = matrix.tocsr()
+    csr = check_sparse(name, matrix).tocsr()
     if matrix.format != csr.format:
         check_sparse(name, csr)
     n = csr.indptr[-1]
@@ -92,7 +103,8 @@ def sound_csr(name: str, matrix: Any) -> Any:
 
 def _check_below(name: str, what: str, values: NDArray[Any], limit: int) -> None:
     _check_integers(name, what, values)
-    unsigned = values.view(f"u{values.itemsize}")  # negative numbers become large ones
+    # Negative numbers become large ones.
+    unsigned = values.view(np.dtype(f"u{values.itemsize}").newbyteorder(values.dtype.byteorder))
     if len(values) and unsigned.max() >= limit:
         k = int((unsigned >= limit).argmax())
         _refuse(name, f"{what}[{k}] is {values[k]}; it must be from 0 to {limit - 1}")

@@ -20,6 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from robirank._callers import warn
 from robirank._checks import check_choice, check_count, check_not_negative
+from robirank._features import feature_type
 from robirank._random import RandomStateLike, as_random_state
 from robirank._sparse import check_sparse
 from robirank._types import Floats64
@@ -195,8 +196,9 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
             Itself.
         """
         self._check_parameters()
-        check_sparse("X", X)
-        X, labels = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))
+        X, labels = validate_data(
+            self, check_sparse("X", X), y, accept_sparse="csr", dtype=feature_type(X)
+        )
         classes, sign = _signs(labels)
         weight = _shares(sample_weight, X)
         start = self._start(X, classes, sign, weight)
@@ -209,8 +211,9 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Floats64:
         """Return f(x) of every point; ``classes_[1]`` is predicted where it is ≥ 0."""
         check_is_fitted(self)
-        check_sparse("X", X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        X = validate_data(
+            self, check_sparse("X", X), accept_sparse="csr", dtype=feature_type(X), reset=False
+        )
         return _in_double(X) @ self.coef_[0] + self.intercept_[0]
 
     def predict(self, X: Any) -> NDArray[Any]:

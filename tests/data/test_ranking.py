@@ -55,7 +55,7 @@ def normalized_by_loops(X, qid):
 def test_from_frame(frame):
     data = RankingData.from_frame(frame(COLUMNS), doc_id="url")
     assert data.feature_names == ("bm25", "length")
-    assert data.X.dtype == np.float32
+    assert data.X.dtype == np.float64
     assert data.X.tolist() == [[0.5, 10.0], [1.5, 20.0], [2.5, 30.0]]
     assert data.y.tolist() == [1.0, 0.0, 2.0]
     assert data.qid.tolist() == ["a", "b", "a"]
@@ -286,7 +286,7 @@ def test_normalize_leaves_contiguous_input_alone():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "expected"), [("float32", "float32"), ("float64", "float64"), ("int64", "float32")]
+    ("dtype", "expected"), [("float32", "float32"), ("float64", "float64"), ("int64", "float64")]
 )
 def test_normalize_keeps_floats(dtype, expected):
     assert normalize_queries(np.array([[1], [2]], dtype=dtype), [1, 1]).dtype == expected

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from robirank._features import feature_type
 from robirank._queries import Queries, as_ids, group_queries
 from robirank._sparse import check_sparse
 
@@ -24,7 +25,7 @@ class RankingData:
     Attributes
     ----------
     X : array or CSR matrix of shape (n_rows, n_features)
-        The features, float32 where this package reads or makes them.
+        The features: float32 from LETOR files and from columns that are all float32, else float64.
     y : array of shape (n_rows,)
         The relevance labels (0 = irrelevant).
     qid : array of shape (n_rows,)
@@ -51,8 +52,8 @@ class RankingData:
     n_skipped: int = 0
 
     def __post_init__(self) -> None:
-        check_sparse("X", self.X)
-        X = cast(Any, self.X).tocsr() if sp.issparse(self.X) else np.asarray(self.X)
+        X = check_sparse("X", self.X)
+        X = cast(Any, X).tocsr() if sp.issparse(X) else np.asarray(X)
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions, rows and features; got {X.ndim}")
         object.__setattr__(self, "X", X)
@@ -203,12 +204,13 @@ class RankingData:
         if not features:
             raise ValueError("the frame has no feature columns beside the label and the query id")
         frame = _frames.collected(frame, dict.fromkeys([*used.values(), *features]))
-        X = np.empty((len(frame), len(features)), dtype=np.float32)
+        kinds = [feature_type(frame[columns[column]]) for column in features]
+        X = np.empty((len(frame), len(features)), dtype=np.result_type(*kinds))
         for j, column in enumerate(features):
             X[:, j] = _numeric(frame, columns[column], _NO_FEATURE)
         return cls(
             X,
-            _numeric(frame, columns[label], _NO_LABEL).astype(np.float32),
+            _numeric(frame, columns[label], _NO_LABEL),
             frame[columns[qid]].to_numpy(),
             doc_ids=frame[columns[doc_id]].to_numpy().astype(str) if doc_id else None,
             feature_names=tuple(features),
@@ -237,7 +239,7 @@ def signed_log(X: Any) -> Any:
     """Return sign(x) log(1 + |x|) of each feature: for raw counts, lengths and scores.
 
     Such features spread over many powers of ten, and what matters is their ratio. A sparse matrix
-    stays sparse; float32 stays float32.
+    stays sparse. float32 stays float32, and all else becomes float64.
 
     Examples
     --------
@@ -245,11 +247,10 @@ def signed_log(X: Any) -> Any:
     [[0.0, -0.6931, 13.8155]]
     """
     if sp.issparse(X):
-        logs = cast(Any, X).tocsr().copy()
+        logs = check_sparse("X", X).tocsr().copy()
         logs.data = signed_log(logs.data)
         return logs
-    values = np.asarray(X)
-    values = values if values.dtype.kind == "f" else values.astype(np.float64)
+    values = np.asarray(X, dtype=feature_type(X))
     return np.sign(values) * np.log1p(np.abs(values))
 
 
@@ -262,16 +263,17 @@ def normalize_queries(X: Any, qid: ArrayLike | None) -> Any:
 
     A feature that is constant within a query becomes 0 there. NaN, a missing value, stays NaN and
     counts for neither the minimum nor the maximum; an infinite value is an error. The result is
-    dense (a minimum that is not zero would fill a sparse matrix anyway).
+    dense (a minimum that is not zero would fill a sparse matrix anyway). float32 stays float32, and
+    all else becomes float64.
 
     Examples
     --------
     >>> normalize_queries([[1.0], [3.0], [2.0], [9.0]], [1, 1, 1, 2]).ravel().tolist()
     [0.0, 1.0, 0.5, 0.0]
     """
-    X = cast(Any, X).toarray() if sp.issparse(X) else np.asarray(X)
-    if X.dtype.kind != "f":
-        X = X.astype(np.float32)
+    dtype = feature_type(X)
+    X = check_sparse("X", X)
+    X = np.asarray(cast(Any, X).toarray() if sp.issparse(X) else X, dtype=dtype)
     if X.shape[0] == 0:
         return X.copy()
     queries = group_queries(qid, X.shape[0])

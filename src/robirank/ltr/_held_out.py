@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from robirank._checks import check_count
+from robirank._features import feature_type
 from robirank._sparse import check_sparse
 from robirank.metrics import ndcg
 
@@ -51,11 +52,10 @@ class HeldOut:
             X, y, qid = validation
         except (TypeError, ValueError):
             raise ValueError("validation must be (X, y, qid) or RankingData") from None
-        check_sparse("validation", X)
         self.X = check_array(
-            X,
+            check_sparse("validation", X),
             accept_sparse="csr",
-            dtype=[np.float32, np.float64],
+            dtype=feature_type(X),
             order="C",
             ensure_all_finite=finite,
             input_name="validation",

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from robirank._blas import one_blas_thread
 from robirank._callers import warn
+from robirank._features import feature_type
 from robirank._progress import FitProgress
 from robirank._queries import Queries, group_queries, warn_missing_qid
 from robirank._sparse import check_sparse
@@ -90,14 +91,13 @@ class Ranker(SaveMixin, BaseEstimator):
     def _check_fit(
         self, X: Any, y: Any, qid: ArrayLike | None, *, accept_sparse: bool = True
     ) -> tuple[Any, Floats64, Queries]:
-        """Validate training data; X stays float32 or float64 and is not copied if it fits."""
-        check_sparse("X", X)
+        """Validate training data; float32 and float64 features are not copied if they fit."""
         X, y = validate_data(
             self,
-            X,
+            check_sparse("X", X),
             y,
             accept_sparse="csr" if accept_sparse else False,
-            dtype=[np.float32, np.float64],
+            dtype=feature_type(X),
             order="C",
             ensure_all_finite=self._finite(),
             y_numeric=True,
@@ -109,12 +109,11 @@ class Ranker(SaveMixin, BaseEstimator):
 
     def _check_predict(self, X: Any, *, accept_sparse: bool = True) -> Any:
         check_is_fitted(self)
-        check_sparse("X", X)
         return validate_data(
             self,
-            X,
+            check_sparse("X", X),
             accept_sparse="csr" if accept_sparse else False,
-            dtype=[np.float32, np.float64],
+            dtype=feature_type(X),
             order="C",
             ensure_all_finite=self._finite(),
             reset=False,

@@ -41,7 +41,7 @@ class Liked(NamedTuple):
                 f"user_items must have one row for each of the {n_users} users asked for and one "
                 f"column for each of the {n_items} items; its shape is {matrix.shape}"
             )
-        check_sparse("user_items", matrix)
+        matrix = check_sparse("user_items", matrix)
         if not rows_are_sorted(matrix.indptr, matrix.indices):
             matrix = sound_csr("user_items", matrix).sorted_indices()
         return cls(
