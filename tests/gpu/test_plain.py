@@ -176,7 +176,7 @@ class TakesRecords:
 @pytest.mark.parametrize("size", [1, 7, 50])
 def test_blocks_have_the_records_of_their_users(weighting, stretch, size, monkeypatch):
     monkeypatch.setattr("robirank.latent.gpu.block._STRETCH", stretch)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (1 << 30, 1 << 30))
+    monkeypatch.setattr("robirank.latent.gpu.block.free_memory", lambda _: 1 << 30)
     table = sp.random(40, 30, 0.2, random_state=0, format="csr")
     table.data[:] = 1 + np.arange(table.nnz) % 5
     records = as_records(table, weighting)
