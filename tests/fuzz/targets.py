@@ -9,6 +9,7 @@ import io
 import json
 import struct
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
@@ -28,6 +29,7 @@ from robirank.engine.strata import DATA_ORDER, Plan
 from robirank.latent.factors.sharded import ShardedManifest
 from robirank.storage.folder import Folder
 from robirank.storage.manifest import MANIFEST, _checksum, write_manifest
+from robirank.storage.tensor_file import _BEFORE_CRC, _CRC_PLACE
 
 Target = Callable[[np.random.Generator, Path], None]
 
@@ -137,6 +139,8 @@ def models(rng, folder: Path) -> None:
         content = _change_header(rng, content)
     if chance(rng, 0.7):
         content = mutate(rng, content)
+    if chance(rng, 0.9):
+        content = _with_checksum(content)
     path.write_bytes(content)
     with allowed(rr.ModelFileError):
         model = rr.load_model(path)
@@ -192,8 +196,17 @@ def _change_header(rng, content: bytes) -> bytes:
         own[key] = json.dumps(_changed(rng, json.loads(own[key])))
     if chance(rng, 0.3):
         header = _changed(rng, header)
-    text = json.dumps(header).encode()
+    text = json.dumps(header, separators=(",", ":")).encode()
     return struct.pack("<Q", len(text)) + text + content[8 + size :]
+
+
+def _with_checksum(content: bytes) -> bytes:
+    """What somebody makes of a file who can compute a checksum."""
+    begin, end = _CRC_PLACE.start, _CRC_PLACE.stop
+    if content[8:begin] != _BEFORE_CRC:
+        return content
+    crc = zlib.crc32(content[:begin] + b"00000000" + content[end:])
+    return content[:begin] + b"%08x" % crc + content[end:]
 
 
 def _changed(rng, value):

@@ -39,6 +39,8 @@ from robirank.storage import files
 from robirank.storage.estimators import load_extra
 from robirank.storage.tensor_file import ModelFileError
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*has no checksum")  # tampered files
+
 DATA = make_ranking(n_queries=12, n_docs=10, n_features=4, random_state=0)
 
 
@@ -419,9 +421,10 @@ def test_missing_file_and_folder(tmp_path):
 
 
 def tampered(path: Path, tensors=None, text=None, **changes) -> Path:
-    """Write the file again, with parts of its header or its arrays changed."""
+    """Write the file again without a checksum, parts of its header or its arrays changed."""
     with safe_open(path, framework="numpy") as file:
         header = json.loads(file.metadata()["robirank"])
+        del header["crc32"]
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     header |= changes
     arrays = {k: v for k, v in (arrays | (tensors or {})).items() if v is not None}
@@ -487,7 +490,9 @@ def test_a_tampered_file_is_refused_with_the_reason(changes, message, saved):
 
 
 def test_an_infinite_parameter_in_disguise_is_refused(saved):
-    text = json.dumps(json.loads(_header_text(saved)) | {"params": {"alpha": 0.25}})
+    header = json.loads(_header_text(saved)) | {"params": {"alpha": 0.25}}
+    del header["crc32"]
+    text = json.dumps(header)
     tampered(saved, text=text.replace("0.25", "1e999"))
     with pytest.raises(ModelFileError, match="parameter alpha must be a finite number"):
         load_model(saved)
@@ -500,7 +505,9 @@ def _header_text(path: Path) -> str:
 
 def test_the_tampering_itself_is_harmless(saved, model):
     """Rewriting without changes loads, so the refusals above are due to the changes."""
-    assert np.array_equal(load_model(tampered(saved)).coef_, model.coef_)
+    with pytest.warns(UserWarning, match="has no checksum, as files of an older robirank") as told:
+        assert np.array_equal(load_model(tampered(saved)).coef_, model.coef_)
+    assert [warning.filename for warning in told] == [__file__]
 
 
 def test_parameters_of_an_older_version_default(saved):

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from robirank._callers import warn
 from robirank._checks import check_positive
+from robirank.storage.files import remove_leftovers
 from robirank.storage.tensor_file import (
     ArraySpec,
     ModelFileError,
     check_arrays,
+    class_in_header,
     open_model,
     write_model,
 )
@@ -47,8 +49,18 @@ class CheckpointFile:
             )
         if self._path.is_dir():
             raise IsADirectoryError(f"checkpoint {path} must be a file; it is a folder")
+        remove_leftovers(path)
         self._written = time.monotonic()
         self._failed = False
+
+    def check_overwrite(self) -> None:
+        """Raise an error where the first write would replace a file that is no checkpoint."""
+        path = self._path
+        if path.is_file() and path.stat().st_size and class_in_header(path) != _CLASS:
+            raise ModelFileError(
+                f"checkpoint {path} must not overwrite a file that is no checkpoint, or a damaged "
+                "one; remove it, or take another path"
+            )
 
     def is_due(self) -> bool:
         """Whether enough time has passed since the last write."""

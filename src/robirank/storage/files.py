@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
+
+try:
+    import fcntl
+except ImportError:  # Windows: temporary files are not locked, and those of a kill stay
+    fcntl = None  # type: ignore[assignment]
+
+_NAME_LENGTH = 64  # of the part of a temporary file's name that says what it will become
+_TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp")
 
 
 @contextlib.contextmanager
@@ -17,8 +27,8 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
     The bytes go to a temporary file in the same folder, which is flushed to disk and then takes
     the place of ``path`` in one step. If anything fails on the way, what stood at ``path`` is
-    untouched and the temporary file is gone. A link is followed; a device or a pipe such as
-    ``/dev/stdout`` is written to as it is.
+    untouched and the temporary file is gone; one that a killed process left is removed by the next
+    write. A link is followed; a device or a pipe such as ``/dev/stdout`` is written to as it is.
 
     Examples
     --------
@@ -39,9 +49,9 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise IsADirectoryError(f"cannot write {path}: it is a folder")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: there is no folder {target.parent}")
-    temporary = target.with_name(f".{target.name[:64]}.{secrets.token_hex(4)}.tmp")
-    with _naming(path, temporary):
-        opened = temporary.open("xb")
+    remove_leftovers(target)
+    with _naming(path), contextlib.ExitStack() as stack:
+        temporary, opened = _open_temporary(target, stack)
         try:
             with opened as file:
                 yield file
@@ -56,14 +66,69 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     _sync_folder(target.parent)
 
 
+def _open_temporary(target: Path, stack: contextlib.ExitStack) -> tuple[Path, IO[bytes]]:
+    """Open a temporary file, locked until the stack is closed where the system has locks."""
+    while True:
+        temporary = target.with_name(f".{target.name[:_NAME_LENGTH]}.{secrets.token_hex(4)}.tmp")
+        opened = temporary.open("xb")
+        if fcntl is None:
+            return temporary, opened
+        lock = os.dup(opened.fileno())
+        stack.callback(os.close, lock)
+        with contextlib.suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.fstat(lock).st_nlink:  # 0: another process took it for a leftover before the lock
+            return temporary, opened
+        opened.close()
+
+
+def remove_leftovers(path: str | os.PathLike[str]) -> None:
+    """Remove temporary files for ``path`` whose writers were killed.
+
+    A file that is being written is locked by its writer, also one in another process, and stays.
+    """
+    target = Path(os.path.realpath(path))
+    with contextlib.suppress(OSError):
+        for found in target.parent.iterdir():
+            if target_of(found.name) == target.name[:_NAME_LENGTH]:
+                remove_leftover(found)
+
+
+def target_of(name: str) -> str | None:
+    """The first 64 characters of the name that a temporary file will have; None for other files.
+
+    Examples
+    --------
+    >>> target_of(".model.safetensors.0a1b2c3d.tmp")
+    'model.safetensors'
+    >>> target_of("model.safetensors")
+    """
+    found = _TEMPORARY.fullmatch(name)
+    return found[1] if found else None
+
+
+def remove_leftover(temporary: Path) -> None:
+    """Remove a temporary file unless it is being written."""
+    if fcntl is None:
+        return
+    with contextlib.suppress(OSError):
+        descriptor = os.open(temporary, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                temporary.unlink()
+        finally:
+            os.close(descriptor)
+
+
 @contextlib.contextmanager
-def _naming(path: str | os.PathLike[str], temporary: Path | None = None) -> Iterator[None]:
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
     """Let errors of the system say which file was meant: not none, not the temporary one."""
     try:
         yield
     except OSError as error:
-        names = (None, os.fspath(temporary) if temporary else None)
-        if error.errno is None or error.filename not in names:
+        name = None if error.filename is None else Path(os.fsdecode(error.filename)).name
+        if error.errno is None or not (name is None or target_of(name)):
             raise
         raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
 

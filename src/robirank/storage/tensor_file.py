@@ -1,6 +1,7 @@
 """Arrays in safetensors files: one writer and one validating reader.
 
-Model files and checkpoints of a fit also hold a header, one JSON object in the file's metadata.
+Model files and checkpoints of a fit also hold a header, one JSON object in the file's metadata. It
+begins with the CRC32 of the whole file, in which the eight digits of the checksum count as zeros.
 Shards of models and checkpoints of a cluster hold arrays alone; a manifest beside them says the
 rest. This module knows files and arrays; `robirank.storage.estimators` knows what they mean.
 """
@@ -14,6 +15,8 @@ import os
 import shutil
 import struct
 import tempfile
+import warnings
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Never, Protocol, cast
@@ -25,6 +28,12 @@ FORMAT = "robirank-model"
 FORMAT_VERSION = 2
 
 _KEY = "robirank"  # the one entry of the safetensors metadata; one, so that files are reproducible
+
+# What stands before the eight hexadecimal digits of the checksum, after the length of the table.
+_BEFORE_CRC = b'{"__metadata__":{"robirank":"{\\"crc32\\": \\"'
+_CRC_PLACE = slice(8 + len(_BEFORE_CRC), 16 + len(_BEFORE_CRC))
+_NO_CRC = "0" * 8
+_CHUNK = 1 << 22
 
 
 #: numpy's names of types, and those of safetensors.
@@ -57,28 +66,43 @@ def write_model(
     from robirank import __version__
     from robirank.storage.files import write_whole
 
-    stamp = {"format": FORMAT, "format_version": FORMAT_VERSION, "robirank": __version__}
-    text = json.dumps(stamp | dict(header), allow_nan=False)
+    stamp = {"crc32": _NO_CRC, "format": FORMAT, "format_version": FORMAT_VERSION}
+    text = json.dumps(stamp | {"robirank": __version__} | dict(header), allow_nan=False)
     if is_open(path):
-        write_arrays(cast(_Writable, path), tensors, text)
+        _write_with_checksum(cast(_Writable, path), tensors, text)
         return
     with write_whole(cast("str | os.PathLike[str]", path)) as file:
-        write_arrays(file, tensors, text)
+        _write_with_checksum(file, tensors, text)
+
+
+def _write_with_checksum(file: _Writable, arrays: Mapping[str, NDArray[Any]], text: str) -> None:
+    """Go through the arrays twice: the checksum stands before them."""
+    table = bytearray(_table(arrays, text))
+    crc = zlib.crc32(table)
+    for content in _contents(arrays):
+        crc = zlib.crc32(content, crc)
+    table[_CRC_PLACE] = b"%08x" % crc
+    file.write(table)
+    for content in _contents(arrays):
+        file.write(content)
 
 
 class _Writable(Protocol):
     def write(self, content: Any, /) -> Any: ...
 
 
-def write_arrays(
-    file: _Writable, arrays: Mapping[str, NDArray[Any]], metadata: str | None = None
-) -> None:
+def write_arrays(file: _Writable, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays to an open file, one by one as they lie in memory."""
-    # Wide types first, as the safetensors library orders them: every array lies aligned.
-    names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
+    file.write(_table(arrays))
+    for content in _contents(arrays):
+        file.write(content)
+
+
+def _table(arrays: Mapping[str, NDArray[Any]], metadata: str | None = None) -> bytes:
+    """The beginning of a safetensors file: names, types, shapes and places of its arrays."""
     entries: dict[str, Any] = {} if metadata is None else {"__metadata__": {_KEY: metadata}}
     end = 0
-    for name in names:
+    for name in _in_order(arrays):
         begin, end = end, end + arrays[name].nbytes
         entries[name] = {
             "dtype": TENSOR_TYPES[arrays[name].dtype.name],
@@ -87,11 +111,19 @@ def write_arrays(
         }
     table = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
     table += b" " * (-len(table) % 8)
-    file.write(struct.pack("<Q", len(table)) + table)
-    for name in names:
+    return struct.pack("<Q", len(table)) + table
+
+
+def _contents(arrays: Mapping[str, NDArray[Any]]) -> Iterator[memoryview]:
+    """The bytes of the arrays, in their order in the file."""
+    for name in _in_order(arrays):
         little = arrays[name].dtype.newbyteorder("<")
-        array = np.ascontiguousarray(arrays[name], dtype=little)
-        file.write(array.reshape(-1).view(np.uint8).data)
+        yield np.ascontiguousarray(arrays[name], dtype=little).reshape(-1).view(np.uint8).data
+
+
+def _in_order(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
+    """Wide types first, as the safetensors library orders them: every array lies aligned."""
+    return sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
 
 
 class ArraySpec(NamedTuple):
@@ -231,6 +263,7 @@ class ModelFile:
         if not isinstance(header, dict) or header.get("format") != FORMAT:
             self.refuse(f"its header does not say format={FORMAT!r}")
         self._check_version(header)
+        header.pop("crc32", None)
         return header
 
     def _check_version(self, header: dict[str, Any]) -> None:
@@ -277,9 +310,48 @@ def open_model(path: PathOrFile) -> Iterator[ModelFile]:
         _refuse(path, "it is not a file")
     try:
         with safe_open(path, framework="numpy") as handle:
-            yield ModelFile(path, handle)
+            has_checksum = _check_crc(path)
+            opened = ModelFile(path, handle)
+            if not has_checksum:
+                _warn_of_no_checksum(path)
+            yield opened
     except SafetensorError as error:
         _refuse(path, f"it is not a safetensors file, or it is damaged ({error})")
+
+
+def class_in_header(path: str | os.PathLike[str]) -> Any:
+    """What a file says that it holds, even if its arrays are damaged; None for other files."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as handle:
+            return json.loads((handle.metadata() or {})[_KEY])["class"]
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def _check_crc(path: str | os.PathLike[str]) -> bool:
+    """Refuse a file whose checksum is wrong; returns whether it has one."""
+    with Path(path).open("rb") as file:
+        head = bytearray(file.read(_CRC_PLACE.stop))
+        if head[8 : _CRC_PLACE.start] != _BEFORE_CRC:
+            return False
+        written, head[_CRC_PLACE] = head[_CRC_PLACE], _NO_CRC.encode()
+        crc = zlib.crc32(head)
+        while chunk := file.read(_CHUNK):
+            crc = zlib.crc32(chunk, crc)
+    if written != b"%08x" % crc:
+        _refuse(path, "it is damaged: its checksum is wrong")
+    return True
+
+
+def _warn_of_no_checksum(path: str | os.PathLike[str]) -> None:
+    warnings.warn(
+        f"{os.fspath(path)} has no checksum, as files of an older robirank: damage to it cannot be "
+        "seen. Save it anew to have one",
+        UserWarning,
+        stacklevel=6,  # the caller of `load_model`
+    )
 
 
 def all_finite(array: NDArray[Any]) -> bool:

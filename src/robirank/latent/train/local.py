@@ -98,4 +98,7 @@ def _checkpoint(
     data = [checksum(table) for table in tables]
     begins = None if start is None else [zlib.crc32(rows.tobytes()) for rows in start]
     fit = fingerprint(request, data, options.watched, start=begins)
-    return CheckpointFile(options.checkpoint, fit, minutes=options.checkpoint_minutes)
+    checkpoint = CheckpointFile(options.checkpoint, fit, minutes=options.checkpoint_minutes)
+    if not options.resume:
+        checkpoint.check_overwrite()
+    return checkpoint
