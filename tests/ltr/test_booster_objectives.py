@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from robirank import lightgbm_objective, listwise_loss, make_ranking, xgboost_objective
 from robirank._queries import MissingQidWarning
@@ -64,6 +64,60 @@ def test_one_objective_serves_one_data_set_after_another(data):
     first = objective(np.zeros(len(data)), Dataset(data))[0].copy()
     assert objective(np.zeros(len(other)), Dataset(other))[0].shape == (len(other),)
     assert_allclose(objective(np.zeros(len(data)), Dataset(data))[0], first)
+
+
+CHANGES = {
+    "set_label": lambda data: (4.0 - data.y,),
+    "set_weight": lambda data: (1.0 + np.arange(len(data)) % 2,),
+    "set_group": lambda data: ([len(data)],),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_dataset_has_new_gradients(data, change):
+    lightgbm = pytest.importorskip("lightgbm")
+    group = data.queries.sizes
+    train = lightgbm.Dataset(data.X, data.y, group=group, free_raw_data=False).construct()
+    scores = np.random.default_rng(0).standard_normal(len(data))
+    objective = lightgbm_objective()
+    before = objective(scores, train)[0].copy()
+    assert_array_equal(objective(scores, train)[0], before)
+    getattr(train, change)(*CHANGES[change](data))
+    after = objective(scores, train)[0].copy()
+    assert_array_equal(after, lightgbm_objective()(scores, train)[0])
+    assert (after != before).any()
+
+
+def test_labels_that_change_in_place(data):
+    class Changing(Dataset):
+        label = data.y.copy()
+
+        def get_label(self):
+            return self.label
+
+    matrix = Changing(data, by_group=np.ones(data.n_queries))
+    objective = xgboost_objective()
+    before = objective(np.zeros(len(data)), matrix)[0].copy()
+    matrix.label[:] = 4.0 - matrix.label
+    after = objective(np.zeros(len(data)), matrix)[0]
+    assert_array_equal(after, xgboost_objective()(np.zeros(len(data)), matrix)[0])
+    assert (after != before).any()
+
+
+@pytest.mark.parametrize("make", [lightgbm_objective, xgboost_objective])
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (np.nan, r"scores must be finite; scores\[2\] is nan"),
+        (np.inf, r"scores must be finite; scores\[2\] is inf"),
+        (1j, "scores must be numbers"),
+    ],
+)
+def test_scores_must_be_finite_numbers(data, make, bad, message):
+    scores = np.zeros(len(data), dtype=type(bad))
+    scores[2] = bad
+    with pytest.raises(ValueError, match=message):
+        make()(scores, Dataset(data, by_group=None if make is lightgbm_objective else ()))
 
 
 def test_groups_must_hold_all_rows(data):

@@ -1,10 +1,13 @@
 """Why A stands above B: effects that add up, and are what their definition says."""
 
+from fractions import Fraction
 from itertools import combinations
-from math import comb
+from math import comb, factorial
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from robirank import (
@@ -17,6 +20,8 @@ from robirank import (
     make_ranking,
     save_model,
 )
+from robirank.ltr._forest import Forest
+from robirank.ltr.explain import _share, forest_effects
 
 SMALL = {"n_estimators": 12, "learning_rate": 0.3, "min_samples_leaf": 1, "num_threads": 1}
 
@@ -69,6 +74,41 @@ def test_trees_with_missing_values_and_categories(data):
     for i, j in [(0, 1), (5, 100), (30, 31)]:
         why = model.explain(X[i], X[j])
         assert_allclose(why.effect, shapley(model.predict, X[i], X[j]), rtol=1e-9, atol=1e-12)
+
+
+def chain(n):
+    """A tree that asks for n features, one after the other: any 0 ends the way, with no score."""
+    nodes = np.arange(2 * n + 1)
+    inner = nodes % 2 == 0
+    inner[-1] = False
+    value = np.where(nodes == 2 * n, 1.0, 0.0)
+    left = np.where(inner, nodes + 1, nodes)
+    feature = np.where(inner, nodes // 2, -1)
+    threshold = np.where(inner, 0.5, 0.0)
+    return Forest(np.array([0, 2 * n + 1]), feature, threshold, left, value)
+
+
+@pytest.mark.parametrize("n", [1, 3, 170, 171, 400])
+def test_any_number_of_features_on_a_path(n):
+    """Where all features must be A's, each has an equal share."""
+    effects = forest_effects(chain(n), np.ones(n), np.zeros(n))
+    assert_allclose(effects, np.full(n, 1.0 / n), rtol=1e-12)
+
+
+@given(st.integers(1, 6), st.integers(0, 6))
+def test_shares_are_those_of_the_definition(p, q):
+    """The mean over all orders: one of p comes last of them, before all of q."""
+    exact = Fraction(factorial(p - 1) * factorial(q), factorial(p + q))
+    assert _share(p, q) == pytest.approx(float(exact), rel=1e-15)
+
+
+def test_the_share_of_a_path_that_floats_cannot_count():
+    n = 700
+    a = np.tile([1.0, 0.0], n)
+    forest = chain(2 * n)
+    effects = forest_effects(forest, a, 1.0 - a)
+    assert np.isfinite(effects).all()
+    assert effects.sum() == pytest.approx(0.0, abs=1e-300)
 
 
 def test_linear_effects_are_exact(data):

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from robirank import RoBiRankBooster, listwise_loss, load_model, make_ranking, save_model
@@ -181,6 +182,13 @@ def test_categories_are_sets_not_numbers(data):
 def test_errors_name_the_parameter(data, params, message):
     with pytest.raises(ValueError, match=message):
         fitted(data, **params)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_features_that_are_all_zero(data, kind):
+    zeros = kind(np.zeros((len(data), 3)))
+    with pytest.raises(ValueError, match="X must have a feature that is not 0 everywhere; all 3"):
+        RoBiRankBooster(**SMALL).fit(zeros, data.y, qid=data.qid)
 
 
 def test_monotone_constraints_hold(data):

@@ -55,7 +55,8 @@ def test_loss_and_gradient_are_the_native_ones(data, rho, metric, dtype):
     given = scores.detach().double().numpy()
     expected = listwise_loss(given, data.y, data.qid, rho=rho, metric=metric)
     close = {"rtol": 2e-3, "atol": 1e-3} if dtype == torch.float16 else {"rtol": 1e-4, "atol": 1e-5}
-    assert loss.dtype == scores.grad.dtype == dtype
+    assert scores.grad.dtype == dtype
+    assert loss.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
     assert_allclose(loss.item(), expected.loss, **close)
     assert_allclose(scores.grad.double().numpy(), expected.gradient, **close)
 
@@ -116,6 +117,51 @@ def test_nothing_relevant_is_no_loss():
     loss.backward()
     assert loss.item() == 0
     assert not scores.grad.any()
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0)])
+def test_an_empty_batch_is_no_loss(shape):
+    scores = torch.zeros(shape, requires_grad=True)
+    loss = robirank_loss(scores, torch.zeros(shape))
+    loss.backward()
+    assert (loss.item(), loss.dtype, scores.grad.shape) == (0.0, torch.float32, shape)
+
+
+def test_a_batch_of_padding_is_no_loss():
+    scores = torch.full((2, 3), torch.nan, dtype=torch.float16, requires_grad=True)
+    nowhere = torch.zeros((2, 3), dtype=torch.bool)
+    loss = robirank_loss(scores, torch.ones(2, 3), mask=nowhere)
+    loss.backward()
+    assert loss.item() == 0
+    assert not scores.grad.any()
+
+
+@pytest.mark.parametrize("where", ["cpu", "device"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_has_a_loss_beyond_its_range(dtype, where, request):
+    """One pair of equal scores loses its gain, 2^17 − 1; float16 ends at 65,504."""
+    if where == "device":
+        request.getfixturevalue("on_device")
+    scores = torch.zeros(2, dtype=dtype, requires_grad=True)
+    loss = robirank_loss(scores, torch.tensor([17.0, 0.0]), metric="dcg")
+    assert (loss.item(), loss.dtype) == (pytest.approx(2**17 - 1), torch.float32)
+    (loss / 2**17).backward()
+    assert scores.grad.tolist() == pytest.approx([-0.3607, 0.3607], rel=5e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
+def test_scores_that_no_gradient_flows_to(dtype):
+    with pytest.raises(TypeError, match=f"scores must be of a floating-point type.*{dtype}"):
+        robirank_loss(torch.zeros(2, dtype=dtype), torch.ones(2))
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("where", ["cpu", "device"])
+def test_scores_that_are_not_finite(bad, where, request):
+    if where == "device":
+        request.getfixturevalue("on_device")
+    with pytest.raises(ValueError, match="scores must be finite"):
+        robirank_loss(torch.tensor([0.0, bad]), torch.tensor([1.0, 0.0]))
 
 
 @pytest.mark.parametrize(

@@ -383,3 +383,9 @@ def test_native_arrays_to_write_to_must_fit(name):
         _core.listwise_into(
             np.zeros(2), lists._batch(), **out | {name: np.empty(3, np.float32)}, **how
         )
+
+
+@pytest.mark.parametrize("scores", [[1j, 0.0], ["a", "b"]])
+def test_scores_that_are_no_numbers(scores):
+    with pytest.raises(ValueError, match="scores must be numbers; got"):
+        listwise_loss(scores, [1, 0])

@@ -12,9 +12,11 @@ from robirank._callers import warn
 from robirank._queries import MANY_ROWS, MissingQidWarning, Queries
 from robirank._types import Floats32
 from robirank.losses import RhoName
+from robirank.metrics._arguments import check_vector
 from robirank.metrics._conventions import Gain
 from robirank.objectives.listwise import BoosterGradients, Lists, Metric
 
+Facts = tuple[Any, ...]
 Objective = Callable[[NDArray[Any], Any], tuple[Floats32, Floats32]]
 
 
@@ -52,19 +54,22 @@ def lightgbm_objective(
     5
     """
 
-    def lists(dataset: Any) -> Lists:
-        y = np.asarray(dataset.get_label(), dtype=np.float64)
+    def read(dataset: Any) -> Facts:
+        return dataset.get_label(), dataset.get_group(), dataset.get_weight()
+
+    def lists(label: Any, sizes: Any, weight: Any) -> Lists:
+        y = np.asarray(label, dtype=np.float64)
         return Lists.build(
             y,
-            _groups(dataset.get_group(), len(y)),
-            sample_weight=dataset.get_weight(),
+            _groups(sizes, len(y)),
+            sample_weight=weight,
             metric=metric,
             gain=gain,
             rho=rho,
             num_threads=num_threads,
         )
 
-    return _objective(lists)
+    return _objective(read, lists)
 
 
 def xgboost_objective(
@@ -103,10 +108,13 @@ def xgboost_objective(
     [-0.3607, 0.3607]
     """
 
-    def lists(matrix: Any) -> Lists:
-        y = np.asarray(matrix.get_label(), dtype=np.float64)
-        queries = _groups(np.diff(matrix.get_uint_info("group_ptr")), len(y))
-        weight = np.asarray(matrix.get_weight(), dtype=np.float64)
+    def read(matrix: Any) -> Facts:
+        return matrix.get_label(), matrix.get_uint_info("group_ptr"), matrix.get_weight()
+
+    def lists(label: Any, bounds: Any, weight: Any) -> Lists:
+        y = np.asarray(label, dtype=np.float64)
+        queries = _groups(np.diff(bounds), len(y))
+        weight = np.asarray(weight, dtype=np.float64)
         if len(weight) not in (0, len(queries)):
             raise ValueError(
                 f"weight must have one value for each of the {len(queries)} groups; "
@@ -123,19 +131,27 @@ def xgboost_objective(
             num_threads=num_threads,
         )
 
-    return _objective(lists)
+    return _objective(read, lists)
 
 
-def _objective(lists: Callable[[Any], Lists]) -> Objective:
-    """An objective that compiles the data it is given at the first call, and keeps that."""
-    known: list[tuple[Any, BoosterGradients]] = []
+def _objective(read: Callable[[Any], Facts], lists: Callable[..., Lists]) -> Objective:
+    """An objective that compiles labels, groups and weights, and again where they have changed."""
+    known: list[tuple[Facts, BoosterGradients]] = []
 
     def objective(scores: NDArray[Any], data: Any) -> tuple[Floats32, Floats32]:
-        if not known or known[0][0] is not data:
-            known[:] = [(data, lists(data).booster_gradients())]
-        return known[0][1](np.ascontiguousarray(scores, dtype=np.float64))
+        facts = read(data)
+        if not known or not all(map(_equal, facts, known[0][0])):
+            kept = tuple(None if fact is None else np.array(fact) for fact in facts)
+            known[:] = [(kept, lists(*kept).booster_gradients())]
+        return known[0][1](np.ascontiguousarray(check_vector("scores", scores)))
 
     return objective
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)
 
 
 def _groups(sizes: Any, n_rows: int) -> Queries:

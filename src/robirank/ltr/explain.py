@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import factorial
+from functools import cache
+from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -173,6 +174,12 @@ def _add_leaf(
 ) -> None:
     p, q = len(from_a), len(from_b)
     if p:
-        effects[list(from_a)] += value * factorial(p - 1) * factorial(q) / factorial(p + q)
+        effects[list(from_a)] += value * _share(p, q)
     if q:
-        effects[list(from_b)] -= value * factorial(p) * factorial(q - 1) / factorial(p + q)
+        effects[list(from_b)] -= value * _share(q, p)
+
+
+@cache
+def _share(p: int, q: int) -> float:
+    """(p − 1)! q! / (p + q)!, from integers of any size; 0 where it is below all floats."""
+    return 1 / (p * comb(p + q, p))

@@ -194,6 +194,7 @@ class RoBiRankBooster(BoostedRanker):
         check_choice("rho", self.rho, RHOS)
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)
+        _check_not_zero(X)
         params |= self._feature_params(X)
         held_out = self._held_out(validation)
         rows = settled_order(X, y, queries)
@@ -295,6 +296,15 @@ class RoBiRankBooster(BoostedRanker):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _check_not_zero(X: Any) -> None:
+    """Raise an error where LightGBM would find no feature at all."""
+    if not (X if isinstance(X, np.ndarray) else X.data).any():
+        raise ValueError(
+            f"X must have a feature that is not 0 everywhere; all {X.shape[1]} are, so that there "
+            "is nothing to split by"
+        )
 
 
 def _check_categories(X: Any, columns: Sequence[int]) -> None:

@@ -20,6 +20,7 @@ from robirank._queries import Queries, group_queries
 from robirank._threads import thread_count
 from robirank._types import Floats32, Floats64, Ints32, Ints64
 from robirank.losses import RHOS, RhoName
+from robirank.metrics._arguments import check_vector
 from robirank.metrics._conventions import Gain
 from robirank.metrics._gains import gains_not_negative, ideal_dcg
 
@@ -264,9 +265,9 @@ def listwise_loss(
     (1.0, [-0.3607, 0.3607], [0.125, 0.125])
     """
     s = np.asarray(scores)
-    s = s if s.dtype == np.float32 else s.astype(np.float64)
     if s.ndim != 1 or len(s) == 0:
         raise ValueError(f"scores must be a non-empty vector; got shape {s.shape}")
+    s = s if s.dtype == np.float32 else check_vector("scores", s)
     labels = np.asarray(y)
     if labels.shape != s.shape:
         raise ValueError(f"y must have the shape of scores, {s.shape}; got {labels.shape}")

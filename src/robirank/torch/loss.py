@@ -35,14 +35,15 @@ def robirank_loss(
         \frac{1}{|\mathcal{X}|} \sum_x c_x \sum_y v(W_{xy}) \,
         \rho\Big(\sum_{y' \ne y} \log_2\big(1 + 2^{s_{xy'} - s_{xy}}\big)\Big)
 
-    Lists without a relevant item count for nothing, and are not counted. On the CPU the native
-    kernel computes loss and gradient at once; on another device both are computed there, a bounded
-    number of pairs at a time, so memory does not grow with the square of a list's length.
+    Lists without a relevant item count for nothing, and are not counted; without any item at all
+    the loss and its gradient are 0. On the CPU the native kernel computes loss and gradient at
+    once; on another device both are computed there, a bounded number of pairs at a time, so memory
+    does not grow with the square of a list's length.
 
     Parameters
     ----------
     scores : tensor of shape (n_rows,) or (n_lists, length)
-        One score an item: rows with ``qid``, or padded lists.
+        One finite score an item, of a floating-point type: rows with ``qid``, or padded lists.
     labels : tensor of the same shape
         Relevance labels, 0 for irrelevant; no gradient flows to them.
     qid : tensor or array-like of shape (n_rows,), optional
@@ -58,6 +59,7 @@ def robirank_loss(
     Returns
     -------
     tensor of shape ()
+        float64 for scores in float64, else float32.
 
     Examples
     --------
@@ -70,7 +72,14 @@ def robirank_loss(
     (1.0, [-0.3607, 0.3607])
     """
     check_choice("rho", rho, RHOS)
+    if not scores.is_floating_point():
+        raise TypeError(
+            f"scores must be of a floating-point type, for a gradient to flow; got {scores.dtype}"
+        )
     rows, flat_labels, queries = _rows(scores, labels, qid, mask)
+    flat = scores.reshape(-1) if rows is None else scores.reshape(-1)[rows]
+    if not len(flat):
+        return _wide(flat).sum()
     lists = Lists.build(
         flat_labels,
         queries,
@@ -79,7 +88,6 @@ def robirank_loss(
         rho=rho,
         num_threads=num_threads,
     )
-    flat = scores.reshape(-1) if rows is None else scores.reshape(-1)[rows]
     return loss_of_lists(flat, lists)
 
 
@@ -135,6 +143,7 @@ class _ListLoss(torch.autograd.Function):
         else:
             loss, gradient = _on_device(scores, lists)
         ctx.save_for_backward(gradient)
+        ctx.dtype = scores.dtype
         return loss
 
     @staticmethod
@@ -142,13 +151,18 @@ class _ListLoss(torch.autograd.Function):
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None]:
         """Scale the gradient."""
         (gradient,) = ctx.saved_tensors
-        return upstream * gradient, None
+        return (upstream * gradient).to(ctx.dtype), None
+
+
+def _wide(scores: torch.Tensor) -> torch.Tensor:
+    """Scores in a type that sums of them fit into."""
+    return scores if scores.dtype == torch.float64 else scores.float()
 
 
 def _native(scores: torch.Tensor, lists: Lists) -> tuple[torch.Tensor, torch.Tensor]:
-    wide = scores.detach() if scores.dtype == torch.float64 else scores.detach().float()
+    wide = _wide(scores.detach())
     loss, gradient = lists(np.ascontiguousarray(wide.numpy()))
-    return torch.tensor(loss, dtype=scores.dtype), torch.from_numpy(gradient).to(scores.dtype)
+    return torch.tensor(loss, dtype=wide.dtype), torch.from_numpy(gradient).to(wide.dtype)
 
 
 def _on_device(scores: torch.Tensor, lists: Lists) -> tuple[torch.Tensor, torch.Tensor]:
@@ -157,7 +171,9 @@ def _on_device(scores: torch.Tensor, lists: Lists) -> tuple[torch.Tensor, torch.
     Lists are sorted by length, so that those that are padded together are about as long.
     """
     device = scores.device
-    wide = scores.detach() if scores.dtype == torch.float64 else scores.detach().float()
+    wide = _wide(scores.detach())
+    if not torch.isfinite(wide).all():
+        raise ValueError("scores must be finite; they contain NaN or infinity")
     order = torch.as_tensor(lists.queries.rows(), device=device)
     placed = wide[order]
     slopes = torch.zeros_like(placed)
@@ -166,7 +182,7 @@ def _on_device(scores: torch.Tensor, lists: Lists) -> tuple[torch.Tensor, torch.
         total += _add_chunk(placed, slopes, lists, chosen)
     gradient = torch.empty_like(slopes)
     gradient[order] = slopes
-    return total.to(scores.dtype), gradient.to(scores.dtype)
+    return total, gradient
 
 
 def _chunks(lists: Lists) -> list[Ints64]:
