@@ -183,9 +183,9 @@ def plan(folder: Path, quick: bool) -> list[Data]:
     if quick:
         small = TREES[:2]
         return [
-            Data("ohsumed", letor(folder / "OHSUMED", 1), small, 30, seeds=2),
-            Data("yandex", letor(folder / "Yandex"), small, 30, "one", refit=True, seeds=2),
-            Data("web", web(300), BIG_TREES[:1], 20, seeds=2),
+            Data("ohsumed", letor(folder / "OHSUMED", 1), small, 3, seeds=2),
+            Data("yandex", letor(folder / "Yandex"), small, 3, "one", refit=True, seeds=2),
+            Data("web", web(20), BIG_TREES[:1], 3, seeds=2, without=SLOW),
         ]
     return [
         Data("ohsumed", letor(folder / "OHSUMED"), TREES),
@@ -380,12 +380,13 @@ def rounds_in_turn(data: RankingData, kinds: list[Any], n: int) -> list[float]:
 def costs(quick: bool) -> dict[str, Any]:
     """Rounds of RoBiRank's loss beside lambdarank's."""
     theirs = {"objective": "lambdarank"}
-    n_queries, n = (300, 5) if quick else (10_000, 15)
+    n_queries, n = (20, 3) if quick else (10_000, 15)
     ((_, load),) = web(n_queries)().items()
     ours = lightgbm_objective(num_threads=2)
     robirank, lambdarank = rounds_in_turn(load().train, [ours, theirs], n)
-    long = make_ranking(10 if quick else 100, n_docs=10_000, n_features=20, random_state=0)
-    every_pair = {**theirs, "lambdarank_truncation_level": 10_000}
+    length = 1_000 if quick else 10_000
+    long = make_ranking(5 if quick else 100, n_docs=length, n_features=20, random_state=0)
+    every_pair = {**theirs, "lambdarank_truncation_level": length}
     beside_whole, whole = rounds_in_turn(long, [ours, every_pair], 3)
     beside_top, top = rounds_in_turn(long, [ours, theirs], n)
     return {
@@ -398,7 +399,7 @@ def costs(quick: bool) -> dict[str, Any]:
 
 def million_list(quick: bool) -> dict[str, Any]:
     """Seconds of 20 rounds on one list of a million documents."""
-    n = 20_000 if quick else 1_000_000
+    n = 2_000 if quick else 1_000_000
     data = make_ranking(1, n_docs=n, n_features=20, nonlinear=True, random_state=0)
     begin = time.perf_counter()
     model = RoBiRankBooster(20, num_threads=2).fit(data.X, data.y, qid=data.qid)

@@ -18,23 +18,13 @@ from typing import Any
 import numpy as np
 
 import robirank as rr
+from _floor import flops_per_second
 from robirank._workers import Workers
 from robirank.data.records import as_records
 from robirank.engine.interface import never
 from robirank.latent.solvers import make_solver
 from robirank.latent.solvers.start import random_start
 from robirank.latent.tune.settle import settle_by_records
-
-
-def flops_per_second() -> float:
-    """What the machine's BLAS reaches on all cores with one large product."""
-    A = np.random.default_rng(0).standard_normal((3000, 3000), dtype=np.float32)
-    best = np.inf
-    for _ in range(5):
-        begin = time.perf_counter()
-        A @ A
-        best = min(best, time.perf_counter() - begin)
-    return 2 * 3000.0**3 / best
 
 
 def time_products(solver: Any) -> list[float]:
@@ -60,7 +50,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=4)
     args = parser.parse_args()
     data = rr.make_interactions(args.users, args.items, 27 * args.users, random_state=0)
-    rate = flops_per_second()
+    rate = flops_per_second(args.items)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     model = rr.LatentRoBiRank(args.factors, solver="exact", regularization=0.21, random_state=0)
     records = as_records(data)

@@ -4,7 +4,7 @@ Part one: one evaluation of loss and gradient on a problem of MSLR-WEB30K's shap
 passes over X that any method needs (X·ω and Xᵀg, timed alone), and the memory of a whole fit.
 Part two: one long list, grid against direct, on one thread each.
 
-    python benchmarks/listwise.py [--rows 3770000]
+    python benchmarks/listwise.py [--rows 3770000] [--items 400000]
 
 The last line is one JSON object.
 """
@@ -79,7 +79,7 @@ def evaluation_against_floor(rows: int) -> dict[str, float]:
     }
 
 
-def grid_against_direct(items: int = 400_000, relevant: int = 50) -> dict[str, float]:
+def grid_against_direct(items: int, relevant: int = 50) -> dict[str, float]:
     rng = np.random.default_rng(0)
     scores = (3 * rng.standard_normal(items)).astype(np.float32)
     y = np.zeros(items)
@@ -110,10 +110,11 @@ def grid_against_direct(items: int = 400_000, relevant: int = 50) -> dict[str, f
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=3_770_000)
+    parser.add_argument("--items", type=int, default=400_000, help="of the long list")
     arguments = parser.parse_args()
     print(f"instruction set {_core.instruction_set()}")
     figures = evaluation_against_floor(arguments.rows)
-    figures |= grid_against_direct()
+    figures |= grid_against_direct(arguments.items)
     print(json.dumps(figures))
 
 

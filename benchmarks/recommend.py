@@ -19,6 +19,7 @@ import numpy as np
 from implicit.cpu.bpr import BayesianPersonalizedRanking
 from scipy.sparse import csr_matrix
 
+from _floor import flops_per_second
 from robirank import _core
 from robirank.latent.factors.recommend import FactorModel
 
@@ -31,17 +32,6 @@ def make_problem(users: int, items: int, factors: int) -> tuple[Any, Any, csr_ma
     values = np.ones(liked.size, dtype=np.float32)
     starts = np.arange(users + 1, dtype=np.int32) * 44
     return U, V, csr_matrix((values, liked.ravel(), starts), shape=(users, items))
-
-
-def flops_per_second() -> float:
-    """What the machine's BLAS reaches on all cores; single precision."""
-    A = np.random.default_rng(0).standard_normal((3000, 3000), dtype=np.float32)
-    best = np.inf
-    for _ in range(5):
-        begin = time.perf_counter()
-        A @ A
-        best = min(best, time.perf_counter() - begin)
-    return 2 * 3000.0**3 / best
 
 
 def agreement(ours: Any, theirs: Any) -> float:
@@ -70,7 +60,7 @@ def main() -> None:
     seconds, cpu = dict.fromkeys(models, np.inf), dict.fromkeys(models, np.inf)
     answers = {}
     for _ in range(arguments.turns):
-        rate = max(rate, flops_per_second())
+        rate = max(rate, flops_per_second(arguments.items))
         for name, model in models.items():
             begin, used = time.perf_counter(), time.process_time()
             answers[name] = model.recommend(userids, user_items, N=arguments.best)

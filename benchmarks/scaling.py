@@ -7,10 +7,11 @@
 - Bytes of V that tasks take in, against |V|·d·4 a sub-step.
 - The time from the kill of a worker until its sub-step is done again, less that sub-step.
 
-    python benchmarks/scaling.py [--share 0.25] [--factors 64]
+    python benchmarks/scaling.py [--share 0.25] [--factors 64] [--quick]
 
 `--share` takes that share of the users, items and records of the Million Song data (1,129,318 ×
-386,133 × 49,824,519). Needs `pip install robirank[ray]`. The last line is one JSON object.
+386,133 × 49,824,519). ``--quick`` checks the script: a thousandth of both tables, two workers at
+most. Needs `pip install robirank[ray]`. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ from robirank.latent.train.request import Request
 from robirank.latent.tune.settle import settle_by_records, settle_by_shape
 
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
+THREADS_TABLE = (100_000, 50_000, 2_500_000)  # users, items, records
+QUICK = 0.001  # of all these numbers
 PARTS = 8
 
 
@@ -82,9 +85,9 @@ def local_solver(data: Any, factors: int, rho: str, workers: Workers) -> Epochs:
     return Epochs(StrataInMemory(SgdSolver, problem, records, start, workers))
 
 
-def run_epochs(threads: int, factors: int, pipe: Any) -> None:
+def run_epochs(threads: int, shape: tuple[int, ...], factors: int, pipe: Any) -> None:
     """A process of its own that does an epoch whenever it is asked to."""
-    data = rr.make_interactions(100_000, 50_000, 2_500_000, random_state=0)
+    data = rr.make_interactions(*shape, random_state=0)
     with Workers(threads) as workers:
         solver = local_solver(data, factors, "identity", workers)
         solver.epoch()
@@ -95,13 +98,13 @@ def run_epochs(threads: int, factors: int, pipe: Any) -> None:
             pipe.send(triples / (time.perf_counter() - begin))
 
 
-def threads_efficiency(factors: int, rounds: int) -> float:
+def threads_efficiency(shape: tuple[int, ...], factors: int, rounds: int) -> float:
     """Two threads against two runs on one thread each: the best of each, taken in turns."""
     context = multiprocessing.get_context("spawn")
     pipes, processes = [], []
     for threads in (2, 1, 1):
         ours, theirs = context.Pipe()
-        process = context.Process(target=run_epochs, args=(threads, factors, theirs))
+        process = context.Process(target=run_epochs, args=(threads, shape, factors, theirs))
         process.start()
         pipes.append(ours)
         processes.append(process)
@@ -208,24 +211,32 @@ def recovery(partitions: Partitions, folder: Path, factors: int) -> float:
     return again - when - step
 
 
+def scaled(shape: tuple[int, ...], share: float) -> tuple[int, ...]:
+    return tuple(int(share * n) for n in shape)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--share", type=float, default=0.25, help="of the Million Song shape")
     parser.add_argument("--factors", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
     factors, rounds = arguments.factors, arguments.rounds
+    ladder = (1, 2) if arguments.quick else (1, 2, 4)  # numbers of workers
 
-    print("threads: 100,000 users x 50,000 items, 2,500,000 records")
-    threads2 = threads_efficiency(factors, rounds)
+    table = scaled(THREADS_TABLE, QUICK if arguments.quick else 1.0)
+    print("threads: {:,} users x {:,} items, {:,} records".format(*table))
+    threads2 = threads_efficiency(table, factors, rounds)
 
-    shape = [int(arguments.share * n) for n in MILLION_SONG]
+    share = QUICK if arguments.quick else arguments.share
+    shape = scaled(MILLION_SONG, share)
     data = rr.make_interactions(*shape, random_state=0)
-    print(f"cluster: {data} ({arguments.share:g} of the Million Song shape)")
+    print(f"cluster: {data} ({share:g} of the Million Song shape)")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         partitions = rr.partition(data, folder / "data", parts=PARTS, random_state=0)
-        connect(None, 4)
+        connect(None, ladder[-1])
         uv = against_local(data, partitions, folder / "uv", factors, "identity", rounds)
         both = against_local(data, partitions, folder / "both", factors, "log", 1)
         print(f"Ray with 2 workers: {uv:.2f} of the local (U,V)-step, {both:.2f} with the ξ-step")
@@ -234,13 +245,13 @@ def main() -> None:
         nothing = rr.partition(small, folder / "nothing", parts=PARTS, random_state=0)
         empty, _, _ = memory_of_workers(nothing, folder / "empty", factors, 1)
         held = {}
-        for p in (1, 2, 4):
+        for p in ladder:
             held[p] = memory_of_workers(partitions, folder / f"p{p}", factors, p)[0] - empty
             print(f"  {p} workers: {held[p] / 1e6:.0f} MB each, without {empty / 1e6:.0f} MB")
-        few = rr.partition(data, folder / "four", parts=4, random_state=0)
-        _, taken, moved = memory_of_workers(few, folder / "bytes", factors, 4)
+        few = rr.partition(data, folder / "few", parts=ladder[-1], random_state=0)
+        _, taken, moved = memory_of_workers(few, folder / "bytes", factors, ladder[-1])
         print(f"bytes of V over theory: {taken:.3f} taken in, {moved:.3f} from another worker")
-        ratios = {p: held[p] / ((held[1] - 2 * block) / p + 2 * block) for p in (2, 4)}
+        ratios = {p: held[p] / ((held[1] - 2 * block) / p + 2 * block) for p in ladder[1:]}
         recovered = recovery(partitions, folder / "kill", factors)
         disconnect()
     print(
@@ -249,8 +260,7 @@ def main() -> None:
                 "threads2_efficiency": round(threads2, 3),
                 "ray2_vs_local": round(uv, 3),
                 "ray2_vs_local_with_xi": round(both, 3),
-                "memory_ratio_p2": round(ratios[2], 3),
-                "memory_ratio_p4": round(ratios[4], 3),
+                **{f"memory_ratio_p{p}": round(ratio, 3) for p, ratio in ratios.items()},
                 "bytes_over_theory": round(taken, 3),
                 "recovery_seconds": round(recovered, 1),
             }

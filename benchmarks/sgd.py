@@ -8,9 +8,10 @@ and what is timed is its (U,V)-step (the ξ-step has `benchmarks/xi.py`).
 Part two repeats our rate at the shape of the Million Song data. The floor is what the memory
 traffic alone costs: every row V_y' is read for its score, then read and written again.
 
-    python benchmarks/sgd.py [--quick]
+    python benchmarks/sgd.py [--share 1]
 
-Needs `pip install robirank[peers]`. The last line is one JSON object.
+`--share` takes that share of the users, items and records of both tables. Needs `pip install
+robirank[peers]`. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from robirank.latent.train.request import Request
 from robirank.latent.tune.settle import settle_by_records
 
 FACTORS = 64
+TABLE = (200_000, 50_000, 5_000_000)  # users, items, records
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
 
 
@@ -138,21 +140,21 @@ def best(rates: dict[str, Callable[[], float]], rounds: int) -> dict[str, float]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a fifth of the Million Song records")
+    parser.add_argument("--share", type=float, default=1.0, help="of the sizes of both tables")
     parser.add_argument("--negatives", type=int, default=32)
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     n = arguments.threads
     print(f"instruction set {_core.instruction_set()}, {n} threads, {FACTORS} factors")
     with Workers(n) as workers:
-        print(json.dumps(measure(arguments.negatives, arguments.quick, workers)))
+        print(json.dumps(measure(arguments.negatives, arguments.share, workers)))
 
 
-def measure(negatives: int, quick: bool, workers: Workers) -> dict[str, float]:
+def measure(negatives: int, share: float, workers: Workers) -> dict[str, float]:
     n = workers.num_threads
-    records = make_records(200_000, 50_000, 5_000_000)
-    n_users, n_items, n_records = MILLION_SONG
-    large = make_records(n_users, n_items, n_records // (5 if quick else 1))
+    records, large = (
+        make_records(*(int(share * size) for size in shape)) for shape in (TABLE, MILLION_SONG)
+    )
     for one in (records, large):
         print(f"{one.n_users:,} users x {one.n_items:,} items, {one.n_records:,} records")
     ones = np.ones(records.n_records, np.float32)

@@ -3,7 +3,7 @@
 Part one: the sums of rows of given scores, for the points of each row. Part two: the whole step
 with the product U·Vᵀ. Everything on one thread, rivals in turns, processor time.
 
-    python benchmarks/xi.py [--users 256]
+    python benchmarks/xi.py [--users 256] [--items 386133]
 
 Two rivals, both native and vectorised. The *listwise kernel's* direct sum takes the logarithm of a
 product of mantissas, and finds slopes on the way. The *bare* direct sum does nothing that the
@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 from robirank import _core
 from robirank.latent.solvers.objective import inner_sums
 
-ITEMS, POINTS, FACTORS = 386_133, 44, 64
+POINTS, FACTORS = 44, 64
 
 
 def in_turns(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
@@ -45,31 +45,33 @@ def rel_error(t: NDArray[np.float64], exact: NDArray[np.float64]) -> float:
     return float(np.max(np.abs((1 + exact) / (1 + t) - 1)))
 
 
-def floor_of_a_row() -> tuple[float, float]:
+def floor_of_a_row(n_items: int) -> tuple[float, float]:
     """Seconds to read the scores of one user from memory, and to compute them."""
-    rows = np.ones((64, ITEMS), dtype=np.float32)  # more than a cache holds
+    rows = np.ones((64, n_items), dtype=np.float32)  # more than a cache holds
     square = np.ones((2048, 2048), dtype=np.float32)
     best = in_turns({"read": rows.max, "product": lambda: square @ square}, 5)
     flops_a_second = 2 * 2048**3 / best["product"]
     bytes_a_second = rows.nbytes / best["read"]
-    read, product = ITEMS * 4 / bytes_a_second, 2 * FACTORS * ITEMS / flops_a_second
+    read, product = n_items * 4 / bytes_a_second, 2 * FACTORS * n_items / flops_a_second
     print(
-        f"reading {ITEMS * 4 / 1e6:.2f} MB of scores at {bytes_a_second / 1e9:.0f} GB/s:", end=" "
+        f"reading {n_items * 4 / 1e6:.2f} MB of scores at {bytes_a_second / 1e9:.0f} GB/s:", end=" "
     )
     print(f"{1e6 * read:.0f} µs;", end=" ")
-    print(f"{2 * FACTORS * ITEMS / 1e6:.0f} Mflop at {flops_a_second / 1e9:.0f} Gflop/s:", end=" ")
+    print(
+        f"{2 * FACTORS * n_items / 1e6:.0f} Mflop at {flops_a_second / 1e9:.0f} Gflop/s:", end=" "
+    )
     print(f"{1e6 * product:.0f} µs a user")
     return read, product
 
 
-def given_scores(read: float) -> tuple[dict[str, float], dict[str, float]]:
+def given_scores(n_items: int, read: float) -> tuple[dict[str, float], dict[str, float]]:
     """The sums alone, one row at a time."""
-    offsets, whole = np.array([0, POINTS]), np.array([0, ITEMS])
+    offsets, whole = np.array([0, POINTS]), np.array([0, n_items])
     weight, best, error = np.ones(POINTS), {}, 0.0
     for spread in (0.5, 8.0, 2.0):  # the last one is what a trained model looks like
         rng = np.random.default_rng(0)
-        scores = (spread * rng.standard_normal((1, ITEMS))).astype(np.float32)
-        places = np.sort(rng.choice(ITEMS, POINTS, replace=False)).astype(np.int32)
+        scores = (spread * rng.standard_normal((1, n_items))).astype(np.float32)
+        places = np.sort(rng.choice(n_items, POINTS, replace=False)).astype(np.int32)
         points = scores[0, places]
 
         def sums(method: str, scores=scores, points=points) -> NDArray[np.float64]:
@@ -86,39 +88,41 @@ def given_scores(read: float) -> tuple[dict[str, float], dict[str, float]]:
         best = in_turns(calls, 150)  # a second: longer than most disturbances
         exact = np.logaddexp2(0.0, scores.astype(np.float64) - points[:, None].astype(np.float64))
         error = max(error, rel_error(sums("grid"), exact.sum(axis=1)))
-        print(f"\nscores with spread {spread}: {ITEMS:,} items, {POINTS} points")
+        print(f"\nscores with spread {spread}: {n_items:,} items, {POINTS} points")
         for name, label in (("listwise", "direct, listwise kernel"), ("bare", "direct, bare")):
-            pair = 1e9 * best[name] / ITEMS / POINTS
+            pair = 1e9 * best[name] / n_items / POINTS
             print(f"{label:24s} {1e6 * best[name]:8.0f} µs   {pair:.3f} ns a pair")
-        item = 1e9 * best["grid"] / ITEMS
+        item = 1e9 * best["grid"] / n_items
         print(f"{'grid':24s} {1e6 * best['grid']:8.0f} µs   {item:.3f} ns an item, ", end="")
         print(f"{best['grid'] / read:.1f} times the reading alone, error of ξ {error:.1e}")
     figures = {
         "speedup": round(best["listwise"] / best["grid"], 1),
         "speedup_bare": round(best["bare"] / best["grid"], 1),
-        "ns_an_item": round(1e9 * best["grid"] / ITEMS, 3),
+        "ns_an_item": round(1e9 * best["grid"] / n_items, 3),
         "rel_error": error,
     }
     return best, figures
 
 
-def whole_step(users: int, alone: dict[str, float], product: float) -> dict[str, float]:
+def whole_step(
+    n_items: int, users: int, alone: dict[str, float], product: float
+) -> dict[str, float]:
     """The step with the product, for a block of users; the direct sums get BLAS's product."""
     rng = np.random.default_rng(1)
     U = (0.5 * rng.standard_normal((users, FACTORS))).astype(np.float32)
-    V = (0.5 * rng.standard_normal((ITEMS, FACTORS))).astype(np.float32)
+    V = (0.5 * rng.standard_normal((n_items, FACTORS))).astype(np.float32)
     indptr = np.arange(users + 1) * POINTS
-    items = rng.integers(0, ITEMS, users * POINTS).astype(np.int32)
+    liked = rng.integers(0, n_items, users * POINTS).astype(np.int32)
     width = 1 << 15
     memory = np.empty((users, width + 16), dtype=np.float32)  # no power of two apart
 
     def scores_only() -> None:
-        for begin in range(0, ITEMS, width):
+        for begin in range(0, n_items, width):
             block = V[begin : begin + width]
             np.matmul(U, block.T, out=memory[:, : len(block)])
 
     def step() -> NDArray[np.float64]:
-        return inner_sums(U, V, indptr, items, num_threads=1)
+        return inner_sums(U, V, indptr, liked, num_threads=1)
 
     best = {name: s / users for name, s in in_turns({"U·Vᵀ": scores_only, "step": step}, 5).items()}
     listwise, bare = alone["listwise"] + best["U·Vᵀ"], alone["bare"] + best["U·Vᵀ"]
@@ -127,7 +131,7 @@ def whole_step(users: int, alone: dict[str, float], product: float) -> dict[str,
     for x in some:
         own = slice(indptr[x], indptr[x + 1])
         scores = V.astype(np.float64) @ U[x].astype(np.float64)
-        exact = np.logaddexp2(0.0, scores - scores[items[own], None]).sum(axis=1) - 1.0
+        exact = np.logaddexp2(0.0, scores - scores[liked[own], None]).sum(axis=1) - 1.0
         error = max(error, rel_error(t[own], exact))
     print(f"\nthe whole step, {users} users, {FACTORS} factors, a user:")
     print(f"U·Vᵀ alone               {1e6 * best['U·Vᵀ']:8.0f} µs   ", end="")
@@ -148,12 +152,13 @@ def whole_step(users: int, alone: dict[str, float], product: float) -> dict[str,
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--users", type=int, default=256)
+    parser.add_argument("--items", type=int, default=386_133)
     arguments = parser.parse_args()
     print(f"instruction set {_core.instruction_set()}")
     with threadpool_limits(1, user_api="blas"):
-        read, product = floor_of_a_row()
-        alone, figures = given_scores(read)
-        step = whole_step(arguments.users, alone, product)
+        read, product = floor_of_a_row(arguments.items)
+        alone, figures = given_scores(arguments.items, read)
+        step = whole_step(arguments.items, arguments.users, alone, product)
     error = max(figures.pop("rel_error"), step.pop("rel_error"))
     print(json.dumps(figures | step | {"rel_error": float(f"{error:.2e}")}))
 

@@ -1,0 +1,118 @@
+"""Every script in ``benchmarks/`` runs on a little data, and its last line is one JSON object."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import robirank as rr
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+class Script(NamedTuple):
+    """How a script is made small (results go to {out}), and a figure that it prints."""
+
+    arguments: str
+    figure: str
+    needs: tuple[str, ...] = ()
+
+
+SCRIPTS = {
+    "boards.py": Script(
+        "--boards gowalla --methods default64 popular ease grid64 --folder {out}",
+        "gowalla_default_recall20",
+    ),
+    "boosters.py": Script("--quick --output {out}", "web_booster_ndcg10", ("lightgbm",)),
+    "exact.py": Script("--users 40 --items 60 --factors 4 --epochs 1", "over_floor"),
+    "field.py": Script("--quick --run {out}/run", "RoBiRank_ndcg10"),
+    "findings.py": Script("", "mq2008_irpush_zero_folds"),
+    "gowalla.py": Script("--only exact64", "exact64_recall20"),
+    "gpu.py": Script("--parts check", "worst_error", ("torch",)),
+    "letor.py": Script("", "mq2008_mean_ndcg", ("lightgbm",)),
+    "linear.py": Script("--quick", "log_query_robirank"),
+    "listwise.py": Script("--rows 2400 --items 3000", "grid_speedup"),
+    "parser.py": Script("--megabytes 0.1 --rounds 1", "speedup_vs_sklearn"),
+    "recommend.py": Script(
+        "--users 20 --items 300 --factors 8 --best 10 --turns 1", "vs_implicit", ("implicit",)
+    ),
+    "scaling.py": Script("--quick --factors 4 --rounds 1", "recovery_seconds", ("ray",)),
+    "sgd.py": Script("--share 0.001", "vs_lightfm_warp", ("implicit", "lightfm")),
+    "time_to_quality.py": Script(
+        "--boards gowalla --methods RoBiRank --folder {out}", "gowalla_exact_recall20"
+    ),
+    "truncation.py": Script("", "ohsumed_30", ("lightgbm",)),
+    "xi.py": Script("--users 4 --items 2000", "step_speedup"),
+}
+
+
+def test_every_script_is_here():
+    assert {path.name for path in FOLDER.glob("[a-z]*.py")} == set(SCRIPTS)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder like that of the real data sets: one fold, some queries, 60 users."""
+    root = tmp_path_factory.mktemp("data")
+    for name in ("OHSUMED", "MQ2008"):
+        save_ranking(root / "letor" / name / "Fold1", ("train", "vali", "test"), 1)
+    save_ranking(root / "letor" / "Yandex", ("train", "vali", "test"), 3)
+    save_ranking(root / "letor" / "MSLR-sample", ("train", "test"), 4, n_features=136)
+    save_interactions(root / "implicit" / "gowalla")
+    return root
+
+
+def save_ranking(folder, parts, seed, n_features=4):
+    folder.mkdir(parents=True)
+    whole = rr.make_ranking(8 * len(parts), 6, n_features, n_grades=3, random_state=seed)
+    number = whole.queries.codes() // 8
+    for i, part in enumerate(parts):
+        rr.save_letor(folder / f"{part}.txt.gz", whole.take(number == i))
+
+
+def save_interactions(folder):
+    folder.mkdir(parents=True)
+    whole = rr.make_interactions(60, 40, 900, random_state=0)
+    rest, test = rr.split_ratio(whole, 0.2, random_state=0)
+    train, valid = rr.split_ratio(rest, 0.2, random_state=0)
+    for name, part in (("train", train), ("valid", valid), ("test", test)):
+        pairs = np.column_stack([part.user_codes(), part.indices])
+        np.savetxt(folder / f"{name}.tsv.gz", pairs, "%d", delimiter="\t")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.ray if "ray" in script.needs else ())
+        for name, script in SCRIPTS.items()
+    ],
+)
+def test_the_last_line_of_a_script_is_json(name, data, tmp_path):
+    script = SCRIPTS[name]
+    for package in script.needs:
+        if find_spec(package) is None:
+            pytest.skip(f"{name} needs the package {package}")
+    if name == "gpu.py" and not has_card():
+        pytest.skip("gpu.py needs a graphics card")
+    done = subprocess.run(
+        [sys.executable, FOLDER / name, *script.arguments.format(out=tmp_path).split()],
+        cwd=tmp_path,
+        env=os.environ | {"ROBIRANK_DATA": str(data), "OMP_THREAD_LIMIT": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert script.figure in json.loads(done.stdout.splitlines()[-1])
+
+
+def has_card():
+    import torch
+
+    return torch.cuda.is_available()
