@@ -10,6 +10,7 @@
 #include "arrays.h"
 #include "bindings.h"
 #include "checks.h"
+#include "parallel.h"
 #include "streams.h"
 
 namespace nb = nanobind;
@@ -143,15 +144,12 @@ Result<int32_t> draw_lists(Vector<int64_t> indptr, Matrix<float> share, Matrix<f
   {
     nb::gil_scoped_release released;
     const Mixture mixture(tables);
-    [[maybe_unused]] const int threads = thread_count(n_threads, n_users, 100.0 * n);
-#pragma omp parallel num_threads(threads)
-    {
-      Lists lists(mixture);
-#pragma omp for schedule(dynamic, 64)
-      for (int64_t u = 0; u < n_users; ++u)
-        lists.draw(share.data() + u * share.shape(1), u, seed, items.get() + indptr.data()[u],
-                   indptr.data()[u + 1] - indptr.data()[u]);
-    }
+    const int threads = thread_count(n_threads, n_users, 100.0 * n);
+    const auto make = [&] { return Lists(mixture); };
+    parallel_for(threads, n_users, 64, make, [&](int64_t u, Lists& lists) {
+      lists.draw(share.data() + u * share.shape(1), u, seed, items.get() + indptr.data()[u],
+                 indptr.data()[u + 1] - indptr.data()[u]);
+    });
   }
   return hand_over(std::move(items), n);
 }

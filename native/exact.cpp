@@ -12,6 +12,7 @@
 #include "checks.h"
 #include "choices.h"
 #include "kernels/kernels.h"
+#include "parallel.h"
 #include "scratch.h"
 
 namespace nb = nanobind;
@@ -42,22 +43,18 @@ std::tuple<Result<double>, Result<double>> listwise_block(Scores scores, Vector<
   auto losses = allocate<double>(rows), t = allocate<double>(relevant.shape(0));
   {
     nb::gil_scoped_release released;
-    [[maybe_unused]] const int threads = thread_count(n_threads, rows, 2.0 * rows * items);
-#pragma omp parallel num_threads(threads)
-    {
-      const ThreadScratch scratch(most);
-      const auto gradient = allocate<float>(items);
-#pragma omp for schedule(dynamic, 4)
-      for (int64_t b = 0; b < rows; ++b) {
-        float* row = scores.data() + b * stride;
-        const List<float> list{row, items, relevant.data() + from[b], weight.data() + from[b],
-                               from[b + 1] - from[b]};
-        losses[b] = kernels().lists.f32.loss(
-            list, outer, Method::automatic, Hessian::none,
-            Answer<float>{gradient.get(), nullptr, t.get() + from[b]}, scratch.view());
-        std::copy(gradient.get(), gradient.get() + items, row);
-      }
-    }
+    const int threads = thread_count(n_threads, rows, 2.0 * rows * items);
+    const auto memory = [&] { return std::pair(ThreadScratch(most), allocate<float>(items)); };
+    parallel_for(threads, rows, 4, memory, [&](int64_t b, const auto& own) {
+      const auto& [scratch, gradient] = own;
+      float* row = scores.data() + b * stride;
+      const List<float> list{row, items, relevant.data() + from[b], weight.data() + from[b],
+                             from[b + 1] - from[b]};
+      losses[b] = kernels().lists.f32.loss(
+          list, outer, Method::automatic, Hessian::none,
+          Answer<float>{gradient.get(), nullptr, t.get() + from[b]}, scratch.view());
+      std::copy(gradient.get(), gradient.get() + items, row);
+    });
   }
   return {hand_over(std::move(losses), rows), hand_over(std::move(t), relevant.shape(0))};
 }

@@ -13,6 +13,7 @@
 #include "checks.h"
 #include "choices.h"
 #include "list_batch.h"
+#include "parallel.h"
 #include "scratch.h"
 
 namespace nb = nanobind;
@@ -100,19 +101,15 @@ std::tuple<double, Result<double>> linear(Matrix<T> X, Vector<double> w, const L
     const int64_t n_chunks = static_cast<int64_t>(chunks.size()) - 1;
     std::vector<double> losses(n_chunks, 0.0);
     auto sums = allocate<double>(n_chunks * d);
-    [[maybe_unused]] const int threads =
-        thread_count(n_threads, n_chunks, lists.work() + 0.25 * n * d);
-#pragma omp parallel num_threads(threads)
-    {
-      const typename LinearPass<T>::Memory memory(lists);
-#pragma omp for schedule(dynamic, 1)
-      for (int64_t c = 0; c < n_chunks; ++c) {
-        double* sum = sums.get() + c * d;
-        std::fill_n(sum, d, 0.0);
-        for (int64_t q = chunks[c]; q < chunks[c + 1]; ++q)
-          losses[c] += pass.add_list(q, memory, sum);
-      }
-    }
+    using Memory = typename LinearPass<T>::Memory;
+    const int threads = thread_count(n_threads, n_chunks, lists.work() + 0.25 * n * d);
+    const auto make = [&] { return Memory(lists); };
+    parallel_for(threads, n_chunks, 1, make, [&](int64_t c, const Memory& memory) {
+      double* sum = sums.get() + c * d;
+      std::fill_n(sum, d, 0.0);
+      for (int64_t q = chunks[c]; q < chunks[c + 1]; ++q)
+        losses[c] += pass.add_list(q, memory, sum);
+    });
     std::fill_n(gradient.get(), d, 0.0);
     for (int64_t c = 0; c < n_chunks; ++c) {
       total += losses[c];

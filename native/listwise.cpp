@@ -12,6 +12,7 @@
 #include "checks.h"
 #include "choices.h"
 #include "list_batch.h"
+#include "parallel.h"
 #include "scratch.h"
 
 namespace nb = nanobind;
@@ -38,20 +39,16 @@ ListwiseResult<T> listwise(Vector<T> scores, const ListBatch& lists, Choice<Rho>
   auto slope = allocate<T>(slopes ? n : 0), bend = allocate<T>(bends ? n : 0);
   {
     nb::gil_scoped_release released;
-    [[maybe_unused]] const int threads = thread_count(n_threads, lists.n_lists(), lists.work());
-#pragma omp parallel num_threads(threads)
-    {
-      const ThreadScratch scratch(lists.most_relevant());
-#pragma omp for schedule(dynamic, 8)
-      for (int64_t q = 0; q < lists.n_lists(); ++q) {
-        const int64_t begin = lists.begin(q);
-        const Answer<T> answer{slopes ? slope.get() + begin : nullptr,
-                               bends ? bend.get() + begin : nullptr,
-                               t.get() + lists.relevant_begin(q)};
-        loss[q] = loss_kernels<T>().loss(lists.list(q, scores.data() + begin), outer, sum, want,
-                                         answer, scratch.view());
-      }
-    }
+    const int threads = thread_count(n_threads, lists.n_lists(), lists.work());
+    const auto memory = [&] { return ThreadScratch(lists.most_relevant()); };
+    parallel_for(threads, lists.n_lists(), 8, memory, [&](int64_t q, const ThreadScratch& scratch) {
+      const int64_t begin = lists.begin(q);
+      const Answer<T> answer{slopes ? slope.get() + begin : nullptr,
+                             bends ? bend.get() + begin : nullptr,
+                             t.get() + lists.relevant_begin(q)};
+      loss[q] = loss_kernels<T>().loss(lists.list(q, scores.data() + begin), outer, sum, want,
+                                       answer, scratch.view());
+    });
   }
   const auto wanted = [n](bool is_wanted, std::unique_ptr<T[]> memory) {
     return is_wanted ? std::optional(hand_over(std::move(memory), n)) : std::nullopt;
@@ -73,20 +70,18 @@ Result<double> listwise_into(Vector<double> scores, const ListBatch& lists,
   auto loss = allocate<double>(lists.n_lists());
   {
     nb::gil_scoped_release released;
-    [[maybe_unused]] const int threads = thread_count(n_threads, lists.n_lists(), lists.work());
-#pragma omp parallel num_threads(threads)
-    {
-      const ThreadScratch scratch(lists.most_relevant());
-      const auto rounded = allocate<float>(lists.longest());
-#pragma omp for schedule(dynamic, 8)
-      for (int64_t q = 0; q < lists.n_lists(); ++q) {
-        const int64_t begin = lists.begin(q);
-        std::copy_n(scores.data() + begin, lists.size(q), rounded.get());
-        const Answer<float> answer{gradient.data() + begin, hessian.data() + begin, nullptr};
-        loss[q] = loss_kernels<float>().loss(lists.list(q, rounded.get()), outer, Method::automatic,
-                                             want, answer, scratch.view());
-      }
-    }
+    const int threads = thread_count(n_threads, lists.n_lists(), lists.work());
+    const auto memory = [&] {
+      return std::pair(ThreadScratch(lists.most_relevant()), allocate<float>(lists.longest()));
+    };
+    parallel_for(threads, lists.n_lists(), 8, memory, [&](int64_t q, const auto& own) {
+      const auto& [scratch, rounded] = own;
+      const int64_t begin = lists.begin(q);
+      std::copy_n(scores.data() + begin, lists.size(q), rounded.get());
+      const Answer<float> answer{gradient.data() + begin, hessian.data() + begin, nullptr};
+      loss[q] = loss_kernels<float>().loss(lists.list(q, rounded.get()), outer, Method::automatic,
+                                           want, answer, scratch.view());
+    });
   }
   return hand_over(std::move(loss), lists.n_lists());
 }

@@ -9,6 +9,7 @@
 #include "checks.h"
 #include "choices.h"
 #include "kernels/kernels.h"
+#include "parallel.h"
 #include "scratch.h"
 
 namespace nb = nanobind;
@@ -38,23 +39,24 @@ void point_sums(Scores scores, Vector<int64_t> offsets, Vector<float> points,
   const int64_t* start = offsets.data();
   const ListKernels& lists = kernels().lists;
   nb::gil_scoped_release released;
-#pragma omp parallel num_threads(thread_count(n_threads, rows, 0.5 * rows * n))
-  {
-    const ThreadScratch scratch(0);
+  struct Memory {
+    ThreadScratch scratch;
     std::vector<double> moments, sums;
-#pragma omp for schedule(dynamic, 4)
-    for (int64_t b = 0; b < rows; ++b) {
-      const int64_t k = start[b + 1] - start[b];
-      PointRow row = lists.open_row(points.data() + start[b], k);
-      moments.assign(4 * row.cells, 0.0);
-      sums.assign(2 * k, 0.0);
-      row.moments = moments.data(), row.t = sums.data();
-      std::fill_n(scratch.view().counts, row.cells * kFinePerCell, 0);
-      lists.add_to_row(scores.data() + b * stride, n, sum, &row, scratch.view());
-      lists.close_row(row, sums.data() + k, scratch.view());
-      for (int64_t i = 0; i < k; ++i) t.data()[start[b] + i] += sums[k + i];
-    }
-  }
+  };
+  const int threads = thread_count(n_threads, rows, 0.5 * rows * n);
+  const auto make = [] { return Memory{ThreadScratch(0), {}, {}}; };
+  parallel_for(threads, rows, 4, make, [&](int64_t b, Memory& memory) {
+    auto& [scratch, moments, sums] = memory;
+    const int64_t k = start[b + 1] - start[b];
+    PointRow row = lists.open_row(points.data() + start[b], k);
+    moments.assign(4 * row.cells, 0.0);
+    sums.assign(2 * k, 0.0);
+    row.moments = moments.data(), row.t = sums.data();
+    std::fill_n(scratch.view().counts, row.cells * kFinePerCell, 0);
+    lists.add_to_row(scores.data() + b * stride, n, sum, &row, scratch.view());
+    lists.close_row(row, sums.data() + k, scratch.view());
+    for (int64_t i = 0; i < k; ++i) t.data()[start[b] + i] += sums[k + i];
+  });
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "arrays.h"
 #include "bindings.h"
 #include "checks.h"
+#include "parallel.h"
 
 namespace nb = nanobind;
 using namespace robirank;
@@ -73,21 +74,18 @@ std::tuple<double, Result<double>> rankboost_potential(Vector<double> scores, Ve
   double loss = 0.0;
   {
     nb::gil_scoped_release released;
-    [[maybe_unused]] const int threads = thread_count(n_threads, n_lists, 20.0 * n_rows);
-#pragma omp parallel num_threads(threads)
-    {
-      Pairs pairs;
-#pragma omp for schedule(dynamic, 8)
-      for (int64_t q = 0; q < n_lists; ++q) {
-        const int64_t begin = offsets.data()[q], n = offsets.data()[q + 1] - begin;
-        losses[q] = 0.0;
-        if (n < 1) continue;
-        double* out = potential.get() + begin;
-        losses[q] =
-            weight.data()[q] * pairs.potential(scores.data() + begin, grade.data() + begin, n, out);
-        for (int64_t i = 0; i < n; ++i) out[i] *= weight.data()[q];
-      }
-    }
+    const int threads = thread_count(n_threads, n_lists, 20.0 * n_rows);
+    parallel_for(
+        threads, n_lists, 8, [] { return Pairs(); },
+        [&](int64_t q, Pairs& pairs) {
+          const int64_t begin = offsets.data()[q], n = offsets.data()[q + 1] - begin;
+          losses[q] = 0.0;
+          if (n < 1) return;
+          double* out = potential.get() + begin;
+          losses[q] = weight.data()[q] *
+                      pairs.potential(scores.data() + begin, grade.data() + begin, n, out);
+          for (int64_t i = 0; i < n; ++i) out[i] *= weight.data()[q];
+        });
     for (int64_t q = 0; q < n_lists; ++q) loss += losses[q];
   }
   return {loss, hand_over(std::move(potential), n_rows)};
@@ -147,16 +145,12 @@ std::tuple<int64_t, int64_t, double> rankboost_weak_ranker(Matrix<Code> codes, V
   {
     nb::gil_scoped_release released;
     const double tie = kTie * loss;
-    [[maybe_unused]] const int threads =
-        thread_count(n_threads, n_features, 1.0 * n_features * n_rows);
-#pragma omp parallel num_threads(threads)
-    {
-      std::vector<double> sums;
-#pragma omp for schedule(dynamic, 1)
-      for (int64_t f = 0; f < n_features; ++f)
-        found[f] = best_cut(codes.data() + f * n_rows, potential.data(), n_rows, cuts.data()[f],
-                            width, tie, sums);
-    }
+    const int threads = thread_count(n_threads, n_features, 1.0 * n_features * n_rows);
+    const auto make = [] { return std::vector<double>(); };
+    parallel_for(threads, n_features, 1, make, [&](int64_t f, std::vector<double>& sums) {
+      found[f] = best_cut(codes.data() + f * n_rows, potential.data(), n_rows, cuts.data()[f],
+                          width, tie, sums);
+    });
     double best = 0.0;
     for (int64_t f = 0; f < n_features; ++f)
       if (std::abs(found[f].r) > best + tie) {

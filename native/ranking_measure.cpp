@@ -10,6 +10,7 @@
 #include "arrays.h"
 #include "bindings.h"
 #include "checks.h"
+#include "parallel.h"
 
 namespace nb = nanobind;
 using namespace robirank;
@@ -168,22 +169,17 @@ Result<double> measure_along(Vector<double> base, Vector<double> direction, Vect
     nb::gil_scoped_release released;
     const bool selects = cut > 0 && cut <= kInsertionMost;
     const int64_t tasks = n_lists * n_steps;
-    [[maybe_unused]] const int threads =
-        thread_count(n_threads, tasks, (selects ? 2.0 : 16.0) * n_rows * n_steps);
-#pragma omp parallel num_threads(threads)
-    {
-      Ranking list(longest);
-#pragma omp for schedule(dynamic, 16)
-      for (int64_t task = 0; task < tasks; ++task) {
-        const int64_t q = task / n_steps, begin = offsets.data()[q];
-        const int64_t n = offsets.data()[q + 1] - begin;
-        list.score(base.data() + begin, direction.data() + begin, steps.data()[task % n_steps], n);
-        list.rank(cut ? cut : n);
-        const double sum = cut ? dcg(list, value.data() + begin, discount.data(), average)
-                               : precision_sum(list, value.data() + begin, average);
-        found[task] = sum * scale.data()[q];
-      }
-    }
+    const int threads = thread_count(n_threads, tasks, (selects ? 2.0 : 16.0) * n_rows * n_steps);
+    const auto make = [&] { return Ranking(longest); };
+    parallel_for(threads, tasks, 16, make, [&](int64_t task, Ranking& list) {
+      const int64_t q = task / n_steps, begin = offsets.data()[q];
+      const int64_t n = offsets.data()[q + 1] - begin;
+      list.score(base.data() + begin, direction.data() + begin, steps.data()[task % n_steps], n);
+      list.rank(cut ? cut : n);
+      const double sum = cut ? dcg(list, value.data() + begin, discount.data(), average)
+                             : precision_sum(list, value.data() + begin, average);
+      found[task] = sum * scale.data()[q];
+    });
   }
   return hand_over(std::move(found), n_lists * n_steps);
 }

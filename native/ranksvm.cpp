@@ -13,6 +13,7 @@
 #include "arrays.h"
 #include "bindings.h"
 #include "checks.h"
+#include "parallel.h"
 
 namespace nb = nanobind;
 using namespace robirank;
@@ -114,35 +115,35 @@ std::tuple<double, Result<double>> ranksvm(Vector<double> scores, Vector<int32_t
   double loss = 0.0;
   {
     nb::gil_scoped_release released;
-    [[maybe_unused]] const int threads = thread_count(n_threads, n_lists, 200.0 * n_rows);
-#pragma omp parallel num_threads(threads)
-    {
+    struct Memory {
+      LabelTree tree;
       std::vector<int64_t> order;
       std::vector<double> centred;
-      LabelTree tree(ranks);
-#pragma omp for schedule(dynamic, 8)
-      for (int64_t q = 0; q < n_lists; ++q) {
-        const int64_t begin = offsets.data()[q], n = offsets.data()[q + 1] - begin;
-        if (n == 0) {
-          losses[q] = 0.0;
-          continue;
-        }
-        // Only differences count; small numbers keep the sums' digits.
-        const double* s = scores.data() + begin;
-        const double mean = std::accumulate(s, s + n, 0.0) / n;
-        if (!(mean - mean == 0.0)) {  // not finite, and not to be sorted
-          std::fill(gradient.get() + begin, gradient.get() + begin + n, 0.0);
-          losses[q] = mean - mean;
-          continue;
-        }
-        centred.resize(n);
-        for (int64_t i = 0; i < n; ++i) centred[i] = s[i] - mean;
-        double* out = gradient.get() + begin;
-        losses[q] =
-            weight.data()[q] * one_list(centred.data(), rank.data() + begin, n, out, order, tree);
-        for (int64_t i = 0; i < n; ++i) out[i] *= weight.data()[q];
+    };
+    const int threads = thread_count(n_threads, n_lists, 200.0 * n_rows);
+    const auto make = [&] { return Memory{LabelTree(ranks), {}, {}}; };
+    parallel_for(threads, n_lists, 8, make, [&](int64_t q, Memory& memory) {
+      const int64_t begin = offsets.data()[q], n = offsets.data()[q + 1] - begin;
+      auto& [tree, order, centred] = memory;
+      if (n == 0) {
+        losses[q] = 0.0;
+        return;
       }
-    }
+      // Only differences count; small numbers keep the sums' digits.
+      const double* s = scores.data() + begin;
+      const double mean = std::accumulate(s, s + n, 0.0) / n;
+      if (!(mean - mean == 0.0)) {  // not finite, and not to be sorted
+        std::fill(gradient.get() + begin, gradient.get() + begin + n, 0.0);
+        losses[q] = mean - mean;
+        return;
+      }
+      centred.resize(n);
+      for (int64_t i = 0; i < n; ++i) centred[i] = s[i] - mean;
+      double* out = gradient.get() + begin;
+      losses[q] =
+          weight.data()[q] * one_list(centred.data(), rank.data() + begin, n, out, order, tree);
+      for (int64_t i = 0; i < n; ++i) out[i] *= weight.data()[q];
+    });
     for (int64_t q = 0; q < n_lists; ++q) loss += losses[q];
   }
   return {loss, hand_over(std::move(gradient), n_rows)};

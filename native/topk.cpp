@@ -21,6 +21,7 @@
 #include "bindings.h"
 #include "checks.h"
 #include "kernels/kernels.h"
+#include "parallel.h"
 
 namespace nb = nanobind;
 using namespace robirank;
@@ -209,20 +210,16 @@ void search(const Request& request, int n_threads, int32_t* ids, float* scores) 
   std::vector<float> split_scores(split_ids.size());
   int32_t* to_ids = splits > 1 ? split_ids.data() : ids;
   float* to_scores = splits > 1 ? split_scores.data() : scores;
-#pragma omp parallel num_threads(threads)
-  {
-    Block block(request, tiles, plan);
-#pragma omp for schedule(dynamic, 1) collapse(2)
-    for (int64_t b = 0; b < plan.n_blocks; ++b)
-      for (int64_t s = 0; s < splits; ++s) {
-        const int64_t first = b * plan.block_users;
-        const int64_t n = std::min(plan.block_users, request.n_users - first);
-        const int64_t begin = std::min(s * plan.split_items, request.n_items);
-        const int64_t end = std::min(begin + plan.split_items, request.n_items);
-        const int64_t at = s * stride + first * request.wanted;
-        block.run(first, n, begin, end, to_ids + at, to_scores + at);
-      }
-  }
+  const auto make = [&] { return Block(request, tiles, plan); };
+  parallel_for(threads, plan.n_blocks * splits, 1, make, [&](int64_t task, Block& block) {
+    const int64_t b = task / splits, s = task % splits;
+    const int64_t first = b * plan.block_users;
+    const int64_t n = std::min(plan.block_users, request.n_users - first);
+    const int64_t begin = std::min(s * plan.split_items, request.n_items);
+    const int64_t end = std::min(begin + plan.split_items, request.n_items);
+    const int64_t at = s * stride + first * request.wanted;
+    block.run(first, n, begin, end, to_ids + at, to_scores + at);
+  });
   for (int64_t q = 0; splits > 1 && q < request.n_users; ++q) {
     const int64_t at = q * request.wanted;
     merge(to_ids + at, to_scores + at, splits, stride, request.wanted, ids + at, scores + at);

@@ -413,3 +413,12 @@ def test_a_task_stays_within_its_rows(rows, position, first, n_rows):
     else:
         with pytest.raises(ValueError):
             call("sgd_task", **task)
+
+
+def test_memory_that_is_not_there_in_a_thread_is_an_error():
+    """An exception that leaves an OpenMP region would end the process."""
+    codes = np.zeros((8, 4000), dtype=np.uint32)
+    with pytest.raises(MemoryError):
+        _core.rankboost_weak_ranker(
+            codes, np.full(8, 1 << 50), np.ones(4000), loss=1.0, n_threads=2
+        )

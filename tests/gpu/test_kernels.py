@@ -9,7 +9,7 @@ import pytest
 
 from robirank.latent.gpu import kernels
 from robirank.latent.gpu.kernels import compiled, source_of
-from robirank.latent.gpu.layout import BINS, MOST_FACTORS, KernelError, Layout
+from robirank.latent.gpu.layout import KERNEL_BINS, MOST_FACTORS, KernelError, Layout
 
 LIMITS = {"8.0": 166_912, "8.6": 101_376, "9.0": 232_448}  # bytes of shared memory a block
 
@@ -48,7 +48,7 @@ def test_the_source_checks_the_layout_when_it_is_compiled():
     assert source.startswith("constexpr int kFactors = 64;\nconstexpr int kRows = 32;\n")
     for name in ("kCountBytes", "kStepBytes"):
         assert re.search(rf"static_assert\([^;]*==\s+{name},", source), name
-    assert f"kBins = {BINS};" in source
+    assert f"kBins = {KERNEL_BINS};" in source
 
 
 def test_a_binary_is_compiled_once(monkeypatch, tmp_path):

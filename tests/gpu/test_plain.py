@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from robirank.data.records import as_records
 from robirank.latent.gpu import plain
-from robirank.latent.gpu.block import BINS, BlockRecords, DeviceRecords, Grid
+from robirank.latent.gpu.block import PLAIN_BINS, BlockRecords, DeviceRecords, Grid
 from robirank.losses import RHOS
 from robirank.objectives.listwise import slopes_in_place
 
@@ -152,7 +152,7 @@ def test_a_grid_that_would_be_too_coarse_is_marked():
     grid = Grid.around(points, records, torch.tensor([2.0, 2000.0]), n_items=100)
     assert grid.wide.tolist() == [False, True]
     place = points[0] * grid.bins[0] + grid.shift[0]
-    assert 0 <= place <= BINS
+    assert 0 <= place <= PLAIN_BINS
     nothing = Grid.around(points * torch.nan, records, torch.tensor([2.0, 2.0]), n_items=100)
     assert nothing.wide.all()
 

@@ -149,3 +149,8 @@ def test_different_seeds_start_from_different_but_sound_points(data):
     ends = [fit(data, random_state=seed).objective(data) for seed in range(3)]
     assert len(set(ends)) == 3
     assert max(ends) < 1.03 * min(ends)
+
+
+def test_more_factors_than_any_memory_has_room_for(data):
+    with pytest.raises(ValueError, match="factors must be at most 65536; got 2147483648"):
+        LatentRoBiRank(2**31).fit(data, show_progress=False)

@@ -1,6 +1,7 @@
 """The native listwise kernel against the plain reference and against finite differences."""
 
 import os
+import pickle
 import signal
 import time
 from dataclasses import replace
@@ -381,7 +382,7 @@ def test_native_arrays_to_write_to_must_fit(name):
     how = {"rho": "log", "hessian": "majorant", "n_threads": 1}
     with pytest.raises(ValueError, match=name):
         _core.listwise_into(
-            np.zeros(2), lists._batch(), **out | {name: np.empty(3, np.float32)}, **how
+            np.zeros(2), lists._batch, **out | {name: np.empty(3, np.float32)}, **how
         )
 
 
@@ -389,3 +390,12 @@ def test_native_arrays_to_write_to_must_fit(name):
 def test_scores_that_are_no_numbers(scores):
     with pytest.raises(ValueError, match="scores must be numbers; got"):
         listwise_loss(scores, [1, 0])
+
+
+def test_the_batch_is_made_once_and_stays_behind_when_lists_are_pickled():
+    lists = Lists.build(np.array([1.0, 0.0, 2.0]), group_queries([0, 0, 1], 3))
+    before = lists(np.arange(3.0))
+    assert lists._batch is lists._batch
+    after = pickle.loads(pickle.dumps(lists))(np.arange(3.0))
+    assert after[0] == before[0]
+    assert_array_equal(after[1], before[1])

@@ -27,6 +27,7 @@ from robirank.latent.tune.settle import settle, settle_by_records
 
 _PARTIAL_ITERATIONS = 10
 _PARTIAL_RATE = 0.25  # of the rate that a fit starts with
+_MOST_FACTORS = 65_536  # more would only fill the memory
 _NEW_ITEMS = 2  # the stream of random numbers for items that `partial_fit` adds
 
 
@@ -257,7 +258,7 @@ class LatentModel(FactorModel):
 
     def request(self) -> Request:
         """The parameters as solvers take them, with a seed drawn; an error names a wrong one."""
-        check_count("factors", self.factors)
+        check_count("factors", self.factors, at_most=_MOST_FACTORS)
         thread_count(self.num_threads)
         if self.engine not in ("local", "ray") and not isinstance(self.engine, RayConfig):
             raise ValueError(f'engine must be "local", "ray" or a RayConfig; got {self.engine!r}')

@@ -8,7 +8,8 @@ same for a block of users who all rank the same items.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -102,7 +103,7 @@ class Lists:
         return _core.linear(
             X,
             w,
-            self._batch(),
+            self._batch,
             rows=self.queries.order,
             rho=self.rho,
             method=self.method,
@@ -115,7 +116,7 @@ class Lists:
         """Loss of every list for the given scores (one a row), with what else is wanted."""
         by_query, slope, bend, t = _core.listwise(
             np.ascontiguousarray(self.queries.sort(scores)),
-            self._batch(),
+            self._batch,
             rho=self.rho,
             method=self.method,
             hessian=hessian,
@@ -132,6 +133,10 @@ class Lists:
             t,
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields, without the kernel's own form of them, which cannot be pickled."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     def booster_gradients(self, hessian: HessianName = "majorant") -> BoosterGradients:
         """What a booster asks for, round after round; rows must come query by query."""
         if self.queries.order is not None:
@@ -140,7 +145,9 @@ class Lists:
         whole = replace(self, weight=self.weight * counted)
         return BoosterGradients(whole, hessian)
 
+    @cached_property
     def _batch(self) -> _core.ListBatch:
+        """The lists as the kernel takes them; made and checked once."""
         return _core.ListBatch(
             offsets=self.queries.offsets,
             starts=self.starts,
@@ -164,7 +171,7 @@ class BoosterGradients:
     """
 
     def __init__(self, lists: Lists, hessian: HessianName) -> None:
-        self._batch = lists._batch()
+        self._batch = lists._batch
         self._settings: Any = {
             "rho": lists.rho,
             "hessian": hessian,

@@ -19,7 +19,7 @@ from robirank.latent.gpu.block import Grid
 from robirank.latent.gpu.device import cuda_device, device_errors, has_kernels
 from robirank.latent.gpu.fused import count_scores
 from robirank.latent.gpu.kernels import kernels_for
-from robirank.latent.gpu.layout import BINS
+from robirank.latent.gpu.layout import KERNEL_BINS
 
 _MOST_USERS = 1 << 14  # at a time
 _CANDIDATES = 1 << 24  # at a time
@@ -138,7 +138,7 @@ def _collected(
     totals = above.gather(1, least[:, None])[:, 0]
     bound = least.int()
     many = (totals > max(len(V) // 4, 4 * n)).nonzero()[:, 0]  # such as a query of zeros
-    totals[many], bound[many] = 0, BINS
+    totals[many], bound[many] = 0, KERNEL_BINS
     ends = totals.cumsum(0)
     items = torch.empty((len(Q), n), dtype=torch.int32, device=Q.device)
     values = torch.empty((len(Q), n), device=Q.device)

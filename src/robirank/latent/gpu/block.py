@@ -16,7 +16,7 @@ from robirank.latent.gpu.device import free_memory
 from robirank.latent.gpu.kernels import Kernels
 
 #: Bins of a user's grid of scores in plain PyTorch.
-BINS = 512
+PLAIN_BINS = 512
 #: Scores that spread over more than this are not counted but summed one by one.
 MOST_WIDTH = 128.0
 
@@ -197,12 +197,12 @@ class Grid:
     def between(cls, begin: torch.Tensor, end: torch.Tensor) -> Grid:
         """Cover a range of scores for each user."""
         width = (end - begin).clamp_min(_LEAST_WIDTH)
-        bins = BINS / width
+        bins = PLAIN_BINS / width
         return cls(-begin * bins, bins, ~(width <= MOST_WIDTH))
 
     def scales(self) -> torch.Tensor:
         """Shift and slope of places from 0 to 1, side by side, as the kernels read them."""
-        return torch.stack([self.shift, self.bins], dim=1) / BINS
+        return torch.stack([self.shift, self.bins], dim=1) / PLAIN_BINS
 
 
 class Gradients(NamedTuple):

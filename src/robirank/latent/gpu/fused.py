@@ -23,7 +23,7 @@ from robirank.latent.gpu.kernels import (
     Kernels,
     kernels_for,
 )
-from robirank.latent.gpu.layout import BINS
+from robirank.latent.gpu.layout import KERNEL_BINS
 from robirank.losses import RhoName
 
 # So few items, or so many relevant ones, are summed directly: their slopes cancel beyond half
@@ -137,7 +137,7 @@ class FusedBlock:
             kernels, self._u, self._v, self._sizes, self._scales, self._tops
         )
         losses, own, first = torch.empty((3, *self._points.shape), device=counts.device)
-        shape = (models, kernels.layout.padded(users), BINS)
+        shape = (models, kernels.layout.padded(users), KERNEL_BINS)
         self._lines = torch.empty(shape, dtype=torch.int32, device=counts.device)
         self._lines[:, users:] = 0
         self._unit = torch.empty((models, users), device=counts.device)
@@ -209,7 +209,7 @@ def count_scores(
     """
     models, users, items = sizes
     tiles, ranges, size = kernels.ranges(users, items)
-    counts, sums = torch.zeros((2, models, users, BINS), dtype=torch.int32, device=u.device)
+    counts, sums = torch.zeros((2, models, users, KERNEL_BINS), dtype=torch.int32, device=u.device)
     excess = torch.empty((models, ranges, users), device=u.device)
     kernels.launch(
         "count_scores",

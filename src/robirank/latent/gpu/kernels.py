@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from robirank.latent.gpu.layout import BINS, KernelError, Layout
+from robirank.latent.gpu.layout import KERNEL_BINS, KernelError, Layout
 from robirank.storage.files import write_whole
 
 #: Threads of a block of user_grids, user_tables and sum_users.
-GRID_THREADS, TABLE_THREADS, SUM_THREADS = 256, 2 * (BINS + 32), 512
+GRID_THREADS, TABLE_THREADS, SUM_THREADS = 256, 2 * (KERNEL_BINS + 32), 512
 
 _SOURCES = ("layout.cu", "products.cu", "scores.cu", "slopes.cu", "steps.cu")
 _RANGE_UNIT = 256  # items of a range are a multiple: tiles do not reach into the next
@@ -192,7 +192,7 @@ def source_of(layout: Layout) -> str:
         "kFactors": layout.width,
         "kRows": layout.rows,
         "kTogether": layout.together,
-        "kBins": BINS,
+        "kBins": KERNEL_BINS,
         "kGridThreads": GRID_THREADS,
         "kTableThreads": TABLE_THREADS,
         "kSumThreads": SUM_THREADS,

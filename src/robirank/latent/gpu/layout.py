@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 #: Bins of a user's grid of scores, and straight lines of the table of slopes.
-BINS = 256
+KERNEL_BINS = 256
 #: More factors than this do not fit into the registers of the kernels.
 MOST_FACTORS = 256
 
@@ -76,7 +76,7 @@ class Layout:
 
     def shared_memory(self) -> dict[str, int]:
         """Bytes that the kernels ask for when they are launched."""
-        tables = 8 * self.rows * BINS
+        tables = 8 * self.rows * KERNEL_BINS
         if self.together:
             count, to_users = self._tiles(self.count_warps // 4, 32), self._tiles(self.groups, 64)
             to_items = self._users(64, 1024) + self.block_items * self._row
@@ -104,5 +104,5 @@ class Layout:
 
     def _users(self, users: int, unit: int) -> int:
         """Two steps of slopes_to_items: tables, rows, scales and units of users, and a barrier."""
-        step = users * (4 * BINS + self._row + 8 + 2) + 8
+        step = users * (4 * KERNEL_BINS + self._row + 8 + 2) + 8
         return 2 * -(-step // unit) * unit

@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 
 from robirank.latent.gpu.block import (
-    BINS,
+    PLAIN_BINS,
     AdamState,
     AdamStep,
     BlockRecords,
@@ -128,15 +128,15 @@ def _on_grid(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     rows = records.rows.long()
     place = scores * grid.bins[:, None] + grid.shift[:, None]
-    excess = ((place - BINS).clamp_min(0).sum(1) / grid.bins)[rows]
-    place = torch.nan_to_num(place.clamp(0, BINS - 2.0**-10))  # the loop reports divergence
+    excess = ((place - PLAIN_BINS).clamp_min(0).sum(1) / grid.bins)[rows]
+    place = torch.nan_to_num(place.clamp(0, PLAIN_BINS - 2.0**-10))  # the loop reports divergence
     bins = place.floor()
     counts, middles = _count(place, bins.long(), grid)
     losses, own = torch.empty_like(points), torch.empty_like(points)
-    nodes = torch.arange(BINS + 1, device=scores.device, dtype=scores.dtype)
+    nodes = torch.arange(PLAIN_BINS + 1, device=scores.device, dtype=scores.dtype)
     at = (nodes - grid.shift[:, None]) / grid.bins[:, None]
     table = torch.zeros_like(at)
-    for some in torch.arange(len(points), device=points.device).split(_CELLS // BINS):
+    for some in torch.arange(len(points), device=points.device).split(_CELLS // PLAIN_BINS):
         gaps = middles[rows[some]] - points[some, None]
         amount = counts[rows[some]]
         t = ((amount * _log2_sum(gaps)).sum(1) - 1).clamp_min(0) + excess[some]
@@ -156,7 +156,7 @@ def _count(
     place: torch.Tensor, bins: torch.Tensor, grid: Grid
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """How many scores each bin has, and their mean."""
-    shape = len(place), BINS
+    shape = len(place), PLAIN_BINS
     counts = torch.zeros(shape, dtype=place.dtype, device=place.device)
     sums = torch.zeros_like(counts)
     counts.scatter_add_(1, bins, torch.ones_like(place))

@@ -16,7 +16,7 @@ from scipy.sparse import issparse
 from robirank.data.interactions import Interactions
 from robirank.data.partition_sources import InMemory
 from robirank.data.partitions import Partitions, PartitionsError, open_partitions, write_parts
-from robirank.data.records import Weighting
+from robirank.data.records import Weighting, as_records
 from robirank.engine.config import RayConfig
 from robirank.engine.ray.actors import ClusterError, connect, disconnect
 from robirank.engine.ray.driver import ClusterEngine
@@ -25,7 +25,7 @@ from robirank.latent.factors.sharded import ShardedManifest, ShardedModel
 from robirank.latent.solvers import SOLVERS
 from robirank.latent.solvers.problem import Problem, TableShape
 from robirank.latent.solvers.start import some_random_rows
-from robirank.latent.train.fit import FitResult, read_validation, title
+from robirank.latent.train.fit import FitResult, check_validation, title
 from robirank.latent.train.loop import Loop
 from robirank.latent.train.options import FitOptions
 from robirank.latent.train.progress import Progress
@@ -155,12 +155,16 @@ def _open_validation(
     if isinstance(validation, str | os.PathLike):
         validation = open_partitions(validation)
     known = data if isinstance(data, Interactions) or issparse(data) else partitions
-    read_validation(validation, known)
-    if isinstance(validation, Partitions) and validation.cut == partitions.cut:
+    in_files = isinstance(validation, Partitions)
+    n_records = (
+        validation.n_records if in_files else as_records(validation, name="validation").n_records
+    )
+    check_validation(validation, n_records, known)
+    if in_files and validation.cut == partitions.cut:
         return validation
     if issparse(validation):
         validation = Interactions.from_matrix(validation)
-    elif isinstance(validation, Partitions):
+    elif in_files:
         validation = validation.interactions()
     folder = Folder(Folder(config.run_dir).sub("validation").url, PartitionsError)
     return write_parts(folder, InMemory(validation), *partitions.cut)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from robirank._types import Floats32
-from robirank.data.records import Records, as_records
+from robirank.data.records import Records
 from robirank.latent.factors.ids import check_same_ids
 from robirank.latent.solvers.problem import Problem, TableShape
 from robirank.latent.train.options import FitOptions
@@ -85,17 +85,13 @@ def title(request: Request, problem: Problem, more: str = "") -> str:
     return f"{request.model} ({problem.solver}{more}, λ = {problem.penalty.regularization:.3g})"
 
 
-def read_validation(validation: Any, user_items: Any) -> Records | None:
-    """Read a validation set, which must have the users and items of the training set."""
-    if validation is None:
-        return None
-    records = as_records(validation, name="validation")
+def check_validation(validation: Any, n_records: int, user_items: Any) -> None:
+    """Raise an error unless held-out interactions are of the training set's users and items."""
     if validation.shape != user_items.shape:
         raise ValueError(
             f"validation must have the shape of user_items, {user_items.shape}; "
             f"it has {validation.shape}"
         )
     check_same_ids("validation", validation, "user_items", user_items, or_positions=False)
-    if not records.n_records:
+    if not n_records:
         raise ValueError("validation must hold at least one interaction; it has none")
-    return records

@@ -12,7 +12,7 @@ from robirank.latent.factors.ids import ids_of
 from robirank.latent.solvers import make_solver
 from robirank.latent.solvers.problem import Problem, TableShape
 from robirank.latent.solvers.start import random_start
-from robirank.latent.train.fit import FitResult, read_validation, title
+from robirank.latent.train.fit import FitResult, check_validation, title
 from robirank.latent.train.loop import Loop
 from robirank.latent.train.options import FitOptions
 from robirank.latent.train.progress import Progress
@@ -44,7 +44,7 @@ class LocalTraining:
         self._request, self._options, self._start = request, options, start
         self._ids = ids_of(data, "users"), ids_of(data, "items")
         self.records = as_records(data, request.weighting)
-        self.validation = read_validation(options.validation, data)
+        self.validation = _read_validation(options.validation, data)
         if not self.records.n_records:
             raise ValueError("user_items holds no interaction, so there is nothing to learn")
         self._checkpoint = _checkpoint(request, options, (self.records, self.validation), start)
@@ -79,6 +79,14 @@ class LocalTraining:
             )
             loop = Loop(problem, solver, store, self._options, title(self._request, problem))
             return FitResult(loop.run(), loop.progress, problem, *self._ids)
+
+
+def _read_validation(validation: Any, data: Any) -> Records | None:
+    if validation is None:
+        return None
+    records = as_records(validation, name="validation")
+    check_validation(validation, records.n_records, data)
+    return records
 
 
 def _checkpoint(
