@@ -397,6 +397,15 @@ def test_similar_to_a_name(folder):
     assert "did you mean 'Apple Cake'?" in error_of(*command, "Aple Cake")
 
 
+def test_a_saved_part_of_a_split_is_what_users_have(folder, tmp_path):
+    """The other users and items have a row without the other side, which is no interaction."""
+    data = load_interactions(folder / "train.tsv")
+    data.take(data.user_codes() == data.user_index("bob")).save(tmp_path / "part.parquet")
+    command = ("latent", "recommend", folder / "model", "bob", "-q", "--train")
+    saved = run(*command, tmp_path / "part.parquet").stdout
+    assert saved == run(*command, folder / "train.tsv").stdout
+
+
 def test_tables_on_a_terminal(folder, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "100")

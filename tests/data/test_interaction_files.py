@@ -155,8 +155,26 @@ def test_times(write):
     assert load_interactions(path, time=2).timestamps.tolist() == [1_000_000, 2_000_000]
     path = write("a,1,1970-01-01 00:00:01\nb,1,1970-01-01 00:00:02\n", "x.csv")
     assert load_interactions(path, time=2).timestamps.tolist() == [1_000_000, 2_000_000]
+    path = write("a,1,2024-05-17T08:30:00+02:00\nb,1,2024-05-17T08:30:00Z\n", "x.csv")
+    first, second = load_interactions(path, time=2).timestamps.tolist()
+    assert second - first == 2 * 3600 * 10**6
     with pytest.raises(ValueError, match="dates such as"):
         load_interactions(write("a,1,soon\n", "x.csv"), time=2)
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (["7", "", "2024-05-17"], "it has numbers, and line 3 has a date"),
+        (["2024-05-17", "", "7"], "it has dates, and line 3 has a number"),
+    ],
+)
+def test_numbers_and_dates_in_one_column(write, monkeypatch, times, message):
+    """In two blocks, that is; each of them alone is sound."""
+    monkeypatch.setattr(module, "_BLOCK_BYTES", 16)
+    path = write("".join(f"ann,tea{k},{time}\n" for k, time in enumerate(times)), "x.csv")
+    with pytest.raises(ValueError, match=rf"time must hold numbers or dates, not both; {message}"):
+        load_interactions(path, time=2, on_missing="drop")
 
 
 @pytest.mark.parametrize("block", [10, 1 << 20])
@@ -268,6 +286,60 @@ def test_saved_tables_are_plain_tables_too(tmp_path):
     empty.save(path)
     assert Interactions.load(path).shape == (0, 0)
     assert [p.name for p in tmp_path.iterdir()] == ["saved.parquet"]
+
+
+@pytest.mark.parametrize("rows", [1, 1 << 20])
+def test_parts_of_a_split_are_read_again(tmp_path, monkeypatch, rows):
+    """Users and items without a record in a part keep their ids and codes."""
+    monkeypatch.setattr(module, "_BLOCK_ROWS", rows)
+    data = Interactions.from_arrays(["a", "b", "b", "c"], [5, 9, 4, 9], [3, 1, 2, 4])
+    late = np.array([False, True, False, True])
+    for part in (data.take(~late), data.take(late), data.take(late & False)):
+        part.save(tmp_path / "part.parquet")
+        count = None if part.counts is None else "count"
+        again = load_interactions(tmp_path / "part.parquet", count=count)
+        assert (again.users, again.items) == (data.users, data.items)
+        assert (again.matrix != part.matrix).nnz == 0
+
+
+def test_parts_of_a_split_are_read_into_other_ids(tmp_path):
+    part = Interactions.from_arrays(["a", "b"], [5, 9]).take(np.array([True, False]))
+    part.save(tmp_path / "part.parquet")
+    ids = {"users": Ids(["z", "a"]), "items": Ids([5])}
+    assert pairs(load_interactions(tmp_path / "part.parquet", **ids)) == {("a", 5): 1}
+    turned = load_interactions(tmp_path / "part.parquet", user="item", item="user")
+    assert (turned.users, turned.items) == (part.items, part.users)
+
+
+def test_a_missing_id_in_a_saved_table_is_still_missing(tmp_path):
+    columns = {"user": ["a", None], "item": [1, 1], "user_code": [0, 1], "item_code": [0, 0]}
+    types = {"user_code": pl.Int32, "item_code": pl.Int32}
+    pl.DataFrame(columns, schema_overrides=types).write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match="1 of 2 rows have no user"):
+        load_interactions(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize("codes", [[4, 7], [0, 0], ["U4", "U7"]])
+def test_codes_of_others_are_a_column_like_any_other(tmp_path, codes):
+    frame = pl.DataFrame(
+        {"user": ["b", "a"], "item": [3, 2], "user_code": codes, "item_code": codes}
+    )
+    if frame["user_code"].dtype == pl.Int64:
+        frame = frame.cast({"user_code": pl.Int32, "item_code": pl.Int32})
+    frame.write_parquet(tmp_path / "x.parquet")
+    data = load_interactions(tmp_path / "x.parquet")
+    assert (list(data.users), list(data.items)) == (["b", "a"], [3, 2])
+
+
+def test_saved_dates_are_dates_again(tmp_path):
+    dates = np.array(["2024-05-17T08:30", "1969-12-31T23:00"], "datetime64[us]")
+    data = Interactions.from_arrays(["a", "b"], [5, 4], times=dates)
+    data.save(tmp_path / "x.parquet")
+    assert pl.read_parquet(tmp_path / "x.parquet")["time"].dtype == pl.Datetime("us", "UTC")
+    read = Interactions.load, lambda path: load_interactions(path, time="time")
+    for again in (load(tmp_path / "x.parquet") for load in read):
+        assert again.has_dates
+        assert again.timestamps.tolist() == data.timestamps.tolist()
 
 
 def test_what_cannot_be_saved_or_loaded(tmp_path):

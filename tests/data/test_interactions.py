@@ -3,6 +3,7 @@
 import datetime
 import re
 from collections import Counter
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,8 @@ from robirank.data.interactions import Interactions, offsets
 USERS = st.sampled_from(["ann", "bob", "eve", "zoe"])
 ITEMS = st.integers(-2, 4)
 RECORDS = st.lists(st.tuples(USERS, ITEMS, st.integers(1, 9), st.integers(0, 99)), max_size=25)
+
+BERLIN = datetime.datetime(2024, 5, 17, 8, tzinfo=ZoneInfo("Europe/Berlin"))
 
 
 def pairs(data):
@@ -431,6 +434,67 @@ def test_extend_with_times_on_one_side_only():
         Interactions.from_arrays([1], [1]).extend(data)
     later = data.extend({"user": [1, 1], "item": [1, 2], "at": [3, 9]}, time="at")
     assert later.timestamps.tolist() == [3, 9]
+
+
+SECONDS = {"user": [2], "item": [1], "at": [1715934600]}
+
+
+def test_extend_refuses_times_of_another_kind():
+    """Seconds, taken as microseconds, would be half an hour after the start of 1970."""
+    dated = Interactions.from_arrays([1], [1], times=[datetime.datetime(2024, 5, 17, 8, 30)])
+    dates = r"dates from 2024-05-17T08:30:00 to 2024-05-17T08:30:00 \(UTC\)"
+    numbers = "numbers from 1715934600 to 1715934600"
+    with pytest.raises(ValueError, match=rf"this table has {dates}, rows have {numbers}; convert"):
+        dated.extend(SECONDS, time="at")
+    numbered = Interactions.from_frame(SECONDS, time="at")
+    with pytest.raises(ValueError, match=rf"this table has {numbers}, rows have {dates}; convert"):
+        numbered.extend(dated)
+
+
+def test_extend_with_dates_and_with_nothing():
+    dated = Interactions.from_arrays([1], [1], times=[datetime.datetime(2024, 5, 17)])
+    converted = {**SECONDS, "at": pl.from_epoch(pl.Series(SECONDS["at"]))}
+    grown = dated.extend(converted, time="at")
+    assert grown.has_dates
+    assert grown.timestamps.tolist() == [1715904000 * 10**6, 1715934600 * 10**6]
+    nothing = Interactions.from_frame(SECONDS, time="at").take(np.array([False]))
+    assert nothing.extend(dated).has_dates
+    assert dated.extend(nothing).has_dates
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pl.Series([BERLIN]),
+        pl.Series([BERLIN]).dt.convert_time_zone("America/New_York"),
+        pd.Series([BERLIN]),
+        [BERLIN],
+    ],
+)
+def test_dates_with_a_time_zone_are_kept_in_utc(times):
+    data = Interactions.from_arrays([1], [1], times=times)
+    assert data.has_dates
+    assert data.timestamps.astype("datetime64[us]").tolist() == [datetime.datetime(2024, 5, 17, 6)]
+
+
+@pytest.mark.parametrize("times", [[datetime.time(8)], pl.Series([datetime.timedelta(1)])])
+def test_times_of_day_and_durations_are_no_dates(times):
+    with pytest.raises(ValueError, match=r"time must hold numbers or dates; got (Time|Duration)"):
+        Interactions.from_arrays([1], [1], times=times)
+
+
+def test_align_refuses_a_choice_that_there_is_not():
+    data = Interactions.from_arrays([1], [1])
+    with pytest.raises(ValueError, match="unseen must be 'error' or 'drop'; got 'dorp'"):
+        data.align(data, unseen="dorp")
+
+
+@pytest.mark.parametrize("kind", [list, np.array, lambda v: pd.Series(v, dtype=object)])
+@pytest.mark.parametrize("side", ["user", "item"])
+def test_ids_with_a_lone_surrogate_are_named(kind, side):
+    columns = {"user": [1, 2], "item": [1, 2], side: kind(["tea", "caf\udce9"])}
+    with pytest.raises(ValueError, match=rf"{side} must hold valid .* value 1 is 'caf\\udce9'"):
+        Interactions.from_frame(columns)
 
 
 def test_align_takes_integers_as_text_where_the_other_ids_are_text():

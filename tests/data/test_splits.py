@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions, offsets
+from robirank.data.known import known
 from robirank.data.splits import (
     split_leave_one_out,
     split_new_users,
@@ -137,6 +138,35 @@ def test_time_by_dates():
         datetime.datetime(2024, 5, 2, 2, tzinfo=paris),
     ):
         assert [len(part) for part in split_time(data, at)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "at", ["2024-05-02", datetime.date(2024, 5, 2), np.datetime64("2024-05-02T00:00")]
+)
+def test_a_date_is_no_moment_among_numbers(at):
+    seconds = Interactions.from_arrays([1, 2], [1, 1], times=[1714521600, 1714694400])
+    message = "at must be a number, for the times of data are numbers from 1714521600 to 1714694400"
+    with pytest.raises(ValueError, match=message):
+        split_time(seconds, at)
+
+
+def test_parts_of_a_table_with_dates_have_dates():
+    dates = np.array(["2024-05-01", "2024-05-02", "2024-05-03"], "datetime64[D]")
+    data = Interactions.from_arrays([1, 1, 1], [1, 2, 3], times=dates)
+    _, late = split_time(data, "2024-05-02")
+    assert [len(part) for part in split_time(late, "2024-05-03")] == [1, 1]
+    again = known(late, data.users, data.items).data
+    for part in (late.binarize(), late.filter(), late.align(data), again):
+        assert part.has_dates
+
+
+def test_a_number_among_dates_is_microseconds():
+    days = np.array(["1970-01-01", "1970-01-02"], "datetime64[D]")
+    data = Interactions.from_arrays([1, 2], [1, 1], times=days)
+    assert [len(part) for part in split_time(data, 1)] == [1, 1]
+    found = r"at=86401000000 .* dates from 1970-01-01T00:00:00 to 1970-01-02T00:00:00 \(UTC\)"
+    with pytest.warns(UserWarning, match=found):
+        split_time(data, 86_401_000_000)
 
 
 @settings(max_examples=40)

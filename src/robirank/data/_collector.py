@@ -27,6 +27,7 @@ class CodedColumns:
     item: Codes
     count: Floats32 | None
     time: NDArray[Any] | None
+    has_dates: bool = False
 
 
 class Collector:
@@ -57,6 +58,7 @@ class Collector:
         self._row = row
         self._next_row = first_row
         self._n_rows = 0
+        self._has_dates: bool | None = None  # of the blocks so far
         self._missing: dict[str, tuple[int, int]] = {}  # column: how many, the first row
         self._blocks: dict[str, list[NDArray[Any]]] = {"user": [], "item": []}
 
@@ -73,7 +75,8 @@ class Collector:
         if count is not None:
             numbers["count"], bad["count"] = as_counts(count)
         if time is not None:
-            numbers["time"], bad["time"] = as_times(time, text=self._text)
+            numbers["time"], bad["time"], dates = as_times(time, text=self._text)
+            self._check_kind_of_times(dates, ~bad["time"])
         self._check_lengths(ids | numbers)
         n = len(ids["user"])
         rows = np.ones(n, dtype=bool) if blank is None else ~np.asarray(blank)
@@ -114,6 +117,7 @@ class Collector:
             columns["item"].astype(np.int32, copy=False),
             None if count is None else count.astype(np.float32, copy=False),
             columns.get("time"),
+            bool(self._has_dates),
         )
 
     def _check_lengths(self, columns: dict[str, Any]) -> None:
@@ -141,6 +145,18 @@ class Collector:
                 f"count must be a positive finite number in every row; "
                 f"{self._row} {self._next_row + wrong[0]} has {counts[wrong[0]]:g}"
             )
+
+    def _check_kind_of_times(self, dates: bool, there: NDArray[np.bool_]) -> None:
+        """Refuse numbers in one block and dates in another; within one, polars does."""
+        if not there.any():
+            return
+        if self._has_dates not in (None, dates):
+            kinds = ("dates", "a number") if self._has_dates else ("numbers", "a date")
+            raise ValueError(
+                f"time must hold numbers or dates, not both; it has {kinds[0]}, "
+                f"and {self._row} {self._next_row + int(there.argmax())} has {kinds[1]}"
+            )
+        self._has_dates = dates
 
     def _keep(
         self, ids: dict[str, pl.Series | list[Any]], columns: dict[str, NDArray[Any]]
@@ -235,25 +251,31 @@ def as_counts(values: Any) -> tuple[Floats64, NDArray[np.bool_]]:
     return array, np.isnan(array)
 
 
-def as_times(values: Any, *, text: bool = False) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Times as int64 or float64, and which are missing; dates become microseconds since 1970."""
+def as_times(values: Any, *, text: bool = False) -> tuple[NDArray[Any], NDArray[np.bool_], bool]:
+    """Times as int64 or float64, which of them are missing, and whether they were dates.
+
+    Dates become microseconds since 1970 (UTC); those without a time zone are taken as UTC.
+    """
     if not isinstance(values, pl.Series) and np.asarray(values).dtype == object:
         values = _mixed_times(values)
     series = values if isinstance(values, pl.Series) else None
     if series is not None and series.dtype == pl.String and text:
         series = _parsed_times(series)
-    if series is not None and series.dtype.is_temporal():
+    dates = series is not None and series.dtype.is_temporal()
+    if series is not None and dates:
+        if series.dtype in (pl.Time, pl.Duration):
+            raise ValueError(f"time must hold numbers or dates; got {series.dtype}")
         series = series.cast(pl.Datetime("us")).to_physical()
     if series is not None and series.dtype.is_integer():
-        return series.fill_null(0).cast(pl.Int64).to_numpy(), series.is_null().to_numpy()
+        return series.fill_null(0).cast(pl.Int64).to_numpy(), series.is_null().to_numpy(), dates
     array = np.asarray(values if series is None else series.to_numpy())
     if array.dtype.kind == "M":
         missing = np.isnat(array)
-        return array.astype("datetime64[us]").astype(np.int64), missing
+        return array.astype("datetime64[us]").astype(np.int64), missing, True
     if array.dtype.kind in "iu":
-        return array.astype(np.int64), np.zeros(array.shape, dtype=bool)
+        return array.astype(np.int64), np.zeros(array.shape, dtype=bool), False
     array = _floats(array, "time")
-    return array, ~np.isfinite(array)
+    return array, ~np.isfinite(array), False
 
 
 def _mixed_times(values: Any) -> pl.Series:

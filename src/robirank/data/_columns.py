@@ -27,7 +27,7 @@ def as_column(values: Any, name: str) -> pl.Series | list[Any]:
         return _from_numpy(values, name)
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise TypeError(f"{name} must be an array or a list of ids; got {values!r}")
-    return _from_objects(list(values))
+    return _from_objects(list(values), name)
 
 
 def is_missing(column: pl.Series | list[Any]) -> NDArray[np.bool_]:
@@ -64,8 +64,8 @@ def _from_numpy(array: NDArray[Any], name: str) -> pl.Series | list[Any]:
     if array.dtype.kind == "f":
         return _from_floats(array)
     if array.dtype.kind == "U":
-        return pl.Series(array.tolist(), dtype=pl.String)
-    return _from_objects(array.tolist())
+        return _from_text(array.tolist(), name)
+    return _from_objects(array.tolist(), name)
 
 
 def _int64(values: pl.Series, name: str) -> pl.Series:
@@ -88,7 +88,26 @@ def _from_floats(array: NDArray[Any]) -> pl.Series | list[Any]:
     return codes.set(pl.Series(missing), None) if missing.any() else codes
 
 
-def _from_objects(values: list[Any]) -> pl.Series | list[Any]:
+def _from_text(values: list[str | None], name: str) -> pl.Series:
+    try:
+        return pl.Series(values, dtype=pl.String)
+    except UnicodeEncodeError:
+        place, bad = next((k, v) for k, v in enumerate(values) if v and not _is_unicode(v))
+        raise ValueError(
+            f"{name} must hold valid Unicode text; value {place} is {bad!r}, with a surrogate "
+            "that stands alone, as bytes make that were decoded with errors='surrogateescape'"
+        ) from None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _from_objects(values: list[Any], name: str) -> pl.Series | list[Any]:
     kinds = {type(v) for v in values}
     if any(issubclass(kind, float | np.floating) for kind in kinds):
         values = [None if isinstance(v, float | np.floating) and v != v else v for v in values]
@@ -97,7 +116,7 @@ def _from_objects(values: list[Any]) -> pl.Series | list[Any]:
             return _from_floats(np.array(values, dtype=np.float64))
     kinds -= {type(None)}
     if kinds and all(issubclass(kind, str) for kind in kinds):
-        return pl.Series(values, dtype=pl.String)
+        return _from_text(values, name)
     if kinds and all(issubclass(k, int | np.integer) and k is not bool for k in kinds):
         if all(v is None or _INT64.min <= v <= _INT64.max for v in values):
             return pl.Series([None if v is None else int(v) for v in values], dtype=pl.Int64)

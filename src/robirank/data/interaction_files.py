@@ -32,6 +32,7 @@ POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 _BLOCK_BYTES = 1 << 25
 _BLOCK_ROWS = 1 << 20
+_SIDES = ("user", "item")
 
 
 def load_interactions(
@@ -60,7 +61,8 @@ def load_interactions(
         The columns with the ids. By default ``user`` and ``item`` where columns have names, as in
         Parquet and under a header, and the first two columns of a file without names.
     count, time : str or int, optional
-        The columns with counts and times; none by default.
+        The columns with counts and times; none by default. Times are numbers or dates; dates are
+        kept in UTC, to which those with a time zone are converted.
     sep : str, optional
         What separates columns: one character. By default a tab in ``.tsv``, a comma in ``.csv``,
         and in other files whichever of tab, comma, semicolon, bar and blank the first line has.
@@ -76,7 +78,8 @@ def load_interactions(
     -------
     Interactions
         Ids are integers if all of a column are plain integers, otherwise text as it stands:
-        ``007`` and ``7`` are two ids.
+        ``007`` and ``7`` are two ids. A file of `Interactions.save` gives the users and items
+        that were saved, in their order, those without interactions included.
 
     Notes
     -----
@@ -128,7 +131,11 @@ def collect(
     with _naming(path):
         if Path(path).suffix in (".parquet", ".pq"):
             text, first_row, row = False, 0, "row"
-            blocks = _parquet_blocks(path, wanted)
+            lazy = _scan(path)
+            columns = _parquet_columns(path, lazy, wanted)
+            saved = _saved_ids(lazy, columns)
+            blocks = _parquet_blocks(lazy, columns, saved=bool(saved))
+            choices |= {side: ids for side, ids in saved.items() if choices.get(side) is None}
         else:
             layout = find_layout(path, wanted, sep, header)
             text, first_row, row = True, 1 + layout.header, "line"
@@ -199,14 +206,34 @@ def _first_wrong_line(lines: bytes, layout: Layout, n_before: int) -> str | None
     return None
 
 
-def _parquet_blocks(path: PathLike, wanted: Wanted) -> Iterator[pl.DataFrame]:
-    lazy = _scan(path)
+def _parquet_columns(path: PathLike, lazy: pl.LazyFrame, wanted: Wanted) -> dict[str, str]:
     names = lazy.collect_schema().names()
     places = find_columns(path, wanted, names, len(names))
-    columns = [pl.col(names[place]).alias(name) for name, place in places.items()]
+    return {argument: names[place] for argument, place in places.items()}
+
+
+def _parquet_blocks(
+    lazy: pl.LazyFrame, columns: dict[str, str], *, saved: bool
+) -> Iterator[pl.DataFrame]:
+    wanted = [pl.col(column).alias(argument) for argument, column in columns.items()]
     n_rows = lazy.select(pl.len()).collect().item()
     for begin in range(0, n_rows, _BLOCK_ROWS):
-        yield lazy.slice(begin, _BLOCK_ROWS).select(columns).collect()
+        block = lazy.slice(begin, _BLOCK_ROWS)
+        if saved:  # a user or an item without interactions has a row with no other side
+            user, item = (pl.all_horizontal(pl.col(s, f"{s}_code").is_null()) for s in _SIDES)
+            block = block.filter(user == item)
+        yield block.select(wanted).collect()
+
+
+def _saved_ids(lazy: pl.LazyFrame, columns: dict[str, str]) -> dict[str, Ids]:
+    """The users and items of a table that `save_interactions` wrote; nothing of other files."""
+    schema = lazy.collect_schema()
+    if {columns["user"], columns["item"]} != set(_SIDES):
+        return {}
+    if any(schema.get(f"{side}_code") != pl.Int32 for side in _SIDES):
+        return {}
+    users, items = (_gathered(lazy, columns[side]) for side in _SIDES)
+    return {} if users is None or items is None else {"users": users, "items": items}
 
 
 def _scan(path: PathLike) -> pl.LazyFrame:
@@ -232,7 +259,7 @@ def save_interactions(data: Interactions, path: PathLike) -> None:
     if data.counts is not None:
         columns["count"] = data.counts
     if data.timestamps is not None:
-        columns["time"] = data.timestamps
+        columns["time"] = _time_column(data)
     frame = pl.DataFrame(columns)
     idle_users = np.flatnonzero(data.lengths == 0)
     idle_items = np.flatnonzero(np.bincount(item_code, minlength=data.n_items) == 0)
@@ -247,6 +274,11 @@ def save_interactions(data: Interactions, path: PathLike) -> None:
     frame = pl.concat([frame, *alone], how="diagonal")
     with write_whole(path) as file:
         frame.write_parquet(file, row_group_size=1 << 18)
+
+
+def _time_column(data: Interactions) -> pl.Series:
+    times = pl.Series(data.timestamps)
+    return times.cast(pl.Datetime("us", "UTC")) if data.has_dates else times
 
 
 def _spread(ids: Ids, codes: Any) -> pl.Series:
@@ -274,29 +306,35 @@ def _load_saved(path: PathLike) -> Interactions:
     for code in ("user_code", "item_code"):
         if not lazy.collect_schema()[code].is_integer():
             raise ValueError(f"{os.fspath(path)} is damaged: {code} must hold integers")
-    users = _gathered(path, lazy, "user")
-    items = _gathered(path, lazy, "item")
+    users, items = (_checked(path, side, _gathered(lazy, side)) for side in _SIDES)
     paired = pl.col("user_code").is_not_null() & pl.col("item_code").is_not_null()
     records = lazy.select(c for c in names if c not in ("user", "item")).filter(paired).collect()
     user = records["user_code"].to_numpy()
     if len(user) and not 0 <= user.min() <= user.max() < len(users):
         raise ValueError(f"{os.fspath(path)} is damaged: user_code must be below {len(users)}")
     n_in_row = np.bincount(user, minlength=len(users))
+    times: Any = records["time"] if "time" in names else None
     return Interactions(
         users,
         items,
         offsets(n_in_row),
         records["item_code"].to_numpy(),
         records["count"].to_numpy() if "count" in names else None,
-        records["time"].to_numpy() if "time" in names else None,
+        times,
     )
 
 
-def _gathered(path: PathLike, lazy: pl.LazyFrame, side: str) -> Ids:
-    """The ids of one side, in the order of their codes."""
+def _checked(path: PathLike, side: str, ids: Ids | None) -> Ids:
+    if ids is None:
+        raise ValueError(f"{os.fspath(path)} is damaged: {side}_code must number the ids from 0 on")
+    return ids
+
+
+def _gathered(lazy: pl.LazyFrame, side: str) -> Ids | None:
+    """The ids of one side, in the order of their codes; None where these do not number them."""
     code = f"{side}_code"
-    pairs = lazy.select(side, code).drop_nulls().unique(code).sort(code).collect(engine="streaming")
+    pairs = lazy.select(side, code).drop_nulls().unique().sort(code).collect(engine="streaming")
     ids = Ids(pairs[side])
     if len(ids) != len(pairs) or (pairs[code].to_numpy() != np.arange(len(pairs))).any():
-        raise ValueError(f"{os.fspath(path)} is damaged: {code} must number the ids from 0 on")
+        return None
     return ids

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from robirank import _core
 from robirank._sparse import sound_csr
 from robirank._threads import thread_count
-from robirank.data._collector import CodedColumns, Collector, as_times
+from robirank.data._collector import CodedColumns, Collector, as_times, choose
 from robirank.data._columns import as_column
 from robirank.data._frames import blocks, pick_columns
 from robirank.data.ids import Codes, Ids
@@ -52,6 +52,8 @@ class Interactions:
         How often, or how much; None if 1 throughout.
     timestamps : int64 or float64 array of shape (n_interactions,), or None
         When; dates are microseconds since 1970 (UTC).
+    has_dates : bool
+        Whether the timestamps are dates, and not numbers of an unknown unit.
 
     Examples
     --------
@@ -70,6 +72,7 @@ class Interactions:
     indices: Codes
     counts: NDArray[np.float32] | None = None
     timestamps: NDArray[Any] | None = None
+    has_dates: bool = False
 
     def __post_init__(self) -> None:
         _check_rows(np.asarray(self.indptr), np.asarray(self.indices), self.shape)
@@ -85,11 +88,12 @@ class Interactions:
                 )
             self._set("counts", None if (counts == 1).all() else counts)
         if self.timestamps is not None:
-            times, missing = as_times(self.timestamps)
+            times, missing, dates = as_times(self.timestamps)
             _check_length("timestamps", times, self.indices)
             if missing.any():
                 raise ValueError(f"timestamps must not be missing; {missing.sum()} are")
             self._set("timestamps", np.ascontiguousarray(times))
+            self._set("has_dates", self.has_dates or dates)
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -154,9 +158,7 @@ class Interactions:
 
     def binarize(self) -> Interactions:
         """Forget the counts: each pair counts 1."""
-        return Interactions(
-            self.users, self.items, self.indptr, self.indices, None, self.timestamps
-        )
+        return replace(self, counts=None)
 
     def take(self, chosen: NDArray[np.bool_]) -> Interactions:
         """Keep the interactions that a mask marks; users and items stay as they are.
@@ -173,13 +175,12 @@ class Interactions:
                 f"chosen must be a mask for {self.n_interactions} interactions; "
                 f"got {chosen.dtype} of shape {chosen.shape}"
             )
-        return Interactions(
-            self.users,
-            self.items,
-            offsets(_count_in_rows(chosen, self.indptr)),
-            self.indices[chosen],
-            None if self.counts is None else self.counts[chosen],
-            None if self.timestamps is None else self.timestamps[chosen],
+        return replace(
+            self,
+            indptr=offsets(_count_in_rows(chosen, self.indptr)),
+            indices=self.indices[chosen],
+            counts=None if self.counts is None else self.counts[chosen],
+            timestamps=None if self.timestamps is None else self.timestamps[chosen],
         )
 
     def filter(self, *, min_user: int = 1, min_item: int = 1) -> Interactions:
@@ -210,13 +211,12 @@ class Interactions:
         """Keep users and items by code; the others must be without interactions."""
         place = np.full(self.n_items, -1, dtype=np.int32)
         place[items] = np.arange(len(items), dtype=np.int32)
-        return Interactions(
-            self.users.take(users),
-            self.items.take(items),
-            offsets(self.lengths[users]),
-            place[self.indices],
-            self.counts,
-            self.timestamps,
+        return replace(
+            self,
+            users=self.users.take(users),
+            items=self.items.take(items),
+            indptr=offsets(self.lengths[users]),
+            indices=place[self.indices],
         )
 
     def align(self, other: Interactions, *, unseen: Choice = "error") -> Interactions:
@@ -236,6 +236,7 @@ class Interactions:
         >>> test.align(train, unseen="drop").matrix.toarray().tolist()
         [[0.0, 0.0], [1.0, 0.0]]
         """
+        choose("unseen", unseen, ("error", "drop"))
         user = other.users.index(_like("user", self.users, other.users, "other"))
         item = other.items.index(_like("item", self.items, other.items, "other"))
         users, items = user[self.user_codes()], item[self.indices]
@@ -256,7 +257,13 @@ class Interactions:
         part = self.take(known)
         return from_records(
             CodedColumns(
-                other.users, other.items, users[known], items[known], part.counts, part.timestamps
+                other.users,
+                other.items,
+                users[known],
+                items[known],
+                part.counts,
+                part.timestamps,
+                part.has_dates,
             )
         )
 
@@ -273,7 +280,8 @@ class Interactions:
         Users and items of this table come first and keep their codes; new ones follow in the order
         of their first appearance. So a model that was fitted to this table can go on with the
         larger one by ``partial_fit``. Repeated interactions are one: counts add up, and the
-        earliest time is kept. This table stays as it is.
+        earliest time is kept. Times must be of the same kind, dates or numbers, in both. This
+        table stays as it is.
 
         Parameters
         ----------
@@ -296,6 +304,12 @@ class Interactions:
         if (self.timestamps is None) != (rows.timestamps is None):
             what = "no times" if self.timestamps is None else "times"
             raise ValueError(f"rows must have {what}, as this table has {what}")
+        if len(self) and len(rows) and self.has_dates != rows.has_dates:
+            raise ValueError(
+                f"rows must have times of the same kind: this table has {times_in_words(self)}, "
+                f"rows have {times_in_words(rows)}; convert one of them, such as seconds to dates "
+                "by polars.from_epoch"
+            )
         new_users, users = self.users.encode(_like("user", rows.users, self.users, "this table"))
         new_items, items = self.items.encode(_like("item", rows.items, self.items, "this table"))
         return from_records(
@@ -308,6 +322,7 @@ class Interactions:
                 None
                 if self.timestamps is None or rows.timestamps is None
                 else np.concatenate([self.timestamps, rows.timestamps]),
+                self.has_dates or rows.has_dates,
             )
         )
 
@@ -336,7 +351,8 @@ class Interactions:
         count : str, optional
             The column with a number of plays, a quantity, …; without it each row counts 1.
         time : str, optional
-            The column with the time, as numbers or dates.
+            The column with the time, as numbers or dates. Dates are kept in UTC: those with a
+            time zone are converted, those without one are taken as UTC.
         users, items : Ids, optional
             Ids to use, such as those of the training data; codes then mean the same.
         unseen : {"error", "drop"}
@@ -423,7 +439,8 @@ class Interactions:
 
         It has one row an interaction and the columns user, item, user_code and item_code, and
         where there are such also count and time. Users and items without interactions have a row
-        with nothing on the other side. Ids must be integers or text.
+        with nothing on the other side. Ids must be integers or text. `robirank.load_interactions`
+        reads the file as well, with the same codes.
         """
         from robirank.data.interaction_files import save_interactions
 
@@ -461,7 +478,25 @@ def from_records(records: CodedColumns) -> Interactions:
         times = None if times is None else times[:n].copy()
     if not np.isfinite(counts).all():
         raise ValueError("the counts of a user and an item add up to more than float32 can hold")
-    return Interactions(records.users, records.items, indptr, indices, counts, times)
+    return Interactions(
+        records.users, records.items, indptr, indices, counts, times, records.has_dates
+    )
+
+
+def times_in_words(data: Interactions) -> str:
+    """What the times of a table are, for messages.
+
+    Examples
+    --------
+    >>> times_in_words(Interactions.from_arrays([1, 2], [1, 1], times=[100, 300]))
+    'numbers from 100 to 300'
+    """
+    times: Any = data.timestamps
+    ends = [times.min(), times.max()] if len(data) else []
+    if not data.has_dates:
+        return " to ".join([f"numbers from {ends[0]}", str(ends[1])]) if ends else "numbers"
+    dates = [str(np.datetime64(int(end), "us").astype("datetime64[s]")) for end in ends]
+    return f"dates from {dates[0]} to {dates[1]} (UTC)" if ends else "dates"
 
 
 def _count_in_rows(chosen: NDArray[np.bool_], indptr: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -46,11 +46,9 @@ def known(data: Interactions, users: Ids, items: Ids) -> Known:
         for own, given in ((data.users, users), (data.items, items))
     ]
     users_gone, items_gone = (int(np.count_nonzero(given.index(own[:]) < 0)) for own, given in mine)
-    typed = Interactions(
-        mine[0][0], mine[1][0], data.indptr, data.indices, data.counts, data.timestamps
-    )
+    typed = replace(data, users=mine[0][0], items=mine[1][0])
     found = typed.align(nothing(mine[0][1], mine[1][1]), unseen="drop")
-    result = Interactions(users, items, found.indptr, found.indices, found.counts, found.timestamps)
+    result = replace(found, users=users, items=items)
     return Known(result, users_gone, items_gone, len(data) - len(result))
 
 

@@ -17,7 +17,7 @@ from robirank import _core
 from robirank._callers import warn
 from robirank._random import RandomStateLike, native_seed, new_generator
 from robirank._threads import thread_count
-from robirank.data.interactions import Interactions
+from robirank.data.interactions import Interactions, times_in_words
 
 Mask = NDArray[np.bool_]
 Moment = float | datetime.date | np.datetime64 | str
@@ -120,7 +120,8 @@ def split_time(
         With timestamps.
     at : number, date or str, optional
         The moment; an interaction at this very moment is in the test. A date, or its ISO text,
-        is for data whose times were dates; one without a time zone is UTC.
+        is for data whose times were dates, and an error for others; one without a time zone is
+        UTC. A number, for data whose times were dates, is in microseconds since 1970.
     fraction : float, optional
         In place of a moment: the share of the interactions, the latest, to take for the test.
         Those at the moment of the cut all go to the test, so it may be somewhat more.
@@ -142,9 +143,13 @@ def split_time(
         raise ValueError(f"give either at or fraction; got at={at!r}, fraction={fraction!r}")
     if at is not None:
         is_test = times >= _moment(at)
+        if isinstance(at, str | datetime.date | np.datetime64) and len(data) and not data.has_dates:
+            raise ValueError(
+                f"at must be a number, for the times of data are {times_in_words(data)}; got {at!r}"
+            )
         if len(times) and (is_test.all() or not is_test.any()):
             warn(
-                f"at={at!r} leaves one part empty: the times are {times.min()} to {times.max()}",
+                f"at={at!r} leaves one part empty: the times are {times_in_words(data)}",
                 UserWarning,
             )
         return _cut(data, is_test)
