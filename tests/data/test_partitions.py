@@ -241,6 +241,32 @@ def test_an_unfinished_folder_has_no_manifest(folder, monkeypatch):
         rr.open_partitions(folder)
 
 
+def test_an_unfinished_folder_is_written_anew(folder):
+    (folder / "manifest.json").unlink()
+    data = rr.make_interactions(30, 20, 100, random_state=1)
+    cut = rr.partition(data, folder, parts=3, random_state=0)
+    assert (cut.interactions().matrix != data.matrix).nnz == 0
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "items.parquet", "part-00001.parquet"])
+@pytest.mark.parametrize("kind", ["text", "table", "link"])
+def test_files_of_others_are_not_overwritten(tmp_path, name, kind):
+    path = out = tmp_path / "out" / name
+    out.parent.mkdir()
+    if kind == "link":
+        path = tmp_path / "else"
+        out.symlink_to(path)
+    if kind == "text":
+        path.write_text('{"format": "webpack", "format_version": 2}')
+    else:
+        pl.DataFrame({"item": [1], "title": ["tea"]}).write_parquet(path)
+    before = path.read_bytes()
+    with pytest.raises(FileExistsError, match=f"{name} is there already, and is no file of"):
+        rr.partition(rr.make_interactions(30, 20, 100, random_state=1), out.parent, parts=3)
+    assert path.read_bytes() == before
+    assert [p.name for p in out.parent.iterdir()] == [name]
+
+
 @pytest.mark.parametrize(
     ("data", "options", "kind", "message"),
     [

@@ -377,6 +377,27 @@ def test_a_run_directory_that_cannot_be(ray_cluster, partitions, tmp_path):
         on_ray(tmp_path / "file" / "run").fit(partitions, show_progress=False)
 
 
+def test_a_run_directory_of_somebody_else_is_left_alone(data, tmp_path):
+    """Before any table is cut or Ray is started."""
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "resnet_epoch90.pt").write_text("of a stranger")
+    with pytest.raises(ClusterError, match=r"has checkpoints/resnet_epoch90\.pt"):
+        on_ray(tmp_path).fit(data, show_progress=False)
+    assert [p.name for p in tmp_path.iterdir()] == ["checkpoints"]
+    assert (tmp_path / "checkpoints" / "resnet_epoch90.pt").read_text() == "of a stranger"
+
+
+def test_a_new_run_in_an_own_folder_removes_own_checkpoints_alone(
+    ray_cluster, partitions, undisturbed, tmp_path
+):
+    on_ray(tmp_path).set_params(negatives=5).fit(partitions, show_progress=False)
+    (tmp_path / "checkpoints" / "notes.txt").write_text("of the user")
+    (tmp_path / "model" / "users-00000-notes.txt").write_text("of the user")
+    same_factors(on_ray(tmp_path).fit(partitions, show_progress=False), undisturbed)
+    assert (tmp_path / "checkpoints" / "notes.txt").read_text() == "of the user"
+    assert (tmp_path / "model" / "users-00000-notes.txt").read_text() == "of the user"
+
+
 def test_a_checkpoint_of_another_run(ray_cluster, partitions, tmp_path):
     on_ray(tmp_path).fit(partitions, show_progress=False)
     other = on_ray(tmp_path).set_params(negatives=5)

@@ -337,6 +337,32 @@ def test_other_folders_are_no_runs(tmp_path):
         RunDirectory.open(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["results.parquet", "significance.json", "table.md", "units/a"])
+def test_a_folder_of_others_is_refused(tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("of a stranger")
+    with pytest.raises(FileExistsError, match=r"no run\.json, so it belongs to something else"):
+        RunDirectory.create(tmp_path, small_settings([A]))
+    assert (tmp_path / name).read_text() == "of a stranger"
+    assert not (tmp_path / "run.json").exists()
+
+
+def test_a_run_json_of_others_is_refused(tmp_path):
+    (tmp_path / "run.json").write_text('["0.2.0", {"class": "LatentRoBiRank"}]')
+    with pytest.raises(ValueError, match=r"run\.json: Expected `object`, got `array`"):
+        RunDirectory.create(tmp_path, small_settings([A]))
+    assert (tmp_path / "run.json").read_text().startswith("[")
+
+
+@pytest.mark.parametrize("name", ["run.json", "units", "results.parquet", "table.md"])
+def test_links_in_a_run_are_not_followed(tmp_path, name):
+    RunDirectory.create(tmp_path / "real", small_settings([A]))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / name).symlink_to(tmp_path / "real" / name)
+    with pytest.raises(FileExistsError, match=f"{name} is a link, which is not followed"):
+        RunDirectory.create(tmp_path / "run", small_settings([A]))
+
+
 def test_folds_are_in_the_order_of_their_numbers(tmp_path):
     run = RunDirectory.create(tmp_path, small_settings([A]))
     for fold in ("Fold10", "Fold9", "Fold1"):

@@ -80,3 +80,23 @@ def test_a_store_that_does_not_answer_is_no_reason_to_stop(tmp_path, monkeypatch
 
     monkeypatch.setattr(Folder, "names", fail)
     CheckpointFolder(Folder(tmp_path), "run").prune()
+
+
+def test_only_files_of_checkpoints_are_removed(tmp_path):
+    """Strangers' files stay, and so does what a link leads to."""
+    checkpoints = CheckpointFolder(Folder(tmp_path / "checkpoints"), "run")
+    (tmp_path / "checkpoints").mkdir()
+    others = ["resnet_epoch90.pt", "checkpoint-best.json", "factors.safetensors", "blocks-1.txt"]
+    for name in others:
+        (tmp_path / "checkpoints" / name).write_text("of a stranger")
+    (tmp_path / "else").write_text("of a stranger")
+    link = tmp_path / "checkpoints" / "slopes-000000001-00000.safetensors"
+    link.symlink_to(tmp_path / "else")
+    left = tmp_path / "checkpoints" / ".factors-000000002-00000.safetensors.0a1b2c3d.tmp"
+    left.write_text("half")
+    for step in (3, 5, 12):
+        write(checkpoints, step)
+    assert not left.exists()
+    checkpoints.clear()
+    assert {p.name for p in (tmp_path / "checkpoints").iterdir()} == {*others, link.name}
+    assert (tmp_path / "else").read_text() == "of a stranger"

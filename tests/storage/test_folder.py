@@ -92,3 +92,18 @@ def test_a_folder_in_the_place_of_a_file(tmp_path):
     size = (tmp_path / "a").stat().st_size
     with pytest.raises(DamagedFileError, match="is not a file"):
         Folder(tmp_path).read_bytes(FileEntry("a", size, 0))
+
+
+def test_nothing_is_written_through_a_link(tmp_path):
+    (tmp_path / "other").write_bytes(b"text")
+    (tmp_path / "a").symlink_to("other")
+    with pytest.raises(FileExistsError, match="a is a link, which is not followed"):
+        Folder(tmp_path).write_bytes("a", b"new")
+    (tmp_path / "real").mkdir()
+    (tmp_path / "checkpoints").symlink_to("real")
+    with pytest.raises(FileExistsError, match="checkpoints is a link"):
+        Folder(tmp_path).make("checkpoints")
+    Folder(tmp_path / "checkpoints").make()  # its user named it
+    Folder(tmp_path).remove("a")
+    assert (tmp_path / "a").is_symlink()
+    assert (tmp_path / "other").read_bytes() == b"text"

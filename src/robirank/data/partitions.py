@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, Never, cast, get_args
 
 import msgspec
 import numpy as np
@@ -34,7 +35,14 @@ from robirank.data.partition_sources import InMemory, PartRecords, Source, spool
 from robirank.data.records import Weighting
 from robirank.data.user_parts import count_parts, user_parts
 from robirank.storage.folder import DamagedFileError, FileEntry, Folder
-from robirank.storage.manifest import MANIFEST, Count, Manifest, read_manifest, write_manifest
+from robirank.storage.manifest import (
+    MANIFEST,
+    Count,
+    Manifest,
+    format_of,
+    read_manifest,
+    write_manifest,
+)
 
 _ROW_GROUP = 1 << 18
 _Size = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
@@ -44,6 +52,11 @@ _TYPES = {
     "count": (pl.Float32,),
     "records": (pl.Int64,),
     "id": (pl.Int64, pl.String),
+}
+_COLUMNS = {  # of the files that `partition` writes; counts and ids may be left out
+    r"part-\d{5}\.parquet": {"user", "item", "count"},
+    r"users-\d{5}\.parquet": {"user", "records", "id"},
+    r"items\.parquet": {"records", "id"},
 }
 
 
@@ -279,7 +292,8 @@ def partition(
         Outside ids must be integers or text. A file is read and cut block by block: memory is
         needed for its ids and for one part, not for all of it.
     out : path or URL
-        The folder; partitions that are there are replaced. A URL such as ``s3://bucket/plays``
+        The folder; partitions that are there are replaced, and files of other origin are never
+        overwritten: then it is a FileExistsError. A URL such as ``s3://bucket/plays``
         goes through the package fsspec.
     parts : int, default=8
         At least the number of workers that will train; a multiple of it shares the work evenly.
@@ -325,6 +339,7 @@ def write_parts(folder: Folder, records: Source, parts: int, seed: int) -> Parti
     n_users, n_items = len(records.users), len(records.items)
     n_parts = count_parts(parts, n_users, n_items)
     records.users.portable(), records.items.portable()  # an error before anything is written
+    _check_replaceable(folder)
     folder.make()
     folder.remove(MANIFEST)
     summary = _Summary(n_items)
@@ -356,6 +371,35 @@ def write_parts(folder: Folder, records: Source, parts: int, seed: int) -> Parti
         users=files["users"],
     )
     return Partitions(folder, write_manifest(folder, MANIFEST, manifest))
+
+
+def _check_replaceable(folder: Folder) -> None:
+    """Raise an error where a file would be overwritten that `partition` did not write.
+
+    A folder without a manifest may be one that it was stopped in.
+    """
+    if folder.size(MANIFEST) is not None:
+        if format_of(folder, MANIFEST) != "robirank-partitions":
+            _refuse_to_replace(folder, MANIFEST)
+        return
+    for name in folder.names():
+        for pattern, columns in _COLUMNS.items():
+            if re.fullmatch(pattern, name) and not _columns_of(folder, name) <= columns:
+                _refuse_to_replace(folder, name)
+
+
+def _columns_of(folder: Folder, name: str) -> set[str]:
+    try:
+        with folder.open(name) as file:
+            return set(pl.read_parquet_schema(file))
+    except (DamagedFileError, *POLARS_ERRORS):
+        return {"unknown"}
+
+
+def _refuse_to_replace(folder: Folder, name: str) -> Never:
+    raise FileExistsError(
+        f"{folder.path(name)} is there already, and is no file of partitions; name another folder"
+    )
 
 
 class _Summary:

@@ -37,10 +37,13 @@ from robirank.experiments.run_format import (
     check_results,
 )
 from robirank.experiments.text import abbreviate, natural_key
-from robirank.storage.files import write_whole
+from robirank.storage.files import refuse_link, write_whole
 
 # What may differ when a run is continued; everything else decides the numbers.
 _MAY_DIFFER = {"created", "command", "machine", "methods"}
+
+# What a run makes beside its units; anything of these names is replaced.
+_MADE = ("results.parquet", "significance.json", "simulation.json", "table.md", "figures")
 
 _T = TypeVar("_T")
 S = TypeVar("S", bound=Settings)
@@ -76,6 +79,7 @@ class RunDirectory(Generic[S]):
             (``created``, ``command``, ``machine``).
         """
         folder, settings = Path(path), checked(settings)
+        _check_own(folder)
         if (folder / "run.json").exists():
             found = cls.open(folder).settings
             _check_same(folder, found, settings)
@@ -236,6 +240,22 @@ def _unit_name(unit: tuple[Any, ...]) -> str:
 def _file_name(name: str) -> str:
     """Make any name a part of a file name; "__" stands only between parts."""
     return quote(name, safe=" +,()=").replace("_", "%5F")
+
+
+def _check_own(folder: Path) -> None:
+    """Raise an error where a run would replace files that no run has written."""
+    for name in ("run.json", "units", *_MADE):
+        refuse_link(folder / name)
+    if (folder / "run.json").exists():
+        return
+    units = folder / "units"
+    found = [name for name in _MADE if (folder / name).exists()]
+    found += ["units"] if units.exists() and (not units.is_dir() or any(units.iterdir())) else []
+    if found:
+        raise FileExistsError(
+            f"{folder} has {found[0]!r} and no run.json, so it belongs to something else; choose "
+            "another folder"
+        )
 
 
 def _check_same(folder: Path, old: Settings, new: Settings) -> None:

@@ -18,6 +18,8 @@ from robirank.storage.folder import DamagedFileError, FileEntry, Folder
 from robirank.storage.manifest import Count, Manifest, read_manifest, write_manifest
 
 _KEPT = 2
+_MANIFEST = r"checkpoint-\d{9}\.json"
+_OWN = rf"{_MANIFEST}|(factors|slopes|blocks)-\d{{9}}-\d{{5}}\.safetensors"
 
 
 class ClusterCheckpoint(Manifest, frozen=True, kw_only=True):
@@ -109,9 +111,8 @@ class CheckpointFolder:
             yield checkpoint
 
     def clear(self) -> None:
-        """Remove all checkpoints."""
-        for name in self.folder.names():
-            self.folder.remove(name)
+        """Remove all checkpoints; files with other names stay."""
+        self.folder.remove_matching(_OWN)
 
     def drop(self, checkpoint: ClusterCheckpoint) -> None:
         """Remove one whose files turned out to be damaged."""
@@ -119,19 +120,16 @@ class CheckpointFolder:
             self.folder.remove(_name(checkpoint))
 
     def prune(self) -> None:
-        """Remove what none of the last checkpoints needs."""
+        """Remove files of checkpoints that none of the last ones needs."""
         kept: set[str] = set()
         with contextlib.suppress(OSError):
             for name in self._manifests()[-_KEPT:]:
                 with contextlib.suppress(DamagedFileError):
                     kept |= {name, *self._read(name).entries()}
-            for name in self.folder.names():
-                if name not in kept:
-                    self.folder.remove(name)
+            self.folder.remove_matching(_OWN, keep=kept)
 
     def _manifests(self) -> list[str]:
-        names = self.folder.names()
-        return [n for n in names if n.startswith("checkpoint-") and n.endswith(".json")]
+        return [name for name in self.folder.names() if re.fullmatch(_MANIFEST, name)]
 
     def _read(self, name: str) -> ClusterCheckpoint:
         return read_manifest(self.folder, name, ClusterCheckpoint)

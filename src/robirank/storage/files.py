@@ -82,6 +82,14 @@ def _open_temporary(target: Path, stack: contextlib.ExitStack) -> tuple[Path, IO
         opened.close()
 
 
+def refuse_link(path: str | os.PathLike[str]) -> None:
+    """Raise an error where something that this package makes is a link to something else."""
+    if Path(path).is_symlink():
+        raise FileExistsError(
+            f"{os.fspath(path)} is a link, which is not followed; remove it, or take another folder"
+        )
+
+
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
     """Remove temporary files for ``path`` whose writers were killed.
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Annotated, Any, Never
@@ -17,7 +18,7 @@ from typing import IO, Annotated, Any, Never
 import msgspec
 from numpy.typing import NDArray
 
-from robirank.storage.files import write_whole
+from robirank.storage.files import refuse_link, remove_leftover, target_of, write_whole
 from robirank.storage.tensor_file import ArraySpec, decode_arrays, map_array, write_arrays
 
 _CHUNK = 1 << 22
@@ -83,14 +84,17 @@ class Folder:
         """The path or URL of a file."""
         return f"{self.url}/{name}"
 
-    def sub(self, name: str) -> Folder:
-        """A folder within."""
-        return Folder(self.path(name), self.error)
+    def sub(self, name: str, error: type[Exception] | None = None) -> Folder:
+        """A folder within, perhaps with another class of errors."""
+        return Folder(self.path(name), error or self.error)
 
-    def make(self) -> None:
-        """Make the folder, where there are folders."""
-        fs, root = _file_system(self.url)
-        fs.makedirs(root, exist_ok=True)
+    def make(self, *subs: str) -> None:
+        """Make the folder and folders within, where there are folders; those must be no links."""
+        for url in (self.url, *map(self.path, subs)):
+            fs, root = _file_system(url)
+            if url != self.url and self.is_local:
+                refuse_link(url)
+            fs.makedirs(root, exist_ok=True)
 
     def names(self) -> list[str]:
         """The files, in order; none where there is no such folder."""
@@ -101,17 +105,36 @@ class Folder:
         return sorted(Path(path).name for path in fs.ls(root, detail=False))
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it is there; a link or a folder stays."""
         fs, root = _file_system(self.url)
         with contextlib.suppress(FileNotFoundError):
             fs.rm_file(f"{root}/{name}")
+
+    def remove_matching(self, pattern: str, keep: Container[str] = ()) -> None:
+        r"""Remove the files whose whole names match a pattern, but for some.
+
+        Temporary files of such names, which killed writers left, are removed too.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> folder = Folder(tempfile.mkdtemp())
+        >>> for name in ("a-1", "a-2", "mine.txt"):
+        ...     _ = folder.write_bytes(name, b"")
+        >>> folder.remove_matching(r"a-\d", keep={"a-2"})
+        >>> folder.names()
+        ['a-2', 'mine.txt']
+        """
+        for name in self.names():
+            if name not in keep and re.fullmatch(pattern, target_of(name) or name):
+                self.remove(name)
 
     def size(self, name: str) -> int | None:
         """How many bytes a file has; None if it is missing."""
         fs, root = _file_system(self.url)
         try:
             return int(fs.size(f"{root}/{name}"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def open(self, name: str) -> IO[bytes]:
@@ -226,6 +249,7 @@ class _LocalFiles:
 
     def open(self, path: str, mode: str) -> Any:
         if mode == "wb":
+            refuse_link(path)
             return write_whole(path)
         if Path(path).is_symlink():
             raise _NotAPlainFileError("is a link, which is not followed")
@@ -243,7 +267,11 @@ class _LocalFiles:
         return Path(path).stat().st_size
 
     def rm_file(self, path: str) -> None:
-        Path(path).unlink()
+        file = Path(path)
+        if target_of(file.name):
+            remove_leftover(file)
+        elif file.is_file() and not file.is_symlink():
+            file.unlink()
 
     def makedirs(self, path: str, exist_ok: bool) -> None:
         Path(path).mkdir(parents=True, exist_ok=exist_ok)

@@ -66,6 +66,14 @@ def read_manifest(folder: Folder, name: str, kind: type[M]) -> M:
     return manifest
 
 
+def format_of(folder: Folder, name: str) -> str | None:
+    """What a manifest says that it describes, even if it is damaged; None where it is none."""
+    try:
+        return decode_manifest(folder, name, _Stamp).format
+    except folder.error:
+        return None
+
+
 def decode_manifest(folder: Folder, name: str, kind: type[S]) -> S:
     """The fields of a manifest that a structure names; others are passed over."""
     size = folder.size(name)

@@ -15,7 +15,6 @@ import os
 import shutil
 import struct
 import tempfile
-import warnings
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,6 +22,8 @@ from typing import IO, Any, NamedTuple, Never, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+from robirank._callers import warn
 
 FORMAT = "robirank-model"
 FORMAT_VERSION = 2
@@ -34,6 +35,12 @@ _BEFORE_CRC = b'{"__metadata__":{"robirank":"{\\"crc32\\": \\"'
 _CRC_PLACE = slice(8 + len(_BEFORE_CRC), 16 + len(_BEFORE_CRC))
 _NO_CRC = "0" * 8
 _CHUNK = 1 << 22
+
+#: What is said of files that were written before there were checksums.
+NO_CHECKSUM = (
+    "has no checksum, as files of an older robirank: damage to it cannot be seen. Write it anew to "
+    "have one"
+)
 
 
 #: numpy's names of types, and those of safetensors.
@@ -313,7 +320,7 @@ def open_model(path: PathOrFile) -> Iterator[ModelFile]:
             has_checksum = _check_crc(path)
             opened = ModelFile(path, handle)
             if not has_checksum:
-                _warn_of_no_checksum(path)
+                warn(f"{os.fspath(path)} {NO_CHECKSUM}")
             yield opened
     except SafetensorError as error:
         _refuse(path, f"it is not a safetensors file, or it is damaged ({error})")
@@ -343,15 +350,6 @@ def _check_crc(path: str | os.PathLike[str]) -> bool:
     if written != b"%08x" % crc:
         _refuse(path, "it is damaged: its checksum is wrong")
     return True
-
-
-def _warn_of_no_checksum(path: str | os.PathLike[str]) -> None:
-    warnings.warn(
-        f"{os.fspath(path)} has no checksum, as files of an older robirank: damage to it cannot be "
-        "seen. Save it anew to have one",
-        UserWarning,
-        stacklevel=6,  # the caller of `load_model`
-    )
 
 
 def all_finite(array: NDArray[Any]) -> bool:

@@ -22,6 +22,7 @@ from robirank.engine.interface import Figures, ScanTask, Sizes, SweepTask, add_u
 from robirank.engine.ray.actors import ClusterError, WorkerGroup, WorkersLostError
 from robirank.engine.ray.dispatch import Dispatch, Refs
 from robirank.engine.ray.log import RunLog
+from robirank.engine.ray.run_folder import begin_run
 from robirank.engine.ray.steps import ScanStep, Step, SweepStep
 from robirank.engine.ray.worker import Job
 from robirank.engine.strata import DATA_ORDER, Plan
@@ -325,7 +326,7 @@ class ClusterEngine:
             return {"users": files, "items": self.workers.get(items)}
 
         try:
-            folder.make()
+            self._folder.make("model")
             return folder, self._with_workers(write)
         except OSError as error:
             raise ClusterError(
@@ -381,10 +382,10 @@ class ClusterEngine:
 
     def _prepare_folder(self, run: str, resume: bool) -> FileEntry:
         try:
-            self._checkpoints.folder.make()
+            run_file = begin_run(self._folder, run)
             if not resume:
                 self._checkpoints.clear()
-            return self._folder.write_bytes("run.json", run.encode())
+            return run_file
         except OSError as error:
             raise ClusterError(
                 f"run_dir {self._folder} cannot be written to ({error}); name a folder that can"

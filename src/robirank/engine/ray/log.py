@@ -12,6 +12,7 @@ from typing import Any
 from robirank.engine.interface import Figures
 from robirank.engine.ray.steps import Step, SweepStep
 from robirank.engine.ray.worker import Cost
+from robirank.storage.files import refuse_link
 from robirank.storage.folder import Folder
 
 log = logging.getLogger("robirank.engine")
@@ -35,6 +36,7 @@ class RunLog:
     def __init__(self, folder: Folder) -> None:
         self._file: Any = None
         if folder.is_local:  # a store cannot append
+            refuse_link(folder.path("workers.jsonl"))
             self._file = Path(folder.path("workers.jsonl")).open("a", encoding="utf-8")  # noqa: SIM115
         self.bytes_in = self.bytes_moved = 0
         self.busy = 0.0

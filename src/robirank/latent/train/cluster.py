@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +19,7 @@ from robirank.data.records import Weighting, as_records
 from robirank.engine.config import RayConfig
 from robirank.engine.ray.actors import ClusterError, connect, disconnect
 from robirank.engine.ray.driver import ClusterEngine
+from robirank.engine.ray.run_folder import check_run_folder
 from robirank.engine.ray.worker import Job
 from robirank.latent.factors.sharded import ShardedManifest, ShardedModel
 from robirank.latent.solvers import SOLVERS
@@ -34,6 +34,8 @@ from robirank.latent.train.store import fingerprint
 from robirank.latent.train.validation import finite_task, validate_on_engine
 from robirank.storage.folder import FileEntry, Folder
 from robirank.storage.manifest import MANIFEST, read_manifest, write_manifest
+
+_SHARD = r"(users|items)-\d{5}-[0-9a-f]{8}-\d{6}\.safetensors"  # as workers name them
 
 
 @contextlib.contextmanager
@@ -51,6 +53,7 @@ def open_cluster(request: Request, data: Any, options: FitOptions) -> Iterator[C
     with contextlib.ExitStack() as stack:
         temporary = request.engine == "ray"
         config = _temporary_config(request, options, stack) if temporary else request.engine
+        check_run_folder(Folder(config.run_dir))
         partitions = _open(data, request, Folder(config.run_dir))
         validation = _open_validation(options.validation, data, partitions, config)
         yield ClusterTraining(request, options, config, partitions, validation)
@@ -142,7 +145,8 @@ def _open(data: Any, request: Request, run_dir: Folder) -> Partitions:
             "a cluster trains on Partitions, the path or URL of some, Interactions or a sparse "
             f"matrix; got {type(data).__name__}"
         )
-    folder = Folder(run_dir.sub("data").url, PartitionsError)
+    run_dir.make("data")
+    folder = run_dir.sub("data", PartitionsError)
     return write_parts(folder, InMemory(data), request.parts, request.seed)
 
 
@@ -166,7 +170,9 @@ def _open_validation(
         validation = Interactions.from_matrix(validation)
     elif in_files:
         validation = validation.interactions()
-    folder = Folder(Folder(config.run_dir).sub("validation").url, PartitionsError)
+    run_dir = Folder(config.run_dir)
+    run_dir.make("validation")
+    folder = run_dir.sub("validation", PartitionsError)
     return write_parts(folder, InMemory(validation), *partitions.cut)
 
 
@@ -288,9 +294,7 @@ class ClusterStore:
         )
         write_manifest(folder, MANIFEST, manifest)
         named = {entry.name for entries in files.values() for entry in entries}
-        for name in folder.names():
-            if re.match(r"(users|items)-\d{5}-", name) and name not in named:
-                folder.remove(name)
+        folder.remove_matching(_SHARD, keep=named)
 
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:
