@@ -401,7 +401,7 @@ def fail_with(error: BaseException):
     ids=lambda value: type(value).__name__,
 )
 def test_errors_become_one_line_and_a_code(files, monkeypatch, error, code, text):
-    monkeypatch.setattr("robirank.ltr.export.export_linear", fail_with(error))
+    monkeypatch.setattr("robirank.ltr.export_model.export_linear", fail_with(error))
     result = run("ltr", "export", files / "model", expect=code)
     assert text in result.stderr
     assert result.stdout == ""
@@ -409,7 +409,7 @@ def test_errors_become_one_line_and_a_code(files, monkeypatch, error, code, text
 
 
 def test_debug_shows_the_traceback(files, monkeypatch):
-    monkeypatch.setattr("robirank.ltr.export.export_linear", fail_with(ValueError("here")))
+    monkeypatch.setattr("robirank.ltr.export_model.export_linear", fail_with(ValueError("here")))
     monkeypatch.setenv("ROBIRANK_DEBUG", "1")
     result = CliRunner().invoke(app, ["ltr", "export", str(files / "model")])
     assert result.exit_code == 2

@@ -38,6 +38,7 @@ from .ltr.booster_objectives import xgboost_objective as xgboost_objective
 from .ltr.coordinate_ascent import CoordinateAscent as CoordinateAscent
 from .ltr.export import export_linear as export_linear
 from .ltr.export import fold_scaling as fold_scaling
+from .ltr.export_model import export_model as export_model
 from .ltr.export_onnx import export_onnx as export_onnx
 from .ltr.export_trees import export_trees as export_trees
 from .ltr.infnormpush import InfNormPush as InfNormPush

@@ -138,7 +138,8 @@ def test_what_cannot_explain_says_so(folder, tmp_path):
     result = run("ltr", "explain", tmp_path / "m", folder / "vali.txt", expect=2)
     assert "a RankNet cannot explain its scores" in " ".join(result.stderr.split())
     result = run("ltr", "export", tmp_path / "m", expect=2)
-    assert "--format solr cannot hold a RankNet" in " ".join(result.stderr.split())
+    said = " ".join(result.stderr.split())
+    assert "format must be one of ['onnx'] for a RankNet; got 'solr'" in said
 
 
 def test_export_of_trees(folder, tmp_path):
@@ -154,11 +155,17 @@ def test_export_of_trees(folder, tmp_path):
         run("ltr", "export", folder / "trees", "--format", format, "-o", tmp_path / "m.json")
         assert json.loads((tmp_path / "m.json").read_text())["model"]["name"] == "robirank"
     result = run("ltr", "export", folder / "linear", "--format", "ranklib", expect=2)
-    assert "--format ranklib cannot hold a RoBiRank" in " ".join(result.stderr.split())
+    said = " ".join(result.stderr.split())
+    assert "must be one of ['solr', 'elasticsearch', 'onnx'] for a RoBiRank; got 'ranklib'" in said
 
 
 def test_export_to_onnx(folder, tmp_path):
     pytest.importorskip("onnx", reason="onnx is not installed")
     run("ltr", "export", folder / "trees", "--format", "onnx", "-o", tmp_path / "m.onnx")
     assert (tmp_path / "m.onnx").stat().st_size > 100
+    names = tmp_path / "names"
+    names.write_text("one\ntwo\nthree\nfour\n")
+    args = ("--format", "onnx", "--feature-names", names, "-o", tmp_path / "m.onnx")
+    run("ltr", "export", folder / "trees", *args)
+    assert b"one\ntwo\nthree\nfour" in (tmp_path / "m.onnx").read_bytes()
     run("ltr", "export", folder / "trees", "--format", "onnx", expect=2)

@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ET
+from copy import copy
 
 import numpy as np
 import pytest
@@ -141,5 +142,56 @@ def test_errors_name_the_argument(model, data):
         export_trees(model, "ranklib", feature_store="x")
     with pytest.raises(ValueError, match="name must be a non-empty string"):
         export_trees(model, name="")
-    with pytest.raises(TypeError, match="model must be a tree ranker; got RoBiRank"):
+    with pytest.raises(TypeError, match=r"a tree ranker; got RoBiRank\. export_model knows"):
         export_trees(RoBiRank().fit(data.X, data.y, qid=data.qid))
+
+
+@pytest.mark.parametrize("format", ["solr", "elasticsearch", "ranklib"])
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_numbers_beyond_single_precision(format, side, tmp_path):
+    """They are errors, never Infinity."""
+    X = side * np.array([[1e300], [2e300], [3e300], [4e300]])
+    model = LambdaMART(3, num_threads=1).fit(X, [0, 1, 2, 3])
+    sign = "-" if side < 0 else ""
+    message = rf"every threshold must be within single.* one is {sign}[\d.]+e\+300\."
+    with pytest.raises(ValueError, match=message):
+        export_trees(model, format, path=tmp_path / "m.json")
+    assert not (tmp_path / "m.json").exists()
+    assert_allclose(
+        lightgbm.Booster(model_str=export_trees(model, "lightgbm")).predict(X), model.predict(X)
+    )
+
+
+def test_a_split_off_of_missing_values_is_written(data):
+    """Its threshold is above all numbers."""
+    X = np.zeros((len(data), 1))
+    X[data.y > 0] = np.nan
+    X[0] = 1.0
+    model = RoBiRankBooster(3, min_samples_leaf=1, num_threads=1).fit(X, data.y, qid=data.qid)
+    assert (model.threshold_ == np.finfo(np.float64).max).any()
+    for format in ("solr", "elasticsearch", "ranklib"):
+        assert "inf" not in json.dumps(export_trees(model, format)).lower()
+
+
+def test_leaves_beyond_single_precision(model):
+    large = copy(model)
+    large.leaf_value_ = model.leaf_value_ * 1e300
+    with pytest.raises(ValueError, match="every leaf must be within single precision"):
+        export_trees(large)
+
+
+@pytest.mark.parametrize("bad", ["a\nb", "a\0b", "a\tb", "a\u2028b"])
+def test_names_that_break_lightgbms_text(model, bad):
+    names = [bad, *NAMES[1:]]
+    with pytest.raises(ValueError, match="no control characters in LightGBM's text; got 'a"):
+        export_trees(model, "lightgbm", feature_names=names)
+    assert json.loads(json.dumps(export_trees(model, feature_names=names)))["features"][0] == {
+        "name": bad
+    }
+
+
+def test_names_that_lightgbm_would_take_for_one(model):
+    names = ["a b", "a_b", *NAMES[2:]]
+    with pytest.raises(ValueError, match=r"blanks are underscores.*got 'a b' and 'a_b'"):
+        export_trees(model, "lightgbm", feature_names=names)
+    assert export_trees(model, feature_names=names)["features"][1] == {"name": "a_b"}

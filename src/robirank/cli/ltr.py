@@ -300,43 +300,20 @@ def export(
         )
     if extra.get("log_features"):
         note("the model wants logarithms: let the engine's features be sign(x) log(1 + |x|)")
-    names = _names_from(feature_names)
-    if format == "onnx":
-        from robirank.ltr.export_onnx import export_onnx
+    if format == "onnx" and output is None:
+        raise typer.BadParameter("--format onnx writes bytes: name a file with --output")
+    from robirank.ltr.export_model import export_model
 
-        if output is None:
-            raise typer.BadParameter("--format onnx writes bytes: name a file with --output")
-        if names is not None:
-            model.feature_names_ = names
-        export_onnx(model, output, name=name)
-        return
-    document = _exporter(model, format)(
+    document = export_model(
         model,
         format,
-        feature_names=names,
+        feature_names=_names_from(feature_names),
         name=name,
         path=output,
         feature_store=feature_store,
     )
     if output is None:
         print_text(document) if isinstance(document, str) else print_json(document)
-
-
-def _exporter(model: Any, format: str) -> Any:
-    """The function that writes such a model in such a format."""
-    from robirank.ltr._forest import ForestRanker
-    from robirank.ltr.base import LinearRanker
-    from robirank.ltr.export import export_linear
-    from robirank.ltr.export_trees import export_trees
-
-    kinds = {
-        LinearRanker: (export_linear, ("solr", "elasticsearch")),
-        ForestRanker: (export_trees, ("solr", "elasticsearch", "ranklib", "lightgbm")),
-    }
-    for kind, (write, formats) in kinds.items():
-        if isinstance(model, kind) and format in formats:
-            return write
-    raise ValueError(f"--format {format} cannot hold a {type(model).__name__}; see --help")
 
 
 def _names_from(path: Path | None) -> list[str] | None:

@@ -129,14 +129,14 @@ class Ranker(SaveMixin, BaseEstimator):
         return np.asarray(dense, dtype=np.float64)[0]
 
     def _explanation(self, a: Floats64, b: Floats64, effects: Floats64) -> Explanation:
-        score_a, score_b = self._scores_of(a, b)
+        score_a, score_b = self.predict_unnamed(np.stack([a, b])).tolist()
         return Explanation(feature_names(self), a, b, effects, score_a, score_b)
 
-    def _scores_of(self, a: Floats64, b: Floats64) -> tuple[float, float]:
+    def predict_unnamed(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Score an array whose columns are known to be the features, with or without names."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of names, which were checked before
-            score_a, score_b = self.predict(np.stack([a, b])).tolist()
-        return score_a, score_b
+            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+            return self.predict(X)
 
     def _held_out(self, validation: Any) -> HeldOut | None:
         """Check held-out queries, which the parameters ``k`` and ``convention`` measure by NDCG."""

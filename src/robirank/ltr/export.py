@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
+from unicodedata import category
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -221,7 +222,7 @@ def _coefficients(model: Any) -> Floats64:
     if isinstance(model, Ranker) and not isinstance(model, LinearRanker):
         raise ValueError(
             f"a {type(model).__name__} has no weights to export: its scores are not linear in the "
-            "features. Export a linear ranker, such as RoBiRank"
+            "features. export_model knows what can be written of each ranker"
         )
     check_is_fitted(model, "coef_")
     coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else np.asarray(model.coef_)
@@ -241,6 +242,16 @@ def check_model_name(name: Any) -> None:
     """Raise an error unless a search engine can call a model so."""
     if not isinstance(name, str) or not name:
         raise ValueError(f"name must be a non-empty string; got {name!r}")
+
+
+def check_one_line(names: Sequence[str], where: str) -> None:
+    """Raise an error where a name has a character that would break a format of lines."""
+    bad = [n for n in names if any(category(c) in ("Cc", "Zl", "Zp") for c in n)]
+    if bad:
+        raise ValueError(
+            f"feature_names must have no control characters in {where}; got {bad[0]!r}. "
+            "Pass other feature_names"
+        )
 
 
 def check_names(given: Any, width: int) -> list[str]:

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from robirank import __version__
+from robirank._callers import warn
 from robirank.ltr._forest import ForestRanker
-from robirank.ltr.base import LinearRanker, Ranker, feature_names
-from robirank.ltr.export_trees import single_thresholds
+from robirank.ltr.base import LinearRanker, Ranker
+from robirank.ltr.base import feature_names as own_names
+from robirank.ltr.export import check_names, check_one_line
+from robirank.ltr.export_trees import check_single, single_thresholds
 from robirank.ltr.ranknet import RankNet
 from robirank.ltr.robirank_net import RoBiRankNet
 from robirank.storage.files import write_whole
 
 _OPSET, _ML_OPSET, _IR = 17, 3, 8
+_LARGEST_LOG = 88.0  # of a float32
+_SHARE_OF_SPREAD = 1e-3  # that scores may differ by without a word
 
 
 def export_onnx(
-    model: Ranker, path: str | os.PathLike[str] | None = None, *, name: str = "robirank"
+    model: Ranker,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    feature_names: Sequence[str] | None = None,
+    name: str = "robirank",
 ) -> bytes:
     """Write a linear ranker, a tree ranker or a network as an ONNX model.
 
     The model has one input, ``features`` of shape (n, n_features), and one output, ``score`` of
     shape (n,), both float32. The names of the features are in its metadata, separated by newlines.
-    Needs ``pip install 'robirank[onnx]'``; whoever runs the model needs a runtime alone.
+    A network is run once on features like those that it was trained on; a warning says where single
+    precision changes their scores, as it does where a feature is large and hardly differs. Needs
+    ``pip install 'robirank[onnx]'``; whoever runs the model needs a runtime alone.
 
     Parameters
     ----------
@@ -35,6 +47,8 @@ def export_onnx(
         Fitted. Splits by categories cannot be written.
     path : str or path-like, optional
         Also write the model to this file.
+    feature_names : sequence of str, optional
+        By default the names that the model was fitted or saved with, else f1, f2, …
     name : str, default="robirank"
         The name of the graph.
 
@@ -55,10 +69,17 @@ def export_onnx(
     if write is None:
         known = ", ".join(kind.__name__ for kind in _WRITERS)
         raise TypeError(f"model must be one of {known}; got {type(model).__name__}")
+    names = check_names(
+        own_names(model) if feature_names is None else feature_names, model.n_features_in_
+    )
+    check_one_line(names, "ONNX's metadata")
     onnx = _import_onnx()
     graph = _Graph(onnx)
     graph.rename(graph.add("Reshape", write(graph, "features", model), graph.keep([-1])), "score")
-    data = graph.model(model, name).SerializeToString()
+    made = graph.model(names, name)
+    if isinstance(model, RankNet | RoBiRankNet):
+        _compare(made, model)
+    data = made.SerializeToString()
     if path is not None:
         with write_whole(path) as file:
             file.write(data)
@@ -93,6 +114,8 @@ class _Graph:
     def keep(self, values: Any) -> str:
         """Add a constant, float32 unless it holds integers; return its name."""
         array = np.asarray(values)
+        if array.dtype.kind == "f":
+            _check_single(array)
         array = array.astype(np.int64 if array.dtype.kind == "i" else np.float32)
         name = f"c{len(self._constants)}"
         self._constants.append(self._onnx.numpy_helper.from_array(array, name))
@@ -103,10 +126,10 @@ class _Graph:
         assert self._nodes[-1].output[0] == old
         self._nodes[-1].output[0] = new
 
-    def model(self, model: Ranker, name: str) -> Any:
+    def model(self, names: Sequence[str], name: str) -> Any:
         """Everything as an ONNX model."""
         helper, number = self._onnx.helper, self._onnx.TensorProto.FLOAT
-        given = helper.make_tensor_value_info("features", number, [None, model.n_features_in_])
+        given = helper.make_tensor_value_info("features", number, [None, len(names)])
         score = helper.make_tensor_value_info("score", number, [None])
         graph = helper.make_graph(self._nodes, name, [given], [score], self._constants)
         used = [
@@ -115,8 +138,38 @@ class _Graph:
         ]
         made = helper.make_model(graph, opset_imports=used, ir_version=_IR)
         made.producer_name, made.producer_version = "robirank", __version__
-        helper.set_model_props(made, {"feature_names": "\n".join(feature_names(model))})
+        helper.set_model_props(made, {"feature_names": "\n".join(names)})
         return made
+
+
+def _check_single(values: NDArray[Any]) -> None:
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest > float(np.finfo(np.float32).max):
+        raise ValueError(
+            "the weights must be finite in single precision, which ONNX models compute in; "
+            f"the largest is {largest:g}"
+        )
+
+
+def _compare(made: Any, model: Any) -> None:
+    """Warn where an ONNX model scores features like those of the training otherwise."""
+    from onnx.reference import ReferenceEvaluator
+
+    z = np.random.default_rng(0).standard_normal((64, model.n_features_in_))
+    X = model.mean_ + z * model.scale_
+    if isinstance(model, RoBiRankNet):
+        X = np.sign(X) * np.expm1(np.minimum(np.abs(X), _LARGEST_LOG))
+    features = X.astype(np.float32)
+    own = model.predict_unnamed(features.astype(np.float64))
+    (scores,) = ReferenceEvaluator(made).run(["score"], {"features": features})
+    largest, spread = float(np.abs(scores - own).max()), float(np.ptp(own))
+    if not largest <= _SHARE_OF_SPREAD * spread:
+        warn(
+            f"the ONNX model computes in single precision, and its scores differ by up to "
+            f"{largest:.2g} where those of the model span {spread:.2g}: features that are large "
+            "and hardly differ lose their digits. Subtract their mean before the fit",
+            UserWarning,
+        )
 
 
 def _linear(graph: _Graph, x: str, model: Any) -> str:
@@ -125,6 +178,7 @@ def _linear(graph: _Graph, x: str, model: Any) -> str:
 
 def _trees(graph: _Graph, x: str, model: Any) -> str:
     forest = model.forest()
+    check_single(forest)
     if forest.asks_categories:
         raise ValueError(
             "an ONNX model cannot hold splits by categories; fit without categorical_features"
@@ -172,8 +226,24 @@ def _ranknet(graph: _Graph, x: str, model: Any) -> str:
     return graph.add("MatMul", hidden, graph.keep(model.output_coef_[:, None]))
 
 
+def _log1p(graph: _Graph, x: str) -> str:
+    """Log(1 + x) of x ≥ 0 with all digits: below 1/2 as 2 artanh(r), r = x / (x + 2) ≤ 1/5.
+
+    Its series r + r³/3 + r⁵/5 + … ends with r¹¹, where float32 does. ONNX has no such function,
+    and in float32 1 + x is 1 for x below 6e-8.
+    """
+    r = graph.add("Div", x, graph.add("Add", x, graph.keep(2.0)))
+    square = graph.add("Mul", r, r)
+    total = graph.keep(1 / 11)
+    for power in (9, 7, 5, 3, 1):
+        total = graph.add("Add", graph.add("Mul", total, square), graph.keep(1 / power))
+    small = graph.add("Mul", graph.add("Mul", total, r), graph.keep(2.0))
+    large = graph.add("Log", graph.add("Add", x, graph.keep(1.0)))
+    return graph.add("Where", graph.add("Less", x, graph.keep(0.5)), small, large)
+
+
 def _robirank_net(graph: _Graph, x: str, model: Any) -> str:
-    size = graph.add("Log", graph.add("Add", graph.add("Abs", x), graph.keep(1.0)))
+    size = _log1p(graph, graph.add("Abs", x))
     z = _standardised(graph, graph.add("Mul", graph.add("Sign", x), size), model)
     hidden = _affine(graph, z, model.input_coef_, model.input_intercept_)
     for coef, intercept in zip(model.block_coef_, model.block_intercept_, strict=True):

@@ -14,7 +14,7 @@ from robirank._checks import check_choice
 from robirank._types import Floats32
 from robirank.ltr._forest import Forest, ForestRanker
 from robirank.ltr.base import feature_names as own_names
-from robirank.ltr.export import check_model_name, check_names
+from robirank.ltr.export import check_model_name, check_names, check_one_line
 from robirank.storage.files import write_text
 
 Format = Literal["solr", "elasticsearch", "ranklib", "lightgbm"]
@@ -58,7 +58,8 @@ def export_trees(
 
     Notes
     -----
-    Search engines compute in single precision. A threshold t is written as the largest float32 that
+    Search engines compute in single precision; a model with numbers beyond it is an error. A
+    threshold t is written as the largest float32 that
     is not above it, so that x ≤ t means the same for every float32 x. Solr and RankLib know no
     missing values: both take 0 for them, and so does the document that is ranked there. Only
     LightGBM's text can hold splits by categories.
@@ -76,7 +77,10 @@ def export_trees(
     if feature_store is not None and format != "solr":
         raise ValueError(f"feature_store={feature_store!r} is for format='solr'")
     if not isinstance(model, ForestRanker):
-        raise TypeError(f"model must be a tree ranker; got {type(model).__name__}")
+        raise TypeError(
+            f"model must be a tree ranker; got {type(model).__name__}. "
+            "export_model knows what can be written of each ranker"
+        )
     forest = model.forest()
     if forest.asks_categories and format != "lightgbm":
         raise ValueError(
@@ -88,14 +92,38 @@ def export_trees(
     )
     # Of a mean over trees, each tree is its share.
     share = float(model._combine(np.ones(1), forest.n_trees)[0])
+    if format != "lightgbm":
+        check_single(forest)
     document = _FORMATS[format](forest, share, names, name)
     if feature_store is not None:
         assert isinstance(document, dict)
         document = {"store": feature_store, **document}
     if path is not None:
-        text = document if isinstance(document, str) else json.dumps(document) + "\n"
+        text = document if isinstance(document, str) else _json(document) + "\n"
         write_text(path, text)
     return document
+
+
+def _json(document: Any) -> str:
+    return json.dumps(document, allow_nan=False)
+
+
+def check_single(forest: Forest) -> None:
+    """Raise an error where single precision has no number for a threshold or a leaf.
+
+    A split into missing values and all others has the largest double as its threshold, and the
+    largest float32 means the same.
+    """
+    most = float(np.finfo(np.float32).max)
+    splits = forest.threshold[forest.threshold < np.finfo(np.float64).max]
+    for what, values in (("threshold", splits), ("leaf", forest.leaf_value)):
+        beyond = values[np.abs(values) > most]
+        if len(beyond):
+            raise ValueError(
+                f"every {what} must be within single precision, ±{most:.3g}, which search engines "
+                f"and ONNX compute in; one is {beyond[0]:g}. Scale the features, or use "
+                "format='lightgbm'"
+            )
 
 
 def single_thresholds(forest: Forest) -> Floats32:
@@ -143,7 +171,8 @@ def _solr(forest: Forest, share: float, names: list[str], name: str) -> dict[str
 
 def _elasticsearch(forest: Forest, share: float, names: list[str], name: str) -> dict[str, Any]:
     """XGBoost's dump: yes, the left child, if x < split_condition."""
-    below = np.nextafter(single_thresholds(forest), np.float32(np.inf))
+    with np.errstate(over="ignore"):
+        below = np.nextafter(single_thresholds(forest), np.float32(np.inf))
     below = np.minimum(below, np.finfo(np.float32).max)
     first = np.repeat(forest.tree_offsets[:-1], np.diff(forest.tree_offsets))
 
@@ -163,7 +192,7 @@ def _elasticsearch(forest: Forest, share: float, names: list[str], name: str) ->
             "children": [left, right],
         }
 
-    definition = json.dumps(list(_nested(forest, leaf, inner)))
+    definition = _json(list(_nested(forest, leaf, inner)))
     model = {"type": "model/xgboost+json", "definition": definition}
     return {"model": {"name": name, "model": model}}
 
@@ -198,12 +227,26 @@ def _lightgbm(forest: Forest, share: float, names: list[str], _: str) -> str:
         "label_index=0",
         f"max_feature_idx={len(names) - 1}",
         "objective=custom",
-        "feature_names=" + " ".join(n.replace(" ", "_") for n in names),
+        "feature_names=" + " ".join(_lightgbm_names(names)),
         "feature_infos=" + " ".join(["[-inf:inf]"] * len(names)),
         "",
     ]
     trees = [_lightgbm_tree(forest, share, number) for number in range(forest.n_trees)]
     return "\n".join([*head, *trees, "end of trees", ""])
+
+
+def _lightgbm_names(names: list[str]) -> list[str]:
+    """The names as LightGBM has them: one line, and a blank is an underscore."""
+    check_one_line(names, "LightGBM's text")
+    renamed: dict[str, str] = {}
+    for name in names:
+        known = renamed.setdefault(name.replace(" ", "_"), name)
+        if known != name:
+            raise ValueError(
+                f"feature_names must differ once blanks are underscores, as in LightGBM; "
+                f"got {known!r} and {name!r}"
+            )
+    return list(renamed)
 
 
 def _lightgbm_tree(forest: Forest, share: float, number: int) -> str:
