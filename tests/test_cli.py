@@ -559,3 +559,47 @@ def test_a_quick_look_at_an_experiment(command, files, tmp_path):
     both = ("experiment", command, tmp_path / "Toy", "--methods", methods, "-o", tmp_path / "two")
     fits = json.loads(run(*both, "--quick", "--folds", 2, "--json").stdout)["fits"]
     assert {fit["fold"] for fit in fits} == {"Fold1", "Fold2"}
+
+
+MY_RANKER = """
+from robirank.ltr.ranksvm import RankSVM
+from robirank.registry import Comparison, register
+
+
+@register
+class MyRanker(RankSVM):
+    comparison = Comparison("Mine", ({"C": 0.1}, {"C": 1.0}))
+"""
+
+
+def experiment_here(files, folder, *arguments):
+    """``robirank experiment ltr`` in a process whose working folder is the given one."""
+    program = Path(sys.executable).with_name("robirank")
+    command = [program, "experiment", "ltr", files, "-o", folder / "run", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_an_experiment_imports_methods_of_the_working_folder(files, tmp_path):
+    (tmp_path / "mymethod.py").write_text(MY_RANKER)
+    asked = ("--import", "mymethod", "--methods", "Mine", "--json")
+    done = experiment_here(files, tmp_path, *asked)
+    assert done.returncode == 0, done.stderr
+    (fit,) = json.loads(done.stdout)["fits"]
+    assert (fit["method"], fit["error"]) == ("Mine", None)
+    assert fit["params"]["C"] in (0.1, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "module", "message"),
+    [
+        ("", "mymethod.py", "such as mymethod for mymethod.py; got 'mymethod.py'"),
+        ("", "yours", "got 'yours'"),
+        ("x = 1", "mymethod", "--import mymethod adds no method"),
+    ],
+)
+def test_an_import_that_adds_nothing_is_refused(files, tmp_path, text, module, message):
+    (tmp_path / "mymethod.py").write_text(text)
+    done = experiment_here(files, tmp_path, "--import", module)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.replace("│", "").split())
+    assert not (tmp_path / "run").exists()

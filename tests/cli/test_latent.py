@@ -312,6 +312,22 @@ def test_files_of_every_kind_hold_the_same(folder, tmp_path, monkeypatch, suffix
     np.testing.assert_allclose(frame["score"], [float(r["score"]) for r in expected], rtol=1e-5)
 
 
+def test_no_cell_of_a_csv_file_is_a_formula(folder, tmp_path):
+    names = write(
+        tmp_path / "n.tsv", [("stew", "=1+1"), ("soup", "@Soup, hot"), ("pie", "a=b")], "\t"
+    )
+    command = ("latent", "recommend", folder / "model", "--all", "-n", "3", "-q", "--names", names)
+    table, text = tmp_path / "lists.csv", tmp_path / "lists.tsv"
+    said = run(*command, "--output", table).stderr
+    run(*command, "--output", text)
+    expected = pl.read_csv(text, separator="\t", quote_char=None)["name"].to_list()
+    formulas = [name for name in expected if name in ("=1+1", "@Soup, hot")]
+    assert f"{len(formulas)} texts of {table} begin with =, +, - or @" in " ".join(said.split())
+    shown = ["'" + name if name in formulas else name for name in expected]
+    assert formulas
+    assert pl.read_csv(table)["name"].to_list() == shown
+
+
 def test_a_new_user_by_what_they_like(folder):
     command = ("latent", "recommend", folder / "model", "-n", "2", "-q")
     named = ("--names", folder / "names.tsv.gz")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +31,12 @@ Normalize = Annotated[
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Decides everything that is random.")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; one a core by default.")]
+Modules = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import", metavar="MODULE", help="Registers rankers of yours; found in this folder too."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -52,6 +61,7 @@ def _add_ltr_command(name: str, description: str) -> None:
             int, typer.Option(min=1, help="Seeds that a random method is tested with.")
         ] = 1,
         jobs: Jobs = None,
+        modules: Modules = None,
         as_json: AsJson = False,
     ) -> None:
         from robirank.experiments.ltr.methods import (
@@ -63,6 +73,7 @@ def _add_ltr_command(name: str, description: str) -> None:
         from robirank.experiments.ltr.runner import run_ltr
         from robirank.experiments.ltr.units import LtrExperiment, data_name
 
+        _import_rankers(modules or [])
         fields = {"ltr": whole_field(), "init": START_FIELD, "identity": IDENTITY_FIELD}
         titles = {"ltr": "", "init": ", starts", "identity": ", transformations"}
         called = data_name(data)
@@ -205,6 +216,32 @@ def _numbers(option: str, text: str) -> tuple[int, ...]:
         raise typer.BadParameter(
             f"--{option} must be numbers separated by commas, such as 1,2,4; got {text!r}"
         ) from None
+
+
+def _import_rankers(modules: Sequence[str]) -> None:
+    """Import modules, also of the working folder, that add methods to the comparison."""
+    from robirank.experiments.ltr.methods import FIELD
+
+    if modules:
+        sys.path.insert(0, str(Path.cwd()))  # the processes that do the work get the path too
+    for module in modules:
+        if module in sys.modules:
+            continue
+        before = set(FIELD)
+        try:
+            import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+                raise
+            raise typer.BadParameter(
+                "--import must be a module of this folder or of Python's path, such as mymethod "
+                f"for mymethod.py; got {module!r}"
+            ) from None
+        if before == set(FIELD):
+            raise typer.BadParameter(
+                f"--import {module} adds no method; a class of it must be decorated with "
+                "robirank.registry.register and declare `comparison`"
+            )
 
 
 def _names(methods: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robirank.cli.console import print_json, print_text
+from robirank.cli.console import note, print_json, print_text
 from robirank.storage.files import write_whole
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from robirank._types import Floats32
     from robirank.data.names import Names
 
+FORMULA = "[=+@-]"  # what spreadsheets take for the beginning of one
 FORMATS = (".tsv", ".csv", ".jsonl", ".parquet")
 
 
@@ -64,10 +65,14 @@ def as_frame(
 
 
 def write_file(path: Path, blocks: Iterable[pl.DataFrame]) -> int:
-    """Write lists to a file in the format of its ending; return the number of rows."""
+    """Write lists to a file in the format of its ending; return the number of rows.
+
+    In a .csv file, which spreadsheets open, texts that would be formulas get an apostrophe in
+    front, and a line on standard error says so.
+    """
     import polars as pl
 
-    n_rows = 0
+    n_rows = n_formulas = 0
     with write_whole(path) as file:
         if path.suffix == ".parquet":
             whole = pl.concat(list(blocks), how="vertical_relaxed")  # one may be empty
@@ -76,11 +81,29 @@ def write_file(path: Path, blocks: Iterable[pl.DataFrame]) -> int:
         for block in blocks:
             if path.suffix == ".jsonl":
                 block.write_ndjson(file)
+            elif path.suffix == ".tsv":
+                file.write(as_text(block, "\t", header=n_rows == 0).encode())
             else:
-                sep = "\t" if path.suffix == ".tsv" else ","
-                file.write(as_text(block, sep, header=n_rows == 0).encode())
+                block, n = _without_formulas(block)
+                file.write(as_text(block, ",", header=n_rows == 0).encode())
+                n_formulas += n
             n_rows += len(block)
+    if n_formulas:
+        note(
+            f"{n_formulas} texts of {path} begin with =, +, - or @ and got an apostrophe in front, "
+            "so that no spreadsheet runs them; .tsv, .jsonl and .parquet hold them as they are"
+        )
     return n_rows
+
+
+def _without_formulas(block: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Lists whose texts begin with no sign of a formula, and how many were changed."""
+    import polars as pl
+
+    text = pl.col(pl.String)
+    found = block.select(text.str.contains(f"^{FORMULA}").sum())
+    changed = block.with_columns(text.str.replace(f"^({FORMULA})", "'$1"))
+    return changed, sum(found.row(0)) if found.width else 0
 
 
 def as_text(block: pl.DataFrame, sep: str, *, header: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import sys
 import traceback
 from collections.abc import Collection, Sequence
@@ -16,6 +17,7 @@ from rich.console import Console
 
 from robirank import __version__
 from robirank._threads import thread_count
+from robirank.data.nearest import did_you_mean, nearest
 from robirank.experiments.run_dir import RunDirectory, S
 from robirank.experiments.run_format import SearchedFit
 from robirank.experiments.text import setting_text
@@ -24,9 +26,18 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "polars", "lightgbm", "implicit",
 
 
 def check_methods(methods: Sequence[str], known: Collection[str]) -> None:
-    """Raise an error, before any work is done, if a method is unknown or there is none."""
-    if not methods or not set(methods) <= set(known):
-        raise ValueError(f"methods must be some of {', '.join(known)}; got {list(methods)}")
+    """Raise an error, before any work is done, if a method is unknown or there is none.
+
+    The error names the nearest known ones, and lists those that differ by a number as one.
+    """
+    unknown = [name for name in methods if name not in known]
+    if methods and not unknown:
+        return
+    listed = dict.fromkeys(re.sub(r"\d+$", "N", name) for name in known)
+    close = [name for method in unknown for name in nearest(method, list(known), 1)]
+    raise ValueError(
+        f"methods must be some of {', '.join(listed)}; got {unknown}{did_you_mean(close)}"
+    )
 
 
 def start_run(

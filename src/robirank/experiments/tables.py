@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from robirank.experiments.run_dir import RunDirectory
-from robirank.experiments.text import markdown_table
+from robirank.experiments.text import markdown_table, markdown_text
 
 
 def method_table(
@@ -26,16 +26,17 @@ def method_table(
     best = {head: max(by_method.values(), default=0.0) for head, by_method in measures.items()}
     rows, all_fits = [], run.fits()
     for method in run.methods:
+        name = markdown_text(method)
         fits = [fit for fit in all_fits if fit.method == method]
         errors = [fit.error for fit in fits if fit.error is not None]
         if errors:
-            reason = errors[0].splitlines()[0].replace("|", "\\|")
+            reason = markdown_text(errors[0].splitlines()[0])
             of = f" on {len(errors)} of {len(fits)} {fits[0].unit_fields[-1]}s"
-            rows.append([method, f"failed{of if len(fits) > 1 else ''}: {reason}"])
+            rows.append([name, f"failed{of if len(fits) > 1 else ''}: {reason}"])
             continue
         values = {head: by_method[method] for head, by_method in measures.items()}
         # Values that are read as equal are equally bold.
         texts = {head: f"{value:.4f}" for head, value in values.items()}
         cells = [f"**{t}**" if t == f"{best[head]:.4f}" else t for head, t in texts.items()]
-        rows.append([method, *cells, *(column[method] for column in more.values())])
+        rows.append([name, *cells, *(column[method] for column in more.values())])
     return markdown_table(["method", *measures, *more], rows)

@@ -45,8 +45,36 @@ def setting_text(params: Mapping[str, Any], equals: str = "=") -> str:
     )
 
 
+def markdown_text(text: str) -> str:
+    r"""A text from outside, such as a path, for one line of Markdown that shows just that text.
+
+    Examples
+    --------
+    >>> markdown_text("<b>max_iter</b> | *5*")
+    '&lt;b>max_iter&lt;/b> \\| \\*5\\*'
+    """
+    line = " ".join(text.split())
+    line = line.replace("&", "&amp;").replace("<", "&lt;")
+    # An underscore within a word emphasises nothing.
+    return re.sub(r"[\\`*\[\]|~#]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", line)
+
+
+def markdown_code(text: str) -> str:
+    """A text from outside as code within a line of Markdown.
+
+    Examples
+    --------
+    >>> markdown_code("ltr `a`"), markdown_code("ltr a")
+    ('`` ltr `a` ``', '`ltr a`')
+    """
+    line = " ".join(text.split())
+    longest = max(map(len, re.findall("`+", line)), default=0)
+    fence, space = "`" * (longest + 1), " " if longest else ""
+    return f"{fence}{space}{line}{space}{fence}"
+
+
 def markdown_table(heads: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """A table as the lines of a Markdown file.
+    """A table as the lines of a Markdown file; cells are Markdown.
 
     Examples
     --------

@@ -11,6 +11,7 @@ import time
 import numpy as np
 import polars as pl
 import pytest
+from markdown_it import MarkdownIt
 from numpy.testing import assert_allclose
 from rich.console import Console
 
@@ -297,3 +298,34 @@ def test_a_fit_says_why_its_first_document_is_first(folder):
     assert_allclose([effect for _, effect in told], effects[strongest], atol=1e-4)
     network, _ = run_unit(FIELD["RankNet"], fold, experiment)
     assert network.why == {}
+
+
+def test_a_path_is_no_markup_in_the_table(folder, tmp_path):
+    hostile = tmp_path / "<img src=x onerror=alert(1)>"
+    shutil.copytree(folder, hostile)
+    command = f"robirank experiment ltr '{hostile}' `id`"
+    run = run_ltr(
+        LtrExperiment(hostile), tmp_path / "run", ["RankSVM"], console=QUIET, command=command
+    )
+    run.append_fit(LtrFit(method="RankSVM", fold="Fold2", error="<b>no</b> | a `file`"))
+    run.finish()
+    write_tables(run)
+    text = (tmp_path / "run" / "table.md").read_text()
+    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
+    inside = [child for token in tokens for child in token.children or ()]
+    assert not [t for t in (*tokens, *inside) if t.type in ("html_inline", "html_block", "image")]
+    assert inside[0].content == hostile.name
+    assert f"{command}" in [child.content for child in inside if child.type == "code_inline"]
+    assert "failed on 1 of 2 folds: <b>no</b> | a `file`" in [child.content for child in inside]
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [("Robirank", "got ['Robirank']; did you mean 'RoBiRank'?"), ("x", "got ['x']")],
+)
+def test_an_unknown_method_is_named_with_the_nearest(folder, tmp_path, name, end):
+    with pytest.raises(ValueError, match="methods must be some of AdaRank, ") as caught:
+        run_ltr(LtrExperiment(folder), tmp_path / "run", ["RankSVM", name], console=QUIET)
+    assert str(caught.value).endswith(end)
+    assert "random start N" in str(caught.value)
+    assert "random start 7" not in str(caught.value)

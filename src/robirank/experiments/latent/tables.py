@@ -12,7 +12,7 @@ from robirank.experiments.plotting import save_figures
 from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.run_format import LatentSettings
 from robirank.experiments.tables import method_table
-from robirank.experiments.text import markdown_table, setting_text
+from robirank.experiments.text import markdown_code, markdown_table, markdown_text, setting_text
 from robirank.storage.files import write_text
 
 Run = RunDirectory[LatentSettings]
@@ -42,7 +42,7 @@ def table(run: Run, curves: Mapping[str, LearningCurve]) -> str:
         },
     }
     lines = [
-        f"# {run.settings.title}",
+        f"# {markdown_text(run.settings.title)}",
         "",
         _facts(run.settings),
         "",
@@ -63,7 +63,7 @@ def _facts(settings: LatentSettings) -> str:
         f"train, {data.valid:,} to validate, {data.test:,} to test, split {data.split}. "
         f"{settings.factors} factors{starts}. Step size and penalty chosen by "
         f"{settings.select} on the validation part; then fitted to both and measured on the "
-        f"test part. Best in bold. Command: `{settings.command}`"
+        f"test part. Best in bold. Command: {markdown_code(settings.command)}"
     )
 
 

@@ -13,7 +13,7 @@ from robirank.experiments.run_dir import RunDirectory
 from robirank.experiments.run_format import LtrSettings, Significance
 from robirank.experiments.statistics import bootstrap_interval, compare
 from robirank.experiments.tables import method_table
-from robirank.experiments.text import markdown_table, setting_text
+from robirank.experiments.text import markdown_code, markdown_table, markdown_text, setting_text
 from robirank.storage.files import write_text
 
 Run = RunDirectory[LtrSettings]
@@ -65,7 +65,7 @@ def table(run: Run, results: LtrResults, methods: Sequence[str]) -> str:
     if run.settings.seeds > 1:
         more = {"sd of seeds": {m: _spread_of_seeds(run, results, m) for m in methods}, **more}
     lines = [
-        f"# {run.settings.title}",
+        f"# {markdown_text(run.settings.title)}",
         "",
         _facts(run.settings),
         "",
@@ -79,7 +79,10 @@ def table(run: Run, results: LtrResults, methods: Sequence[str]) -> str:
     if methods:
         baseline = baseline_of(methods)
         low, high = bootstrap_interval(results.of(baseline, "ndcg@10"))
-        lines += ["", f"95 % interval of {baseline}'s NDCG@10: {low:.4f} to {high:.4f}."]
+        lines += [
+            "",
+            f"95 % interval of {markdown_text(baseline)}'s NDCG@10: {low:.4f} to {high:.4f}.",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -89,7 +92,7 @@ def _facts(settings: LtrSettings) -> str:
     return (
         f"{data.queries} test queries of {len(data.folds)} folds; convention "
         f"`{settings.convention}`; settings chosen by {settings.select} on the validation part. "
-        f"Means over queries{seeds}; best in bold. Command: `{settings.command}`"
+        f"Means over queries{seeds}; best in bold. Command: {markdown_code(settings.command)}"
     )
 
 
@@ -129,13 +132,16 @@ def _comparison_lines(significance: Significance, baseline: str) -> list[str]:
         f"{significance.correction}'s procedure over all methods of a column."
     )
     return [
-        f"## Differences to {baseline}",
+        f"## Differences to {markdown_text(baseline)}",
         "",
         how,
         "",
         *markdown_table(
             ["method", *TESTED],
-            [[method, *(texts[x] for x in TESTED)] for method, texts in by_method.items()],
+            [
+                [markdown_text(method), *(texts[x] for x in TESTED)]
+                for method, texts in by_method.items()
+            ],
         ),
     ]
 
@@ -143,6 +149,8 @@ def _comparison_lines(significance: Significance, baseline: str) -> list[str]:
 def _setting_lines(run: Run) -> list[str]:
     fits = run.fits()
     folds = list(dict.fromkeys(fit.fold for fit in fits))
-    chosen = {fit.unit: setting_text(fit.params, " = ") for fit in fits}
-    rows = [[m, *(chosen.get((m, fold)) or "–" for fold in folds)] for m in run.methods]
-    return markdown_table(["method", *folds], rows)
+    chosen = {fit.unit: markdown_text(setting_text(fit.params, " = ")) for fit in fits}
+    rows = [
+        [markdown_text(m), *(chosen.get((m, fold)) or "–" for fold in folds)] for m in run.methods
+    ]
+    return markdown_table(["method", *map(markdown_text, folds)], rows)

@@ -14,7 +14,7 @@ from robirank.experiments.run_format import ScalingSettings
 from robirank.experiments.scaling.figures import draw_precision, draw_where
 from robirank.experiments.scaling.forecast import Check, ShapeForecast
 from robirank.experiments.scaling.results import PARTS_OF_TIME, ScalingRun, Work, read_scaling
-from robirank.experiments.text import markdown_table
+from robirank.experiments.text import markdown_code, markdown_table, markdown_text
 from robirank.storage.files import write_text
 
 
@@ -43,7 +43,7 @@ def table(settings: ScalingSettings, found: ScalingRun) -> str:
         for work in found.works
     ]
     lines = [
-        f"# {settings.title}",
+        f"# {markdown_text(settings.title)}",
         "",
         _facts(settings),
         "",
@@ -93,7 +93,7 @@ def _facts(settings: ScalingSettings) -> str:
     return (
         f"{data.users:,} users, {data.items:,} items, {data.train:,} interactions to train and "
         f"{data.test:,} to test; {settings.factors} factors, {settings.iterations} epochs. "
-        f"Command: `{settings.command}`"
+        f"Command: {markdown_code(settings.command)}"
     )
 
 
