@@ -50,7 +50,7 @@ from robirank.latent.solvers import exact_on_card
 
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
 KERNELS = (
-    *("count_scores", "user_tables", "slopes_to_users", "slopes_to_items", "adam"),
+    *("count_scores", "user_tables", "gradient_of_users", "gradient_of_items", "adam"),
     *("to_halves", "user_grids", "sum_users", "add_records"),
 )
 Figures = dict[str, float]
@@ -163,8 +163,8 @@ def check_long_ranges() -> float:
 def summed_directly(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: Any) -> Gradients:
     """A pair of a relevant item and another at a time, in the precision of U."""
     own = records._replace(weights=records.weights.to(U.dtype))
-    losses, slopes = plain.direct_slopes(U @ V.T, own, rho)
-    return Gradients(losses, slopes @ V, slopes.T @ U)
+    losses, by_score = plain.direct_score_gradients(U @ V.T, own, rho)
+    return Gradients(losses, by_score @ V, by_score.T @ U)
 
 
 def check_steps() -> None:
@@ -186,14 +186,14 @@ def check_steps() -> None:
     for step in ("adam", "adagrad"):
         results = []
         for kind in (plain, fused):
-            V, slope, first, second = (x.clone() for x in numbers)
+            V, gradient, first, second = (x.clone() for x in numbers)
             if step == "adam":
                 state = AdamState(first, second, decay)
-                kind.adam(V, slope, state, AdamStep(0.3, 0.9, 0.99, 0.05, 1.7))
+                kind.adam(V, gradient, state, AdamStep(0.3, 0.9, 0.99, 0.05, 1.7))
                 results.append([V, first, second])
             else:
                 U, own = V[:, :4].contiguous(), sums.clone()
-                kind.adagrad(U, slope[:, :4].contiguous(), places, decay, own, 0.8, 0.7)
+                kind.adagrad(U, gradient[:, :4].contiguous(), places, decay, own, 0.8, 0.7)
                 results.append([U, own])
         for one, other in zip(*results, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)

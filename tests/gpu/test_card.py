@@ -44,8 +44,8 @@ def test_losses_and_gradients(rho, n, m, d, share, size, wide):
     U, V, records = block(n, m, d, share, size, wide)
     found, again = (fused.gradients(U, V, records, rho) for _ in range(2))
     exact = records._replace(weights=records.weights.double())
-    losses, slopes = plain.direct_slopes(U.double() @ V.double().T, exact, rho)
-    expected = losses, slopes @ V.double(), slopes.T @ U.double()
+    losses, by_score = plain.direct_score_gradients(U.double() @ V.double().T, exact, rho)
+    expected = losses, by_score @ V.double(), by_score.T @ U.double()
     for one, other, same in zip(found, expected, again, strict=True):
         assert torch.equal(one, same)
         assert (one - other).norm() <= 1e-3 * other.norm() + 1e-4 * float(losses.norm())
@@ -89,8 +89,10 @@ def test_long_ranges_of_items(m, share):
     U, V, records = block(70, m, 64, share, 0.3)
     found = fused.gradients(U, V, records, "log")
     exact = records._replace(weights=records.weights.double())
-    losses, slopes = plain.direct_slopes(U.double() @ V.double().T, exact, "log")
-    for one, other in zip(found, (losses, slopes @ V.double(), slopes.T @ U.double()), strict=True):
+    losses, by_score = plain.direct_score_gradients(U.double() @ V.double().T, exact, "log")
+    for one, other in zip(
+        found, (losses, by_score @ V.double(), by_score.T @ U.double()), strict=True
+    ):
         assert (one - other).norm() <= 5e-4 * other.norm()
 
 
@@ -104,8 +106,8 @@ def test_products_of_64_factors(n, m, d):
     found, again = (fused.gradients_of_all(Us, Vs, records, "log") for _ in range(2))
     exact = records._replace(weights=records.weights.double())
     for number, (u, v) in enumerate((u.double(), v.double()) for u, v in models):
-        losses, slopes = plain.direct_slopes(u @ v.T, exact, "log")
-        expected = losses, slopes @ v, slopes.T @ u
+        losses, by_score = plain.direct_score_gradients(u @ v.T, exact, "log")
+        expected = losses, by_score @ v, by_score.T @ u
         for one, other, same in zip(found, expected, again, strict=True):
             assert torch.equal(one[number], same[number])
             assert (one[number] - other).norm() <= 1e-3 * other.norm()
@@ -134,12 +136,12 @@ def test_a_model_that_has_diverged_leaves_others_alone():
 def test_steps_of_several_models():
     rng = np.random.default_rng(0)
     decay, sums = (torch.tensor(rng.random((3, 90))).float().cuda() for _ in range(2))
-    U, slope = (torch.tensor(rng.random((3, 20, 40))).float().cuda() for _ in range(2))
+    U, gradient = (torch.tensor(rng.random((3, 20, 40))).float().cuda() for _ in range(2))
     users = torch.arange(5, 45, 2).cuda()
     results = []
     for steps in (plain, fused):
         own, own_sums = U.clone(), sums.clone()
-        steps.adagrad(own, slope.clone(), users, decay, own_sums, 0.8, 0.7)
+        steps.adagrad(own, gradient.clone(), users, decay, own_sums, 0.8, 0.7)
         results.append((own, own_sums))
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)

@@ -12,7 +12,7 @@ from robirank._types import Floats32, Floats64, Ints64
 from robirank.data.records import Records
 from robirank.latent.gpu.block import BlockRecords, score_bound
 from robirank.latent.gpu.device import cuda_device, device_errors
-from robirank.latent.gpu.plain import slopes_of_scores
+from robirank.latent.gpu.plain import score_gradients
 from robirank.losses import RhoName
 
 _MOST_USERS = 2048  # of a block
@@ -47,6 +47,6 @@ class DeviceProblem:
             U = torch.tensor(u, dtype=torch.float32, device=self._device)
             records = BlockRecords.of_users(self._records, users, self._device)
             reach = score_bound(U, self._V)
-            losses, slopes = slopes_of_scores(U @ self._V.T, records, self._rho, reach)
+            losses, by_score = score_gradients(U @ self._V.T, records, self._rho, reach)
             sums = torch.segment_reduce(losses.double(), "sum", offsets=records.starts)
-            return sums.cpu().numpy(), (slopes @ self._V).double().cpu().numpy()
+            return sums.cpu().numpy(), (by_score @ self._V).double().cpu().numpy()

@@ -201,7 +201,7 @@ class Grid:
         return cls(-begin * bins, bins, ~(width <= MOST_WIDTH))
 
     def scales(self) -> torch.Tensor:
-        """Shift and slope of places from 0 to 1, side by side, as the kernels read them."""
+        """Shift and inverse width of places from 0 to 1, side by side, as the kernels read them."""
         return torch.stack([self.shift, self.bins], dim=1) / PLAIN_BINS
 
 

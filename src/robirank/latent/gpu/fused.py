@@ -26,7 +26,7 @@ from robirank.latent.gpu.kernels import (
 from robirank.latent.gpu.layout import KERNEL_BINS
 from robirank.losses import RhoName
 
-# So few items, or so many relevant ones, are summed directly: their slopes cancel beyond half
+# So few items, or so many relevant ones, are summed directly: their derivatives cancel beyond half
 # precision.
 _FEW_ITEMS, _MANY_RELEVANT = 64, 0.5
 _RHO_NUMBERS = {"identity": 0, "log": 1, "type2": 2}
@@ -60,13 +60,13 @@ def gradients_of_all(
     return stacked(found)
 
 
-def adam(V: torch.Tensor, slope: torch.Tensor, state: AdamState, step: AdamStep) -> None:
+def adam(V: torch.Tensor, gradient: torch.Tensor, state: AdamState, step: AdamStep) -> None:
     """As `robirank.latent.gpu.plain.adam`."""
     factors, rows = V.shape[-1], V.numel() // V.shape[-1]
     kernels_for(factors, V.device.index or 0).launch(
         "adam",
         (-(-rows * factors // 256), 1, 1),
-        *(V, state.first, state.second, slope, state.decay, factors, rows),
+        *(V, state.first, state.second, gradient, state.decay, factors, rows),
         *map(float, step),
         threads=256,
     )
@@ -74,7 +74,7 @@ def adam(V: torch.Tensor, slope: torch.Tensor, state: AdamState, step: AdamStep)
 
 def adagrad(
     U: torch.Tensor,
-    slope: torch.Tensor,
+    gradient: torch.Tensor,
     users: torch.Tensor,
     decay: torch.Tensor,
     sums: torch.Tensor,
@@ -84,7 +84,7 @@ def adagrad(
     """As `robirank.latent.gpu.plain.adagrad`."""
     models, n, factors = U.shape
     rates = float(rate), float(keep)
-    arguments = (U, slope, users, decay, sums, factors, n, sums.shape[1], *rates)
+    arguments = (U, gradient, users, decay, sums, factors, n, sums.shape[1], *rates)
     kernels = kernels_for(factors, U.device.index or 0)
     kernels.launch("adagrad", (-(-n // 8), 1, models), *arguments, threads=256)
 
@@ -158,7 +158,7 @@ class FusedBlock:
         n, width = ranges * kernels.layout.groups, kernels.layout.width
         parts = torch.empty((models, n, users, width), device=self._v.device)
         kernels.launch(
-            "slopes_to_users",
+            "gradient_of_users",
             (tiles, ranges, models),
             *(self._u, self._v, self._scales, self._lines, users, items, size, parts),
         )
@@ -176,7 +176,7 @@ class FusedBlock:
         (models, users, items), kernels, factors = self._sizes, self._kernels, self._U.shape[2]
         out = torch.empty_like(self._V)
         kernels.launch(
-            "slopes_to_items",
+            "gradient_of_items",
             (-(-items // kernels.layout.block_items), 1, models),
             *(self._u, self._v, self._scales, self._lines, self._unit, users, items),
             *(self._largest, factors, out),
@@ -236,8 +236,8 @@ def _with_wide(
 
 
 def _direct(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName) -> Gradients:
-    losses, slopes = plain.direct_slopes(U @ V.T, records, rho)
-    return Gradients(losses, slopes @ V, slopes.T @ U)
+    losses, by_score = plain.direct_score_gradients(U @ V.T, records, rho)
+    return Gradients(losses, by_score @ V, by_score.T @ U)
 
 
 def _fused(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName) -> Gradients:

@@ -26,7 +26,7 @@ from robirank.storage.files import write_whole
 #: Threads of a block of user_grids, user_tables and sum_users.
 GRID_THREADS, TABLE_THREADS, SUM_THREADS = 256, 2 * (KERNEL_BINS + 32), 512
 
-_SOURCES = ("layout.cu", "products.cu", "scores.cu", "slopes.cu", "steps.cu")
+_SOURCES = ("layout.cu", "products.cu", "scores.cu", "gradients.cu", "steps.cu")
 _RANGE_UNIT = 256  # items of a range are a multiple: tiles do not reach into the next
 _HALVES_BLOCKS = 2048
 _COUNTING = ("count_scores", "collect_scores")
@@ -200,8 +200,8 @@ def source_of(layout: Layout) -> str:
         "kExpectedBlockItems": layout.block_items,
         "kRangeUnit": _RANGE_UNIT,
         "kCountBytes": shared["count_scores"],
-        "kToUsersBytes": shared["slopes_to_users"],
-        "kStepBytes": shared["slopes_to_items"],
+        "kToUsersBytes": shared["gradient_of_users"],
+        "kStepBytes": shared["gradient_of_items"],
     }
     lines = "".join(f"constexpr int {name} = {int(value)};\n" for name, value in sizes.items())
     folder = resources.files(__package__).joinpath("cuda")

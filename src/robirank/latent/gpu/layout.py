@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Bins of a user's grid of scores, and straight lines of the table of slopes.
+#: Bins of a user's grid of scores, and straight lines of the table of derivatives.
 KERNEL_BINS = 256
 #: More factors than this do not fit into the registers of the kernels.
 MOST_FACTORS = 256
@@ -61,13 +61,13 @@ class Layout:
 
     @property
     def groups(self) -> int:
-        """Of warps, in slopes_to_users; each leaves sums of its own."""
+        """Of warps, in gradient_of_users; each leaves sums of its own."""
         tiles = 2 if self.rows > 16 and self.width <= 128 and not self.together else 1
         return self.warps * 16 * tiles // self.rows
 
     @property
     def block_items(self) -> int:
-        """Items of a block of slopes_to_items."""
+        """Items of a block of gradient_of_items."""
         return 16 * self.warps * (2 if self._is_large else 1)
 
     def padded(self, rows: int) -> int:
@@ -85,8 +85,8 @@ class Layout:
             to_items = self._users(32 if self._is_large else 16, 16)
         return {
             "count_scores": tables + count,
-            "slopes_to_users": tables + to_users,
-            "slopes_to_items": to_items,
+            "gradient_of_users": tables + to_users,
+            "gradient_of_items": to_items,
             "collect_scores": count,
         }
 
@@ -103,6 +103,6 @@ class Layout:
         return 2 * groups * (items * self._row + 8)
 
     def _users(self, users: int, unit: int) -> int:
-        """Two steps of slopes_to_items: tables, rows, scales and units of users, and a barrier."""
+        """Two steps of gradient_of_items: tables, rows, scales and units of users, and a barrier."""
         step = users * (4 * KERNEL_BINS + self._row + 8 + 2) + 8
         return 2 * -(-step // unit) * unit

@@ -1,6 +1,6 @@
 r"""The steps of the exact solver in plain PyTorch: the reference of the kernels, on any device.
 
-With the scores s of a user's items, the loss and its slopes are
+With the scores s of a user's items, the loss and its gradient are
 
 .. math::
     \sum_y w_y ρ(t_y), \quad t_y = \sum_{j ≠ y} \log_2(1 + 2^{s_j - s_y}), \qquad
@@ -34,8 +34,8 @@ _CELLS = 1 << 24  # numbers of a record and a bin, or of a record and an item, a
 def gradients(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName) -> Gradients:
     """Losses of a block of users, and the gradient by their factors and by all items'."""
     scores = U @ V.T
-    losses, slopes = slopes_of_scores(scores, records, rho, reach=score_bound(U, V))
-    return Gradients(losses, slopes @ V, slopes.T @ U)
+    losses, by_score = score_gradients(scores, records, rho, reach=score_bound(U, V))
+    return Gradients(losses, by_score @ V, by_score.T @ U)
 
 
 def gradients_of_all(
@@ -45,33 +45,35 @@ def gradients_of_all(
     return stacked([gradients(u, v, records, rho) for u, v in zip(U, V, strict=True)])
 
 
-def slopes_of_scores(
+def score_gradients(
     scores: torch.Tensor, records: BlockRecords, rho: RhoName, reach: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The losses of the records, and the slope of the loss by every score of a block."""
+    """The losses of the records, and the gradient of the loss by the scores of a block."""
     rows, items = records.rows.long(), records.items.long()
     points = scores[rows, items]
     grid = Grid.around(points, records, reach, scores.shape[1])
-    losses, slopes = _on_grid(scores, points, records, grid, rho)
+    losses, by_score = _on_grid(scores, points, records, grid, rho)
     wide = grid.wide.nonzero()[:, 0]
     if len(wide):
         among = grid.wide[rows]
-        losses[among], slopes[wide] = direct_slopes(scores[wide], records.of_rows(wide), rho)
-    return losses, slopes
+        losses[among], by_score[wide] = direct_score_gradients(
+            scores[wide], records.of_rows(wide), rho
+        )
+    return losses, by_score
 
 
-def adam(V: torch.Tensor, slope: torch.Tensor, state: AdamState, step: AdamStep) -> None:
-    """One step of Adam on V, in place; the decay is added to the slope."""
-    slope.addcmul_(state.decay[..., None], V, value=step.share)
-    state.first.lerp_(slope, 1.0 - step.b1)
-    state.second.mul_(step.b2).addcmul_(slope, slope, value=1.0 - step.b2)
+def adam(V: torch.Tensor, gradient: torch.Tensor, state: AdamState, step: AdamStep) -> None:
+    """One step of Adam on V, in place; the decay is added to the gradient."""
+    gradient.addcmul_(state.decay[..., None], V, value=step.share)
+    state.first.lerp_(gradient, 1.0 - step.b1)
+    state.second.mul_(step.b2).addcmul_(gradient, gradient, value=1.0 - step.b2)
     length = (state.second * step.correction).sqrt_().add_(1e-8)
     V.addcdiv_(state.first, length, value=-step.rate)
 
 
 def adagrad(
     U: torch.Tensor,
-    slope: torch.Tensor,
+    gradient: torch.Tensor,
     users: torch.Tensor,
     decay: torch.Tensor,
     sums: torch.Tensor,
@@ -82,9 +84,9 @@ def adagrad(
 
     So are their sums, of which so much is kept.
     """
-    slope = torch.addcmul(slope, decay[:, users, None], U)
-    sums[:, users] = keep * sums[:, users] + slope.square().mean(dim=2)
-    U -= rate * slope / (sums[:, users].sqrt() + 1e-8)[..., None]
+    gradient = torch.addcmul(gradient, decay[:, users, None], U)
+    sums[:, users] = keep * sums[:, users] + gradient.square().mean(dim=2)
+    U -= rate * gradient / (sums[:, users].sqrt() + 1e-8)[..., None]
 
 
 def rho_at(t: torch.Tensor, rho: RhoName) -> tuple[torch.Tensor, torch.Tensor]:
@@ -97,11 +99,11 @@ def rho_at(t: torch.Tensor, rho: RhoName) -> tuple[torch.Tensor, torch.Tensor]:
     return 1 - 1 / log, _LOG2_E / ((t + 2) * log**2)
 
 
-def direct_slopes(
+def direct_score_gradients(
     scores: torch.Tensor, records: BlockRecords, rho: RhoName
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same as `slopes_of_scores`, a pair of a relevant item and another at a time."""
-    slopes, losses = torch.zeros_like(scores), torch.empty_like(records.weights)
+    """The same as `score_gradients`, a pair of a relevant item and another at a time."""
+    by_score, losses = torch.zeros_like(scores), torch.empty_like(records.weights)
     rows, items = records.rows.long(), records.items.long()
     n, size = len(items), max(1, _CELLS // scores.shape[1])
     for first in range(0, n, size):
@@ -109,14 +111,14 @@ def direct_slopes(
         each = torch.arange(some.stop - first, device=scores.device)
         gaps = scores[rows[some]] - scores[rows[some], items[some]][:, None]
         gaps[each, items[some]] = -torch.inf
-        value, slope = rho_at(_log2_sum(gaps).sum(1), rho)
+        value, prime = rho_at(_log2_sum(gaps).sum(1), rho)
         losses[some] = records.weights[some] * value
-        own = (records.weights[some] * slope)[:, None] * _slope(gaps)
+        own = (records.weights[some] * prime)[:, None] * _logistic(gaps)
         own[each, items[some]] = -own.sum(1)
         low, high = int(rows[first]), int(rows[some.stop - 1]) + 1
         ends = (records.starts[low : high + 1] - first).clamp(0, len(each))
-        slopes[low:high] += torch.segment_reduce(own, "sum", offsets=ends, axis=0)
-    return losses, slopes
+        by_score[low:high] += torch.segment_reduce(own, "sum", offsets=ends, axis=0)
+    return losses, by_score
 
 
 def _on_grid(
@@ -140,16 +142,16 @@ def _on_grid(
         gaps = middles[rows[some]] - points[some, None]
         amount = counts[rows[some]]
         t = ((amount * _log2_sum(gaps)).sum(1) - 1).clamp_min(0) + excess[some]
-        value, slope = rho_at(t, rho)
+        value, prime = rho_at(t, rho)
         losses[some] = records.weights[some] * value
-        first = records.weights[some] * slope
-        own[some] = first * (amount * _slope(gaps)).sum(1)
-        from_point = _slope(at[rows[some]] - points[some, None])
+        first = records.weights[some] * prime
+        own[some] = first * (amount * _logistic(gaps)).sum(1)
+        from_point = _logistic(at[rows[some]] - points[some, None])
         table.index_add_(0, rows[some], first[:, None] * from_point)
     low = table.gather(1, bins.long())
-    slopes = low + (place - bins) * (table.gather(1, bins.long() + 1) - low)
-    slopes[rows, records.items.long()] -= own
-    return losses, slopes
+    by_score = low + (place - bins) * (table.gather(1, bins.long() + 1) - low)
+    by_score[rows, records.items.long()] -= own
+    return losses, by_score
 
 
 def _count(
@@ -169,6 +171,6 @@ def _log2_sum(z: torch.Tensor) -> torch.Tensor:
     return z.clamp_min(0) + torch.log1p(torch.exp2(-z.abs())) * _LOG2_E
 
 
-def _slope(z: torch.Tensor) -> torch.Tensor:
+def _logistic(z: torch.Tensor) -> torch.Tensor:
     """1 / (1 + 2^−z)."""
     return torch.sigmoid(z / _LOG2_E)

@@ -24,11 +24,11 @@ constexpr int kCountTiles = kTogether ? 1 : kRowTiles;
 constexpr int kCountWarps = kRowTiles / kCountTiles;
 constexpr int kCountThreads = kTogether ? 1024 : kThreads;
 constexpr int kCountGroups = kCountThreads / 32 / kCountWarps;
-// slopes_to_users: the same.
+// gradient_of_users: the same.
 constexpr int kUserTiles = !kTogether && kRows > 16 && kFactors <= 128 ? 2 : 1;
 constexpr int kGroupWarps = kRowTiles / kUserTiles;
 constexpr int kUserColumns = kTogether ? 2 * kColumns : kColumns;  // items of a tile
-// slopes_to_items: tiles of items of a warp, and users of a step.
+// gradient_of_items: tiles of items of a warp, and users of a step.
 constexpr int kItemTiles = kLarge ? 2 : 1;
 constexpr int kBlockItems = 16 * kItemTiles * kWarps;
 constexpr int kStepUsers = kTogether ? 64 : kLarge ? 32 : 16;
@@ -40,8 +40,16 @@ constexpr int kMostItems = 8191 / kRangeUnit * kRangeUnit;  // between flushes
 constexpr float kPlaces = kBins * kParts - 1;
 constexpr float kInteger = 8388608.f;  // 2^23
 
-// Bins and lines of eight rows stand side by side, each row's twice, for two lanes of four: so no
-// more than two lanes meet in a bank. The bits of a place above its part are the bytes to go.
+// The bins (or lines) of eight rows lie side by side in shared memory, a word each, and each row's
+// twice: lanes 0 and 1 of the four that share a row use the first, lanes 2 and 3 the second. So no
+// more than two lanes of a warp meet in a bank.
+//
+//   word    0     1     2     3          14    15  |  16    17  …
+//   row     0     0     1     1    …      7     7  |   0     0
+//   bin     0     0     0     0           0     0  |   1     1
+//
+// A bin is 64 bytes and has 64 parts. So the place of a score in parts of bins, without its six
+// lowest bits (the part), is the offset of its bin in bytes.
 constexpr int kBinWords = 16;
 static_assert(4 * kBinWords == kParts, "a bin is as many bytes as it has parts");
 constexpr u32 kBinBytes = (kBins - 1) * 4 * kBinWords;
@@ -66,7 +74,8 @@ __device__ __forceinline__ int swizzled(int chunk, int row) {
   return kTogether ? chunk ^ row % 8 : chunk;
 }
 
-// A score s is at the place s · slope + shift. No slope: the grid would be too coarse.
-struct Scale {
-  float shift, slope;
+// A user's grid: a score s is at the place s · inverse_width + shift, from 0 to 1. Where the grid
+// would be too coarse, inverse_width is 0.
+struct Grid {
+  float shift, inverse_width;
 };

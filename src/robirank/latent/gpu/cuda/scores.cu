@@ -2,9 +2,8 @@
 // place on its user's grid, from 0 to 1; what is outside is clamped.
 
 // The place of a score in parts of bins; one of 2^23's digits stands above it.
-__device__ __forceinline__ u32 place_of(float s, Scale scale) {
-  float place;
-  asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(place) : "f"(s), "f"(scale.slope), "f"(scale.shift));
+__device__ __forceinline__ u32 place_of(float s, Grid grid) {
+  const float place = fma_sat(s, grid.inverse_width, grid.shift);
   return __float_as_uint(fmaf(place, kPlaces, kInteger));
 }
 
@@ -25,7 +24,7 @@ __device__ __forceinline__ float inner_product(const u16* a, const u16* b, int r
 // becomes 1 where the grid would be too coarse.
 extern "C" __global__ void user_grids(const u16* U, const u16* V, const i64* starts,
                                       const int* items, const float* longest, float margin,
-                                      float most_width, int n_items, float* points, Scale* scales,
+                                      float most_width, int n_items, float* points, Grid* grids,
                                       float* tops, int* too_wide) {
   constexpr int kGroup = kGridThreads / 32;
   __shared__ float lows[kGroup], highs[kGroup];
@@ -45,6 +44,8 @@ extern "C" __global__ void user_grids(const u16* U, const u16* V, const i64* sta
   }
   if (threadIdx.x % 32 == 0) lows[warp] = low, highs[warp] = finite ? high : 1.f / 0.f;
   __syncthreads();
+  // No score is longer than |u| · longest, but for the rounding of both to half precision, which
+  // changes a length by 2^-11 of it at most, and of the sums; 1.002 is about 1 + 4 · 2^-11.
   const float reach = 1.002f * *longest * sqrtf(inner_product(u, u, 0));
   if (threadIdx.x) return;
   for (int w = 1; w < kGroup; ++w) low = fminf(low, lows[w]);
@@ -53,9 +54,9 @@ extern "C" __global__ void user_grids(const u16* U, const u16* V, const i64* sta
   const float begin = fmaxf(low - margin, -reach), end = fminf(high + margin, reach);
   const float width = fmaxf(end - begin, 1.f / 1024);
   const bool fits = width <= most_width && high - low <= most_width && *longest <= 65504.f;
-  const float slope = fits ? 1.f / width : 0.f;
-  scales[own] = {-begin * slope, slope};
-  tops[own] = (reach - begin) * slope;
+  const float inverse_width = fits ? 1.f / width : 0.f;
+  grids[own] = {-begin * inverse_width, inverse_width};
+  tops[own] = (reach - begin) * inverse_width;
   if (!fits) *too_wide = 1;
 }
 
@@ -78,7 +79,7 @@ __device__ __forceinline__ void flush(u32* bins, int* counts, int* sums, int use
 // above the grid, how far.
 template <bool above>
 __device__ __forceinline__ void count_tile(u32* bins, const Left* rows,
-                                           const Scale (&scale)[kCountTiles][2], const u16* tile,
+                                           const Grid (&grid)[kCountTiles][2], const u16* tile,
                                            int left, float (&over)[kCountTiles][2]) {
   constexpr int kAtOnce = kCountTiles > 1 ? 2 : 1;
   const int row = first_row_of<kCountWarps, kCountTiles>() + threadIdx.x % 32 / 4;
@@ -96,13 +97,13 @@ __device__ __forceinline__ void count_tile(u32* bins, const Left* rows,
         for (int e = 0; e < 4; ++e) {
           const int h = e >> 1;
           if (first + t * 8 + (e & 1) >= left) continue;
-          const u32 place = place_of(s[j][t][e], scale[i + j][h]);
+          const u32 place = place_of(s[j][t][e], grid[i + j][h]);
           char* row_bins = own + 4 * word_of(16 * (i + j) + 8 * h);
           atomicAdd(reinterpret_cast<u32*>(row_bins + (place & kBinBytes)),
                     (1u << kSumBits) | (place & (kParts - 1)));
           if (above)
-            over[i + j][h] +=
-                fmaxf(fmaf(s[j][t][e], scale[i + j][h].slope, scale[i + j][h].shift) - 1.f, 0.f);
+            over[i + j][h] += fmaxf(
+                fmaf(s[j][t][e], grid[i + j][h].inverse_width, grid[i + j][h].shift) - 1.f, 0.f);
         }
   }
 }
@@ -111,7 +112,7 @@ __device__ __forceinline__ void count_tile(u32* bins, const Left* rows,
 // bins: how many, and the sum of their parts of a bin. `excess` gets the sum of what lies above
 // the grid for each range; nothing does where `tops` are at most 1, or not given.
 extern "C" __global__ __launch_bounds__(kCountThreads, 1) void count_scores(
-    const u16* U, const u16* V, const Scale* scales, const float* tops, int users, int items,
+    const u16* U, const u16* V, const Grid* grids, const float* tops, int users, int items,
     int range, int* counts, int* sums, float* excess) {
   extern __shared__ __align__(1024) unsigned char memory[];
   u32* bins = reinterpret_cast<u32*>(memory);
@@ -121,12 +122,12 @@ extern "C" __global__ __launch_bounds__(kCountThreads, 1) void count_scores(
   const int first = blockIdx.y * range, last = min(items, first + range);
   const i64 before = static_cast<i64>(blockIdx.z) * users;
   U += before * kFactors, V += blockIdx.z * padded(items) * kFactors;
-  scales += before, tops += tops ? before : 0;
+  grids += before, tops += tops ? before : 0;
   counts += (before + first_user) * kBins, sums += (before + first_user) * kBins;
   excess += (static_cast<i64>(blockIdx.z) * gridDim.y + blockIdx.y) * users;
   for (int i = threadIdx.x; i < 2 * kRows * kBins; i += kCountThreads) bins[i] = 0;
   Left rows[kCountTiles];
-  Scale scale[kCountTiles][2];
+  Grid grid[kCountTiles][2];
   float over[kCountTiles][2] = {};
   bool may_exceed = false;
 #pragma unroll
@@ -135,7 +136,7 @@ extern "C" __global__ __launch_bounds__(kCountThreads, 1) void count_scores(
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int user = first_user + first_row + 16 * i + lane / 4 + 8 * h;
-      scale[i][h] = user < users ? scales[user] : Scale{0.f, 0.f};
+      grid[i][h] = user < users ? grids[user] : Grid{0.f, 0.f};
       may_exceed |= tops && user < users && tops[user] > 1.0001f;
     }
   }
@@ -144,14 +145,18 @@ extern "C" __global__ __launch_bounds__(kCountThreads, 1) void count_scores(
     const int end = min(last, begin + kMostItems);
     if (may_exceed)
       for_each_tile(tiles, V, begin, end, [&](const u16* tile, int item) {
-        count_tile<true>(bins, rows, scale, tile, end - item, over);
+        count_tile<true>(bins, rows, grid, tile, end - item, over);
       });
     else
       for_each_tile(tiles, V, begin, end, [&](const u16* tile, int item) {
-        count_tile<false>(bins, rows, scale, tile, end - item, over);
+        count_tile<false>(bins, rows, grid, tile, end - item, over);
       });
     flush(bins, counts, sums, users - first_user);
   }
+  // `above` lies where the bins were. The barrier at the end of flush would do, but racecheck
+  // reports hazards across it (threads leave flush's loop one by one); one more barrier costs
+  // nothing here.
+  __syncthreads();
   float* above = reinterpret_cast<float*>(memory);  // of a group of warps and a row
 #pragma unroll
   for (int i = 0; i < kCountTiles; ++i)
@@ -174,15 +179,17 @@ extern "C" __global__ __launch_bounds__(kCountThreads, 1) void count_scores(
 
 // The items of users whose scores lie in the bin `least` or above, in no order; `cursor` is where
 // the user's begin in `found`.
-extern "C" __global__ __launch_bounds__(kCountThreads, 1) void collect_scores(
-    const u16* U, const u16* V, const Scale* scales, const int* least, int users, int items,
-    int range, int* cursor, int* found) {
+extern "C" __global__ __launch_bounds__(kCountThreads,
+                                        1) void collect_scores(const u16* U, const u16* V,
+                                                               const Grid* grids, const int* least,
+                                                               int users, int items, int range,
+                                                               int* cursor, int* found) {
   extern __shared__ __align__(1024) unsigned char memory[];
   const int first_user = blockIdx.x * kRows + first_row_of<kCountWarps, kCountTiles>();
   const int row = threadIdx.x % 32 / 4;
   const int first = blockIdx.y * range, last = min(items, first + range);
   Left rows[kCountTiles];
-  Scale scale[kCountTiles][2];
+  Grid grid[kCountTiles][2];
   int bound[kCountTiles][2];
 #pragma unroll
   for (int i = 0; i < kCountTiles; ++i) {
@@ -190,7 +197,7 @@ extern "C" __global__ __launch_bounds__(kCountThreads, 1) void collect_scores(
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int user = first_user + 16 * i + row + 8 * h;
-      scale[i][h] = user < users ? scales[user] : Scale{0.f, 0.f};
+      grid[i][h] = user < users ? grids[user] : Grid{0.f, 0.f};
       bound[i][h] = user < users ? least[user] : kBins;
     }
   }
@@ -207,7 +214,7 @@ extern "C" __global__ __launch_bounds__(kCountThreads, 1) void collect_scores(
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int this_item = own + t * 8 + (e & 1), h = e >> 1;
-          const int bin = place_of(s[0][t][e], scale[i][h]) >> kPartBits & (kBins - 1);
+          const int bin = place_of(s[0][t][e], grid[i][h]) >> kPartBits & (kBins - 1);
           if (bin >= bound[i][h] && this_item < last) {
             const int user = first_user + 16 * i + row + 8 * h;
             found[atomicAdd(cursor + user, 1)] = this_item;

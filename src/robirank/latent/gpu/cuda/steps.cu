@@ -29,7 +29,7 @@ extern "C" __global__ void to_halves(const float* rows, int n, int factors, int 
     for (int f = lane * 2; f < kFactors; f += 64) {
       const float a = row < n && f < factors ? from[f] : 0.f;
       const float b = row < n && f + 1 < factors ? from[f + 1] : 0.f;
-      to[(of_items ? swizzled(f / 8, row) : f / 8) * 4 + f / 2 % 4] = pack(a, b);
+      to[(of_items ? swizzled(f / 8, row) : f / 8) * 4 + f / 2 % 4] = cvt_f16x2(a, b);
       square = fmaf(a, a, fmaf(b, b, square));
     }
     most = max(most, __float_as_int(sqrtf(sum_of_warp(square))));
@@ -103,7 +103,7 @@ extern "C" __global__ void adam(float* V, float* first, float* second, const flo
 
 // One step of row-wise Adagrad on rows of a block (a warp a row); sums, of which so much is kept,
 // and decays are the users'.
-extern "C" __global__ void adagrad(float* rows, const float* slopes, const i64* users,
+extern "C" __global__ void adagrad(float* rows, const float* gradients, const i64* users,
                                    const float* decay, float* sums, int factors, int n, int n_users,
                                    float rate, float keep) {
   const int warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
@@ -111,10 +111,10 @@ extern "C" __global__ void adagrad(float* rows, const float* slopes, const i64* 
   const i64 row = static_cast<i64>(blockIdx.z) * n + warp;
   const i64 user = static_cast<i64>(blockIdx.z) * n_users + users[warp];
   float* own = rows + row * factors;
-  const float* slope = slopes + row * factors;
+  const float* gradient = gradients + row * factors;
   float square = 0.f;
   for (int f = threadIdx.x % 32; f < factors; f += 32) {
-    const float g = fmaf(decay[user], own[f], slope[f]);
+    const float g = fmaf(decay[user], own[f], gradient[f]);
     square = fmaf(g, g, square);
   }
   const float sum = fmaf(keep, sums[user], sum_of_warp(square) / factors);
@@ -122,7 +122,7 @@ extern "C" __global__ void adagrad(float* rows, const float* slopes, const i64* 
   if (threadIdx.x % 32 == 0) sums[user] = sum;
   const float step = rate / (sqrtf(sum) + 1e-8f);
   for (int f = threadIdx.x % 32; f < factors; f += 32)
-    own[f] -= step * fmaf(decay[user], own[f], slope[f]);
+    own[f] -= step * fmaf(decay[user], own[f], gradient[f]);
 }
 
 // The scores of pairs of a row of U and a row of V, in full precision; a warp a pair.

@@ -1,14 +1,14 @@
-// From the counts of scores to losses and tables of slopes, and the visits to all scores that
-// multiply slopes into gradients.
+// From the counts of scores to losses and tables of derivatives, and the visits to all scores that
+// multiply derivatives by rows of factors into gradients.
 
-// log2(1 + 2^z), its slope 1 / (1 + 2^−z), and the slope's, which is ln 2 times `bend`.
+// log2(1 + 2^z), its derivative 1 / (1 + 2^−z), and its own derivative, which is ln 2 times `bend`.
 struct Pair {
-  float value, slope, bend;
+  float value, derivative, bend;
 };
 __device__ __forceinline__ Pair pair_at(float z) {
-  const float p = exp2_fast(-fabsf(z)), inverse = inverse_fast(1.f + p);
+  const float p = ex2_approx(-fabsf(z)), inverse = rcp_approx(1.f + p);
   const float small = p * fmaf(p, fmaf(p, 0.48089835f, -0.72134752f), 1.44269504f);
-  const float log = p < 0.015625f ? small : log2_fast(1.f + p);
+  const float log = p < 0.015625f ? small : lg2_approx(1.f + p);
   return {fmaxf(z, 0.f) + log, z >= 0.f ? inverse : p * inverse, p * inverse * inverse};
 }
 
@@ -24,13 +24,13 @@ __device__ __forceinline__ int rotated(int line, int row) {
   return (line + row % 8 * kRotation) % kBins;
 }
 
-// From the counts of one user (blockIdx.x) to losses, the user's table of slopes, and what each
-// relevant item gets beside it. `largest` becomes the largest of the users' units.
+// From the counts of one user (blockIdx.x) to losses, the user's table of derivatives, and what
+// each relevant item gets beside it. `largest` becomes the largest of the users' units.
 //
-// The scores of a bin are taken as spread evenly over it, and lines are those nearest to the slopes
-// over all places and not at their ends: the second derivative corrects both.
+// The scores of a bin are taken as spread evenly over it, and lines are those nearest to the
+// derivatives over all places and not at their ends: the second derivative corrects both.
 extern "C" __global__ __launch_bounds__(kTableThreads) void user_tables(
-    const int* counts, const int* sums, const float* excess, int ranges, const Scale* scales,
+    const int* counts, const int* sums, const float* excess, int ranges, const Grid* grids,
     const i64* starts, const float* points, const float* weights, int rho, float* losses,
     float* own, float* firsts, u32* tables, float* unit, float* largest) {
   const int users = gridDim.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -41,8 +41,9 @@ extern "C" __global__ __launch_bounds__(kTableThreads) void user_tables(
   constexpr float kLn2 = 0.69314718f;
   __shared__ float amount[kBins], middle[kBins], point[kTableThreads], first[kTableThreads];
   __shared__ float nodes[2][kNodeThreads], alls[2];
-  const Scale scale = scales[user];
-  const float width = scale.slope > 0.f ? 1.f / scale.slope : 0.f, begin = -scale.shift * width;
+  const Grid grid = grids[user];
+  const float width = grid.inverse_width > 0.f ? 1.f / grid.inverse_width : 0.f,
+              begin = -grid.shift * width;
   for (int b = threadIdx.x; b < kBins; b += kTableThreads) {
     const int n = counts[user * kBins + b];
     const float sum = sums[user * kBins + b];
@@ -64,24 +65,24 @@ extern "C" __global__ __launch_bounds__(kTableThreads) void user_tables(
         const Pair at = pair_at(middle[b] - s);
         const float bend = spread * at.bend;
         t = fmaf(amount[b], at.value + bend, t);
-        h = fmaf(amount[b], fmaf(kLn2 * bend, 1.f - 2.f * at.slope, at.slope), h);
+        h = fmaf(amount[b], fmaf(kLn2 * bend, 1.f - 2.f * at.derivative, at.derivative), h);
       }
     t = sum_of_warp(t), h = sum_of_warp(h);
     if (lane == 0) {
       t = fmaxf(t - 1.f, 0.f) + over;
       const float w = weights[y];
-      float value = t, slope = 1.f;
+      float value = t, derivative = 1.f;
       if (rho == kLog) {
         value = log2f(1.f + t);
-        slope = 1.44269504f / (1.f + t);
+        derivative = 1.44269504f / (1.f + t);
       } else if (rho == kType2) {
         const float log = log2f(2.f + t);
         value = 1.f - 1.f / log;
-        slope = 1.44269504f / ((t + 2.f) * log * log);
+        derivative = 1.44269504f / ((t + 2.f) * log * log);
       }
       losses[y] = w * value;
-      firsts[y] = w * slope;
-      own[y] = w * slope * h;
+      firsts[y] = w * derivative;
+      own[y] = w * derivative * h;
     }
   }
   // Two threads share a node, each with every second record.
@@ -100,23 +101,23 @@ extern "C" __global__ __launch_bounds__(kTableThreads) void user_tables(
     for (int i = half; i < n; i += 2) {
       all += first[i];
       const float z = place - point[i];
-      const float p = exp2_fast(-fabsf(z)), inverse = inverse_fast(1.f + p);
-      const float slope = z >= 0.f ? inverse : p * inverse;
-      const float bend = p * inverse * inverse * (1.f - 2.f * slope);
-      sum = fmaf(first[i], fmaf(-chord, bend, slope), sum);
+      const float p = ex2_approx(-fabsf(z)), inverse = rcp_approx(1.f + p);
+      const float derivative = z >= 0.f ? inverse : p * inverse;
+      const float bend = p * inverse * inverse * (1.f - 2.f * derivative);
+      sum = fmaf(first[i], fmaf(-chord, bend, derivative), sum);
     }
   }
   nodes[half][node] = sum;
   if (node == 0) alls[half] = all;
   __syncthreads();
-  // All slopes are at most `all`; in units of it over 2^14 they keep their digits as halves.
+  // All derivatives are at most `all`; in units of it over 2^14 they keep their digits as halves.
   all = alls[0] + alls[1];
   const float one = all > 0.f ? exp2f(ceilf(log2f(all)) - 14.f) : 1.f;
   if (threadIdx.x < kBins) {
     const float value = nodes[0][node] + nodes[1][node];
     const float next = nodes[0][node + 1] + nodes[1][node + 1];
     tables[(blockIdx.z * padded(users) + blockIdx.x) * kBins + rotated(node, blockIdx.x)] =
-        pack(value / one, (next - value) / (one * kParts));
+        cvt_f16x2(value / one, (next - value) / (one * kParts));
   }
   if (threadIdx.x == 0) {
     unit[user] = all > 0.f ? one : 0.f;
@@ -124,30 +125,18 @@ extern "C" __global__ __launch_bounds__(kTableThreads) void user_tables(
   }
 }
 
-// The slopes at two places, from their lines: (value, rise of a part) as two halves each.
-__device__ __forceinline__ u32 slopes_at(u32 a, u32 line_a, u32 b, u32 line_b) {
+// The derivatives at two places, from their lines: (value, rise of a part) as two halves each.
+__device__ __forceinline__ u32 derivatives_at(u32 a, u32 line_a, u32 b, u32 line_b) {
   constexpr u32 kBoth = (kParts - 1) * 0x10001u, kHalf1024 = 0x64006400u;
   u32 parts = (__byte_perm(a, b, 0x5410) & kBoth) | kHalf1024;  // 1024 + part
-  asm("sub.rn.f16x2 %0, %0, %1;" : "+r"(parts) : "r"(kHalf1024));
-  u32 slopes;
-  asm("fma.rn.f16x2 %0, %1, %2, %3;"
-      : "=r"(slopes)
-      : "r"(parts), "r"(__byte_perm(line_a, line_b, 0x7632)),
-        "r"(__byte_perm(line_a, line_b, 0x5410)));
-  return slopes;
+  parts = sub_f16x2(parts, kHalf1024);
+  return fma_f16x2(parts, __byte_perm(line_a, line_b, 0x7632), __byte_perm(line_a, line_b, 0x5410));
 }
 
-// Two products of halves.
-__device__ __forceinline__ u32 products_of(u32 a, u32 b) {
-  u32 both;
-  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(both) : "r"(a), "r"(b));
-  return both;
-}
-
-// Σ slope · V of users (blockIdx.x: which tile) over items (blockIdx.y: which range), in each
+// Σ derivative · V of users (blockIdx.x: which tile) over items (blockIdx.y: which range), in each
 // user's unit. Groups of warps and ranges leave parts[part][user][factor].
-extern "C" __global__ __launch_bounds__(kThreads, 1) void slopes_to_users(
-    const u16* U, const u16* V, const Scale* scales, const u32* tables, int users, int items,
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gradient_of_users(
+    const u16* U, const u16* V, const Grid* grids, const u32* tables, int users, int items,
     int range, float* parts) {
   extern __shared__ __align__(1024) unsigned char memory[];
   u32* table = reinterpret_cast<u32*>(memory);
@@ -158,7 +147,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void slopes_to_users(
   const int first = blockIdx.y * range, last = min(items, first + range);
   const i64 before = static_cast<i64>(blockIdx.z) * users;
   U += before * kFactors, V += blockIdx.z * padded(items) * kFactors;
-  scales += before, tables += blockIdx.z * padded(users) * kBins;
+  grids += before, tables += blockIdx.z * padded(users) * kBins;
   for (int i = threadIdx.x; i < kRows * kBins; i += blockDim.x) {
     const int own = i % 8 + i / (8 * kBins) * 8, bin = i / 8 % kBins;
     const u32 line = first_user + own < users
@@ -168,54 +157,53 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void slopes_to_users(
     twice[0] = twice[1] = line;
   }
   Left rows[kUserTiles];
-  Scale scale[kUserTiles][2];
+  Grid grid[kUserTiles][2];
 #pragma unroll
   for (int i = 0; i < kUserTiles; ++i) {
     rows[i].load(U, first_user + first_row + 16 * i, users);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int user = first_user + first_row + 16 * i + row + 8 * h;
-      scale[i][h] = user < users ? scales[user] : Scale{0.f, 0.f};
+      grid[i][h] = user < users ? grids[user] : Grid{0.f, 0.f};
     }
   }
   const char* lines =
       reinterpret_cast<const char*>(table + word_of(first_row + row) + threadIdx.x % 4 / 2);
   __syncthreads();
   float sum[kUserTiles][kFactors / 8][4] = {};
-  const auto look_up = [&](u32(&slopes)[kColumns / 16][4], const float (&s)[kColumns / 8][4],
+  const auto look_up = [&](u32(&derivatives)[kColumns / 16][4], const float (&s)[kColumns / 8][4],
                            int i) {
 #pragma unroll
     for (int t = 0; t < kColumns / 8; ++t)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const char* own = lines + 4 * word_of(16 * i + 8 * h);
-        const u32 a = place_of(s[t][2 * h], scale[i][h]),
-                  b = place_of(s[t][2 * h + 1], scale[i][h]);
-        slopes[t / 2][2 * (t % 2) + h] =
-            slopes_at(a, *reinterpret_cast<const u32*>(own + (a & kBinBytes)), b,
-                      *reinterpret_cast<const u32*>(own + (b & kBinBytes)));
+        const u32 a = place_of(s[t][2 * h], grid[i][h]), b = place_of(s[t][2 * h + 1], grid[i][h]);
+        derivatives[t / 2][2 * (t % 2) + h] =
+            derivatives_at(a, *reinterpret_cast<const u32*>(own + (a & kBinBytes)), b,
+                           *reinterpret_cast<const u32*>(own + (b & kBinBytes)));
       }
   };
   for_each_tile(tiles, V, first, last, [&](const u16* tile, int) {
     if constexpr (kTogether) {
       float s[2][kColumns / 8][4];
-      u32 slopes[2][kColumns / 16][4];
+      u32 derivatives[2][kColumns / 16][4];
       begin_scores(s[0], rows[0], tile);
       begin_scores(s[1], rows[0], tile + kColumns * kStride);
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
-        wait_for_products<1>(s[part]);
-        look_up(slopes[part], s[part], 0);
-        begin_sums(sum[0], slopes[part], tile + part * kColumns * kStride);
+        wgmma_wait_group<1>(s[part]);
+        look_up(derivatives[part], s[part], 0);
+        begin_sums(sum[0], derivatives[part], tile + part * kColumns * kStride);
       }
-      wait_for_products<0>(sum[0]);
+      wgmma_wait_group<0>(sum[0]);
     } else {
       float s[kUserTiles][kColumns / 8][4];
-      u32 slopes[kUserTiles][kColumns / 16][4];
+      u32 derivatives[kUserTiles][kColumns / 16][4];
       scores(s, rows, tile);
 #pragma unroll
-      for (int i = 0; i < kUserTiles; ++i) look_up(slopes[i], s[i], i);
-      add_products(sum, slopes, tile);
+      for (int i = 0; i < kUserTiles; ++i) look_up(derivatives[i], s[i], i);
+      add_products(sum, derivatives, tile);
     }
   });
   const i64 range_number = static_cast<i64>(blockIdx.z) * gridDim.y + blockIdx.y;
@@ -233,11 +221,11 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void slopes_to_users(
     }
 }
 
-// What slopes_to_items needs of some users, in shared memory.
+// What gradient_of_items needs of some users, in shared memory.
 struct __align__(kTogether ? 1024 : 16) Users {
   u32 table[kStepUsers * kBins];
   u16 us[kStepUsers * kStride];
-  Scale scale[kStepUsers];
+  Grid grid[kStepUsers];
   u16 unit[kStepUsers];  // as a share of the largest
   u64 arrival;           // of the table, where one thread brings it
 };
@@ -263,14 +251,14 @@ struct ItemSide<true> {
     __shared__ u64 arrival;
     u16* rows = static_cast<u16*>(memory);
     if (threadIdx.x == 0) {
-      prepare(arrival);
-      show_to_copies();
-      expect(arrival, 2 * kBlockItems * kFactors);
-      bring(rows, V + static_cast<i64>(blockIdx.x) * kBlockItems * kFactors,
-            2 * kBlockItems * kFactors, arrival);
+      mbarrier_init(arrival);
+      fence_proxy_async();
+      mbarrier_expect_tx(arrival, 2 * kBlockItems * kFactors);
+      cp_async_bulk(rows, V + static_cast<i64>(blockIdx.x) * kBlockItems * kFactors,
+                    2 * kBlockItems * kFactors, arrival);
     }
     __syncthreads();
-    wait_for(arrival, 0);
+    mbarrier_wait(arrival, 0);
 #pragma unroll
     for (int i = 0; i < kItemTiles; ++i)
       tiles[i].rows = rows + (threadIdx.x / 128 * kItemTiles + i) * 64 * kStride;
@@ -286,35 +274,35 @@ static_assert(2 * sizeof(Users) + 2 * ItemSide<kTogether>::kShared * kStride == 
 
 struct UserRows {
   const u16* U;
-  const Scale* scales;
+  const Grid* grids;
   const u32* tables;
   const float* units;
   int users;
 };
 
 __device__ __forceinline__ void load_users(Users& to, const UserRows& from, int first,
-                                           float scale) {
+                                           float inverse_largest) {
   const u32* tables = from.tables + static_cast<i64>(first) * kBins;
   if constexpr (kTogether) {
     if (threadIdx.x == 0) {
-      expect(to.arrival, sizeof(to.table));
-      bring(to.table, tables, sizeof(to.table), to.arrival);
+      mbarrier_expect_tx(to.arrival, sizeof(to.table));
+      cp_async_bulk(to.table, tables, sizeof(to.table), to.arrival);
     }
   } else {
     for (int i = threadIdx.x; i < kStepUsers * kBins / 4; i += blockDim.x)
-      copy16(to.table + 4 * i, tables + 4 * i, first + i * 4 / kBins < from.users);
+      cp_async_16(to.table + 4 * i, tables + 4 * i, first + i * 4 / kBins < from.users);
   }
   load_rows<kStepUsers, kThreads>(to.us, from.U, first, from.users);
   if (threadIdx.x < kStepUsers) {
     const int user = first + threadIdx.x;
     const bool there = user < from.users;
-    to.scale[threadIdx.x] = there ? from.scales[user] : Scale{0.f, 0.f};
-    to.unit[threadIdx.x] = pack(there ? from.units[user] * scale : 0.f, 0.f);
+    to.grid[threadIdx.x] = there ? from.grids[user] : Grid{0.f, 0.f};
+    to.unit[threadIdx.x] = cvt_f16x2(there ? from.units[user] * inverse_largest : 0.f, 0.f);
   }
 }
 
-// The slopes of items' scores with kColumns users from `row` on.
-__device__ __forceinline__ void look_up(u32 (&slopes)[kItemTiles][kColumns / 16][4],
+// The derivatives of items' scores with kColumns users from `row` on.
+__device__ __forceinline__ void look_up(u32 (&derivatives)[kItemTiles][kColumns / 16][4],
                                         const float (&s)[kItemTiles][kColumns / 8][4],
                                         const Users& users, int row) {
   const int column = threadIdx.x % 4 * 2, turn = column * kRotation;
@@ -324,7 +312,7 @@ __device__ __forceinline__ void look_up(u32 (&slopes)[kItemTiles][kColumns / 16]
 #pragma unroll
   for (int t = 0; t < kColumns / 8; ++t) {
     const int own = row + t * 8 + column;
-    const Scale a = users.scale[own], b = users.scale[own + 1];
+    const Grid a = users.grid[own], b = users.grid[own + 1];
     const u32 *from_a = users.table + own * kBins, *from_b = from_a + kBins;
     const u32 units = *reinterpret_cast<const u32*>(users.unit + own);
 #pragma unroll
@@ -333,42 +321,44 @@ __device__ __forceinline__ void look_up(u32 (&slopes)[kItemTiles][kColumns / 16]
       for (int h = 0; h < 2; ++h) {
         const u32 x = place_of(s[i][t][2 * h], a), y = place_of(s[i][t][2 * h + 1], b);
         const u32 line_x = line_at(from_a, x, turn), line_y = line_at(from_b, y, turn + kRotation);
-        slopes[i][t / 2][2 * (t % 2) + h] = products_of(units, slopes_at(x, line_x, y, line_y));
+        derivatives[i][t / 2][2 * (t % 2) + h] =
+            mul_f16x2(units, derivatives_at(x, line_x, y, line_y));
       }
   }
 }
 
-// Σ slope · U of items (blockIdx.x: which tile) over all users. Slopes are in units of the users'
-// `largest`.
-extern "C" __global__ __launch_bounds__(kThreads, 1) void slopes_to_items(
-    const u16* U, const u16* V, const Scale* scales, const u32* tables, const float* units,
-    int users, int items, const float* largest, int factors, float* out) {
+// Σ derivative · U of items (blockIdx.x: which tile) over all users. Derivatives are in units of
+// the users' `largest`.
+extern "C" __global__ __launch_bounds__(kThreads, 1) void gradient_of_items(
+    const u16* U, const u16* V, const Grid* grids, const u32* tables, const float* units, int users,
+    int items, const float* largest, int factors, float* out) {
   extern __shared__ __align__(1024) unsigned char memory[];
   Users* steps = reinterpret_cast<Users*>(memory);
   const i64 before = static_cast<i64>(blockIdx.z) * users;
-  const UserRows from = {U + before * kFactors, scales + before,
+  const UserRows from = {U + before * kFactors, grids + before,
                          tables + blockIdx.z * padded(users) * kBins, units + before, users};
   out += static_cast<i64>(blockIdx.z) * items * factors;
   const float one = largest[blockIdx.z], inverse = one > 0.f ? 1.f / one : 0.f;
-  if (kTogether && threadIdx.x == 0) prepare(steps[0].arrival), prepare(steps[1].arrival);
+  if (kTogether && threadIdx.x == 0)
+    mbarrier_init(steps[0].arrival), mbarrier_init(steps[1].arrival);
   ItemSide<kTogether> rows;
   rows.load(V + blockIdx.z * padded(items) * kFactors, items, steps + 2);
   load_users(steps[0], from, 0, inverse);
   float sum[kItemTiles][kFactors / 8][4] = {};
   for (int step = 0; step * kStepUsers < users; ++step) {
-    wait();
+    cp_async_wait_all();
     __syncthreads();
     if ((step + 1) * kStepUsers < users)
       load_users(steps[(step + 1) % 2], from, (step + 1) * kStepUsers, inverse);
     Users& now = steps[step % 2];
-    if (kTogether) wait_for(now.arrival, step / 2);
+    if (kTogether) mbarrier_wait(now.arrival, step / 2);
 #pragma unroll 1
     for (int row = 0; row < kStepUsers; row += kColumns) {
       float s[kItemTiles][kColumns / 8][4];
-      u32 slopes[kItemTiles][kColumns / 16][4];
+      u32 derivatives[kItemTiles][kColumns / 16][4];
       scores(s, rows.tiles, now.us + row * kStride);
-      look_up(slopes, s, now, row);
-      add_products(sum, slopes, now.us + row * kStride);
+      look_up(derivatives, s, now, row);
+      add_products(sum, derivatives, now.us + row * kStride);
     }
   }
   const int column = threadIdx.x % 4 * 2;
