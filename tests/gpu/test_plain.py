@@ -98,7 +98,7 @@ def test_any_table(n, m, share, size, rho, seed):
     U, V, records = block(n, m, 3, share, size, seed)
     losses, by_score = native(U, V, records, rho)
     actual = found(U, V, records, rho)
-    # Items far below are clamped: together 2^-13 of the gradient of a record, times a row of factors.
+    # Items far below are clamped: together 2^-13 of a record's gradient, times a row of factors.
     longest = max(1.0, *(np.linalg.norm(rows, axis=1).max() for rows in (U, V)))
     clamped = 2.0**-13 * longest * records.weight.sum()
     for one, other in zip(actual, (losses, by_score @ V, by_score.T @ U), strict=True):

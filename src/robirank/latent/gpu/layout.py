@@ -103,6 +103,6 @@ class Layout:
         return 2 * groups * (items * self._row + 8)
 
     def _users(self, users: int, unit: int) -> int:
-        """Two steps of gradient_of_items: tables, rows, scales and units of users, and a barrier."""
+        """Two steps of gradient_of_items: tables, rows, grids, units of users, and a barrier."""
         step = users * (4 * KERNEL_BINS + self._row + 8 + 2) + 8
         return 2 * -(-step // unit) * unit
