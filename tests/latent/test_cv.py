@@ -1,5 +1,8 @@
 """LatentRoBiRankCV: what it tries, what it chooses, and that it can be interrupted."""
 
+import errno
+import os
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -186,3 +189,37 @@ def test_a_table_says_which_records_are_held_out():
     others = sp.csr_matrix(1 - (data.matrix.toarray() > 0))
     with pytest.raises(ValueError, match="cv must hold some of the interactions of user_items"):
         rr.LatentRoBiRankCV(model, cv=others).search(data, False)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (sp.csr_matrix((20, 10)), "user_items holds no interaction, so there is nothing to search"),
+        (sp.identity(20, format="csr"), "of its 20 users 0 have more than one, and nothing was"),
+    ],
+    ids=["empty", "one a user"],
+)
+def test_a_table_that_cannot_be_searched_on_is_told(table, message):
+    with pytest.raises(ValueError, match=message):
+        rr.LatentRoBiRankCV(MODEL).search(table, False)
+
+
+def test_a_full_disk_does_not_end_a_search(split, searched, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    search = rr.LatentRoBiRankCV(MODEL)
+    with pytest.warns(RuntimeWarning, match=r"fit\.search could not be written"):
+        assert search.search(split[0], False, checkpoint=tmp_path / "fit") == searched.best_params_
+
+
+def test_places_of_a_checkpoint_that_cannot_be_are_told_before_the_search(
+    split, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("robirank.latent.cv.follow_path", lambda *_: pytest.fail("searched"))
+    (tmp_path / "plays.csv").write_text("user,item\n")
+    with pytest.raises(rr.ModelFileError, match=r"plays\.csv must not overwrite a file"):
+        rr.LatentRoBiRankCV(MODEL).fit(split[0], False, checkpoint=tmp_path / "plays.csv")
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        rr.LatentRoBiRankCV(MODEL).fit(split[0], False, checkpoint=tmp_path / "no" / "fit")

@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from robirank.storage.files import remove_leftovers, write_whole
+import robirank as rr
+from robirank.data.names import Names
+from robirank.storage.files import refuse_device, remove_leftovers, write_whole
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files are locked on POSIX")
 
@@ -79,3 +81,22 @@ def test_a_file_taken_for_a_leftover_before_its_lock_is_made_again(tmp_path, mon
     assert len(calls) == 2
     assert names(tmp_path) == ["model"]
     assert (tmp_path / "model").read_bytes() == b"whole"
+
+
+@pytest.mark.parametrize("load", [rr.load_interactions, rr.load_letor, Names.read])
+def test_devices_are_refused(tmp_path, load):
+    """Reading /dev/zero would end with the memory."""
+    path = tmp_path / "endless.csv"
+    path.symlink_to("/dev/zero")
+    with pytest.raises(ValueError, match=r"endless\.csv must be a file on a disk; it is a device"):
+        load(path)
+
+
+@pytest.mark.parametrize("load", [rr.load_interactions, Names.read])
+def test_pipes_are_refused_by_what_waits_for_them_or_reads_twice(tmp_path, load):
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(ValueError, match=r"pipe\.csv must be a file on a disk; it is a pipe"):
+        load(tmp_path / "pipe.csv")
+    refuse_device(tmp_path / "pipe.csv", pipes=True)
+    refuse_device(tmp_path / "missing.csv")
+    refuse_device(__file__)

@@ -25,7 +25,7 @@ from robirank.data._layout import (
 )
 from robirank.data.ids import Ids
 from robirank.data.interactions import Choice, Interactions, from_records, offsets
-from robirank.storage.files import write_whole
+from robirank.storage.files import refuse_device, write_whole
 
 #: What polars raises where a file is damaged; a panic is no Exception.
 POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
@@ -129,6 +129,7 @@ def collect(
         if isinstance(column, bool) or not isinstance(column, str | int | None):
             raise TypeError(f"{name} must be the name or the position of a column; got {column!r}")
     with _naming(path):
+        refuse_device(path)
         if Path(path).suffix in (".parquet", ".pq"):
             text, first_row, row = False, 0, "row"
             lazy = _scan(path)

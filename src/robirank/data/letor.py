@@ -19,6 +19,7 @@ from robirank._checks import check_count
 from robirank._threads import thread_count
 from robirank.data._blocks import DamagedGzipError, OtherPackingError, ahead, line_blocks
 from robirank.data.ranking import RankingData
+from robirank.storage.files import refuse_device
 
 if TYPE_CHECKING:
     _Parser: TypeAlias = _core.LetorParser | _core.LetorParser64
@@ -329,6 +330,7 @@ def _opened(path: Source) -> Iterator[IO[bytes]]:
                 f"{os.fspath(path)} is a folder; give one file of it, or read a folder of folds "
                 "with load_dataset"
             )
+        refuse_device(path, pipes=True)
         with Path(path).open("rb", buffering=0) as file:
             yield file
     elif hasattr(path, "read"):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robirank.data.nearest import did_you_mean, nearest
+from robirank.storage.files import refuse_device
 
 if TYPE_CHECKING:
     from robirank.data.ids import Ids
@@ -47,6 +48,7 @@ class Names:
         if suffix not in SEPARATORS:
             raise ValueError(f"a file of names must be .tsv or .csv (.gz too); got {path}")
         sep = SEPARATORS[suffix]
+        refuse_device(path)
         try:
             with path.open("rb") as file:
                 content = b"".join(map(bytes, line_blocks(file, 1 << 20)))

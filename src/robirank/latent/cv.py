@@ -31,6 +31,7 @@ from robirank.latent.tune.path import PenaltyPath, follow_path
 from robirank.latent.tune.rule import scale_of_table
 from robirank.latent.tune.settle import settle_by_records
 from robirank.latent.tune.trials import Trial, TrialLog
+from robirank.storage.checkpoint_file import CheckpointFile
 
 _STEP = 1.1  # between the penalties of whole fits
 _SHORTER, _LARGER = 0.75, 1.04  # epochs of those fits; how much larger the best λ is with all
@@ -148,7 +149,11 @@ class LatentRoBiRankCV(FactorModel):
         if checkpoint is not None and base.random_state is None:
             raise ValueError("checkpoint needs a random_state: without one no fit is like another")
         log_path = None if checkpoint is None else f"{os.fspath(checkpoint)}.search"
+        if checkpoint is not None and not resume:  # before the search, for the fit after it
+            CheckpointFile(checkpoint, "").check_overwrite()
         records = as_records(user_items, base.weighting)
+        if not records.n_records:
+            raise ValueError("user_items holds no interaction, so there is nothing to search on")
         search = _Search(self, base, records, log_path, resume, show_progress)
         self.best_params_, self.best_score_ = search.run()
         self.cv_results_ = search.results()
@@ -249,6 +254,7 @@ class _Search:
         self._sample = records if sampled is None else records.rows(sampled)
         if held_out is None:
             self._splits = [hold_out(self._sample, request.seed + n) for n in range(cv.cv)]
+            _check_held_out(records, self._splits)
         else:
             taken = _among(records, held_out)
             train, test = records.take(~taken), records.take(taken)
@@ -395,6 +401,17 @@ def _among(records: Records, others: Records) -> NDArray[np.bool_]:
             f"{others.n_records}, {int(found.sum())} are among the {records.n_records} there"
         )
     return found
+
+
+def _check_held_out(records: Records, splits: list[tuple[Records, Records]]) -> None:
+    if all(held_out.n_records for _, held_out in splits):
+        return
+    counts = records.user_counts()
+    raise ValueError(
+        "user_items must have users with several interactions, of which a tenth is held out; of "
+        f"its {np.count_nonzero(counts)} users {np.count_nonzero(counts > 1)} have more than one, "
+        "and nothing was held out. Fit the estimator itself, which takes λ from a rule"
+    )
 
 
 def _warn_of_border() -> None:

@@ -82,6 +82,21 @@ def _open_temporary(target: Path, stack: contextlib.ExitStack) -> tuple[Path, IO
         opened.close()
 
 
+def refuse_device(path: str | os.PathLike[str], *, pipes: bool = False) -> None:
+    """Raise an error for a device, of which reading may never end.
+
+    A pipe is refused too unless ``pipes``: it may have no writer, and cannot be read twice.
+    """
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:
+        return  # whoever opens it says what is wrong
+    is_pipe = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or (is_pipe and not pipes):
+        kind = "pipe" if is_pipe else "device"
+        raise ValueError(f"{os.fspath(path)} must be a file on a disk; it is a {kind}")
+
+
 def refuse_link(path: str | os.PathLike[str]) -> None:
     """Raise an error where something that this package makes is a link to something else."""
     if Path(path).is_symlink():

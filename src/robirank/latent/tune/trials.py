@@ -1,17 +1,24 @@
-"""What a search has tried: one entry for a path or a fit, kept in a file while it goes on."""
+"""What a search has tried: one entry for a path or a fit, kept in a file while it goes on.
+
+The file is text. Each line is the CRC32 of a JSON object, a space, and the object: which search it
+is, and then its trials.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from robirank._callers import warn
 from robirank.storage.files import write_whole
-from robirank.storage.tensor_file import ModelFileError
+from robirank.storage.tensor_file import NO_CHECKSUM, ModelFileError
 
 _MOST_BYTES = 1 << 26
 Positive = Annotated[float, msgspec.Meta(gt=0)]
@@ -43,7 +50,11 @@ class Trial(msgspec.Struct, frozen=True):
         return (self.kind, self.params, self.split) == (kind, params, split)
 
 
-class _File(msgspec.Struct, frozen=True):
+class _Head(msgspec.Struct, frozen=True):
+    search: str
+
+
+class _OldFile(msgspec.Struct, frozen=True):
     search: str
     trials: list[Trial]
 
@@ -72,7 +83,11 @@ class TrialLog:
         self._path = None if path is None else Path(path)
         self._search, self._tell = search, tell
         self.trials: list[Trial] = []
-        self._known = self._read() if resume and self._path and self._path.exists() else []
+        self._known: list[Trial] = []
+        self._failed = False
+        if self._path is not None and self._path.exists():
+            _check_log(self._path)
+            self._known = self._read(self._path) if resume else []
 
     def get(
         self,
@@ -84,33 +99,89 @@ class TrialLog:
         """A trial that the file holds, or else done now."""
         for trial in self._known:
             if trial.is_of(kind, params, split):
+                self.trials.append(trial)
                 break
         else:
             begin = time.perf_counter()
             found = do()
             trial = Trial(kind, params, split, *found, seconds=time.perf_counter() - begin)
-        self.trials.append(trial)
-        self._write()
+            self.trials.append(trial)
+            self._write()
         self._tell(trial)
         return trial
 
     def _write(self) -> None:
-        if self._path is not None:
-            content = msgspec.json.encode(_File(self._search, self.trials))
-            with write_whole(self._path) as file:
-                file.write(msgspec.json.format(content, indent=1))
+        """Write all trials, also those of the file that were not asked for yet.
 
-    def _read(self) -> list[Trial]:
-        assert self._path is not None
-        if self._path.stat().st_size > _MOST_BYTES:
-            raise ModelFileError(f"{self._path} is too large to be the log of a search")
+        Where that fails, as on a full disk, a warning says so once, and the search goes on.
+        """
+        if self._path is None:
+            return
+        unused = [trial for trial in self._known if trial not in self.trials]
+        lines = map(_line, [_Head(self._search), *self.trials, *unused])
         try:
-            found = msgspec.json.decode(self._path.read_bytes(), type=_File)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise ModelFileError(f"{self._path} is damaged: {error}") from None
-        if found.search != self._search:
+            with write_whole(self._path) as file:
+                file.writelines(lines)
+            self._failed = False
+        except OSError as error:
+            if not self._failed:
+                warn(
+                    f"{self._path} could not be written ({error.strerror or error}); the search "
+                    "goes on, and tries it again after the next trial",
+                    RuntimeWarning,
+                )
+            self._failed = True
+
+    def _read(self, path: Path) -> list[Trial]:
+        content = path.read_bytes()
+        try:
+            search, trials = _decode(content)
+        except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
             raise ModelFileError(
-                f"{self._path} belongs to another search: settings, data or version differ. Search "
+                f"{path} is damaged: {error}. Remove it to search anew, or take another path"
+            ) from None
+        if search != self._search:
+            raise ModelFileError(
+                f"{path} belongs to another search: settings, data or version differ. Search "
                 "with the same ones to go on, or take another path"
             )
-        return found.trials
+        if content.startswith(b"{"):
+            warn(f"{path} {NO_CHECKSUM}")
+        return trials
+
+
+def _check_log(path: Path) -> None:
+    """Raise an error unless a file is the log of a search, damaged or not, or empty."""
+    if not path.is_file():
+        raise ModelFileError(f"{path} must be a file, for the log of a search; it is none")
+    if path.stat().st_size > _MOST_BYTES:
+        raise ModelFileError(f"{path} is too large to be the log of a search")
+    with path.open("rb") as file:
+        head = file.read(100)
+    if head and not re.match(rb'(.{8} )?\{\s*"search"', head):
+        raise ModelFileError(
+            f"{path} is not the log of a search, and is not overwritten; remove it, or take "
+            "another path"
+        )
+
+
+def _line(entry: msgspec.Struct) -> bytes:
+    content = msgspec.json.encode(entry)
+    return b"%08x %b\n" % (zlib.crc32(content), content)
+
+
+def _decode(content: bytes) -> tuple[str, list[Trial]]:
+    """Which search it is, and its trials."""
+    if content.startswith(b"{"):
+        old = msgspec.json.decode(content, type=_OldFile)
+        return old.search, old.trials
+    objects = []
+    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
+        crc, _, text = line.partition(b" ")
+        if crc != b"%08x" % zlib.crc32(text):
+            raise ValueError(f"the checksum of line {number} is wrong")
+        objects.append(text)
+    if not objects or not content.endswith(b"\n"):
+        raise ValueError("its last line is cut short")
+    head = msgspec.json.decode(objects[0], type=_Head)
+    return head.search, [msgspec.json.decode(text, type=Trial) for text in objects[1:]]
