@@ -15,7 +15,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import typer
 from typer.core import TyperGroup
@@ -80,14 +80,15 @@ def _show_no_type(command: Any) -> None:
 def _unexpected(error: Exception) -> typer.Exit:
     text = f"unexpected {type(error).__name__}: {_describe(error)}"
     hint = "set ROBIRANK_DEBUG=1 to see where, and please report it"
-    return _stop(f"{text}\n{hint}", UNEXPECTED)
+    return _stop(text, UNEXPECTED, hint)
 
 
-def _stop(message: str, code: int) -> typer.Exit:
+def _stop(message: str, code: int, *hints: str) -> typer.Exit:
     if os.environ.get("ROBIRANK_DEBUG", "") not in ("", "0"):
         traceback.print_exc(file=sys.stderr)
     prefix = "" if code == INTERRUPTED else "error: "
-    print(f"robirank: {prefix}{message}", file=sys.stderr)
+    for line in (f"robirank: {prefix}{message}", *hints):
+        _tell(line)
     return typer.Exit(code)
 
 
@@ -141,13 +142,44 @@ def _flags(group: Any) -> set[str]:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"robirank: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    _tell(f"robirank: warning: {' '.join(str(message).split())}")
 
 
 def note(text: str, *, quiet: bool = False) -> None:
     """Say on standard error what is going on."""
     if not quiet:
-        print(text, file=sys.stderr, flush=True)
+        _tell(text)
+
+
+def _tell(text: str) -> None:
+    print(for_reader(text, sys.stderr), file=sys.stderr, flush=True)
+
+
+# Controls (C0, delete, C1), marks and controls of the writing direction, line and paragraph
+# separators, and surrogates that stand alone: what a terminal obeys, or shows in another order.
+_NOT_SHOWN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff\ufeff]"
+)
+
+
+def escaped(text: str, keep: str = "") -> str:
+    r"""Text with an escape, as in JSON, for each character that a terminal would obey.
+
+    Examples
+    --------
+    >>> print(escaped("tea\x1b[2J"), escaped("a\tb\x9b", keep="\t").expandtabs(4))
+    tea\u001b[2J a   b\u009b
+    """
+
+    def escape(found: re.Match[str]) -> str:
+        return found[0] if found[0] in keep else f"\\u{ord(found[0]):04x}"
+
+    return _NOT_SHOWN.sub(escape, text)
+
+
+def for_reader(text: str, stream: IO[str], keep: str = "") -> str:
+    """Text `escaped` for a terminal, and as it is for a file or a pipe."""
+    return escaped(text, keep) if stream.isatty() else text
 
 
 @contextlib.contextmanager
@@ -166,7 +198,11 @@ def show_progress(quiet: bool) -> bool:
 
 
 def print_text(text: str) -> None:
-    """Print text on standard output as it is, with bytes of ids that are not UTF-8 untouched."""
+    """Print text on standard output: into a pipe as it is, with bytes that are not UTF-8 untouched.
+
+    On a terminal it is `escaped`, but for tabs and ends of lines.
+    """
+    text = for_reader(text, sys.stdout, keep="\t\n")
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
     sys.stdout.buffer.flush()
@@ -174,7 +210,8 @@ def print_text(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print exactly one JSON value on standard output; what is not a number becomes null."""
-    sys.stdout.write(json.dumps(_finite(value), indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(_finite(value), indent=2, ensure_ascii=False) + "\n"
+    sys.stdout.write(for_reader(text, sys.stdout, keep="\n"))
 
 
 def _finite(value: Any) -> Any:
@@ -195,11 +232,12 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 
     table = Table(box=SIMPLE_HEAD)
     for i, name in enumerate(header):
-        table.add_column(name, justify="right" if i else "left", overflow="fold")
+        shown = for_reader(name, sys.stdout)
+        table.add_column(shown, justify="right" if i else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(for_reader(cell, sys.stdout) for cell in row))
     console = Console(highlight=False, markup=False)
-    console.print(title, style="bold")
+    console.print(for_reader(title, sys.stdout), style="bold")
     console.print(table)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from robirank.cli.console import UNEXPECTED, note, print_json
+from robirank.cli.console import UNEXPECTED, for_reader, note, print_json
 from robirank.cli.interactions import Columns, Header, Item, Sep, User
 
 if TYPE_CHECKING:
@@ -261,7 +261,8 @@ def _show(run: RunDirectory[Any], as_json: bool) -> None:
     if as_json:
         print_json({"run": str(run.path), "report": str(page), "fits": msgspec.to_builtins(fits)})
     else:
-        Console(width=140).print(Markdown((run.path / "table.md").read_text("utf-8")))
+        table = (run.path / "table.md").read_text("utf-8")
+        Console(width=140).print(Markdown(for_reader(table, sys.stdout, keep="\n")))
     failed = sum(fit.error is not None for fit in fits)
     if failed:
         note(f"{failed} fits failed; the same command tries them again")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robirank.cli.console import note, print_json, print_text
+from robirank.cli.console import escaped, note, print_json, print_text
 from robirank.storage.files import write_whole
 
 if TYPE_CHECKING:
@@ -162,4 +162,4 @@ def _table(rows: pl.DataFrame) -> Any:
 def _cell(name: str, value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.3f}" if name == "score" else str(value)
+    return f"{value:.3f}" if name == "score" else escaped(str(value))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from robirank.cli.console import check_output, note, step
+from robirank.cli.console import check_output, escaped, note, step
 from robirank.cli.interactions import Columns, Count, Header, Item, Sep, User, read_known
 from robirank.cli.lists import as_frame, check_format, print_lists, write_file
 from robirank.cli.models import load
@@ -278,10 +278,8 @@ def _similar(
 
 
 def _title(asked: Asked, names: Names | None) -> Callable[[Any], str]:
-    from rich.markup import escape
-
     def title(user: Any) -> str:
-        who = "a new user" if user == _NEW and asked.new else f"user {escape(str(user))}"
+        who = "a new user" if user == _NEW and asked.new else f"user {_called(user, None)}"
         items = asked.items_of(user)
         if not items:
             return f"[bold]For {who}[/bold]"
@@ -296,7 +294,7 @@ def _called(value: Any, names: Names | None) -> str:
     from rich.markup import escape
 
     name = None if names is None else names.get(value)
-    return escape(str(value) if name is None else name)
+    return escape(escaped(str(value) if name is None else name))
 
 
 def _give(
