@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_allclose
 
 from robirank import LatentRoBiRank, evaluate
 from robirank.latent.factors.recommend import FactorModel
-from robirank.latent.solvers.penalty import RowLengths
+from robirank.latent.solvers.penalty import RowLengths, RowWeights
 from robirank.latent.tune.rule import default_regularization, noise_level
 
 
