@@ -25,8 +25,12 @@ from .data.splits import split_ratio as split_ratio
 from .data.splits import split_time as split_time
 from .engine.config import RayConfig as RayConfig
 from .latent.cv import LatentRoBiRankCV as LatentRoBiRankCV
+from .latent.factors.evaluate import Coverage as Coverage
+from .latent.factors.evaluate import Evaluation as Evaluation
 from .latent.factors.evaluate import evaluate as evaluate
 from .latent.factors.export import export_index as export_index
+from .latent.factors.ids import UnknownIdWarning as UnknownIdWarning
+from .latent.factors.query import UnknownUserWarning as UnknownUserWarning
 from .latent.factors.sharded import ShardedModel as ShardedModel
 from .latent.model import LatentRoBiRank as LatentRoBiRank
 from .latent.train.loop import DivergenceError as DivergenceError

@@ -18,6 +18,7 @@ from latent.tiny import tiny
 from robirank import (
     DivergenceError,
     Interactions,
+    UnknownUserWarning,
     evaluate,
     load_model,
     make_interactions,
@@ -92,6 +93,63 @@ def test_shapes_types_and_attributes(model, data):
     assert fitted.fit(data, False) is fitted  # implicit's order of arguments
 
 
+@pytest.fixture(scope="module")
+def with_strangers(data):
+    """The same, and then 5 users and 7 items without a record."""
+    return csr_matrix((data.matrix.data, data.indices, [*data.indptr, *[6000] * 5]), (405, 157))
+
+
+@each_model
+def test_what_nobody_knows_is_nobodys_neighbour(model, with_strangers):
+    fitted = fit(model, with_strangers, iterations=5)
+    assert_array_equal(fitted.item_counts_, np.bincount(with_strangers.indices, minlength=157))
+    assert (fitted.similar_items(range(150, 157))[0] == -1).all()
+    assert (fitted.similar_users(range(400, 405))[0] == -1).all()
+    assert fitted.similar_items(range(150), N=157)[0].max() == 149
+    assert fitted.similar_users(range(400), N=405)[0].max() == 399
+
+
+@each_model
+def test_users_without_a_record_get_the_popular_items(model, with_strangers, tmp_path):
+    fitted = fit(model, with_strangers, iterations=2)
+    popular = np.argsort(-fitted.item_counts_, kind="stable")[:10]
+    fitted.save(tmp_path / "model")
+    for each in (fitted, load_model(tmp_path / "model")):
+        with pytest.warns(UnknownUserWarning, match="1 of 2 users have no record"):
+            ids, scores = each.recommend([0, 404], with_strangers[[0, 404]])
+        assert_array_equal(ids[1], popular)
+        assert_array_equal(scores[1], fitted.item_counts_[popular])
+        with pytest.warns(UnknownUserWarning):
+            assert_array_equal(each.recommend_for([])[0], popular)
+
+
+@each_model
+def test_partial_fit_goes_on_counting(model, data):
+    """Whether it is given the records of today alone, or all."""
+    fitted = fit(model, data.matrix, iterations=1)
+    before = fitted.item_counts_.copy()
+    today = csr_matrix((np.ones(2, np.float32), ([3, 4], [7, 151])), (400, 152))
+    fitted.partial_fit(today, iterations=1)
+    assert_array_equal(fitted.item_counts_, [*before, 0, 1])
+    both = data.matrix.copy()
+    both.resize(400, 152)
+    fitted.partial_fit((both + today).tocsr(), iterations=1)
+    assert_array_equal(fitted.item_counts_, np.bincount((both + today).indices, minlength=152))
+
+
+@each_model
+@pytest.mark.filterwarnings("error::robirank.UnknownUserWarning")
+def test_validation_is_what_evaluate_measures(model, data):
+    """Also where users of the validation part have no record to learn from."""
+    train, valid = split_ratio(data, random_state=0)
+    train = train.take(train.user_codes() >= 40)
+    fitted = clone(model).set_params(iterations=1)
+    fitted.fit(train, show_progress=False, validation=valid)
+    result = evaluate(fitted, train=train, test=valid, k=20)
+    assert result.without_history.n_users == 40
+    assert fitted.history_[-1]["ndcg@20"] == result["ndcg@20"]
+
+
 @each_model
 def test_arguments_of_implicit(model):
     names = list(inspect.signature(model.fit).parameters)
@@ -133,9 +191,6 @@ def test_user_without_interactions_has_no_taste(model, data):
     matrix[5], matrix[:, 9] = 0, 0
     fitted = fit(model, matrix.tocsr(), iterations=3)
     assert_array_equal(fitted.user_factors[5], 0)
-    ids, scores = fitted.recommend(5, matrix.tocsr()[5], N=3)
-    assert ids.tolist() == [0, 1, 2]
-    assert scores.tolist() == [0, 0, 0]
     assert np.isfinite(fitted.item_factors[9]).all()
 
 

@@ -152,6 +152,8 @@ def test_the_finished_model_is_read_as_one_and_served_by_shards(
     assert whole.user_ids_ == data.users
     assert whole.item_ids_ == data.items
     assert whole.user_scale_ == undisturbed.user_scale_
+    assert_array_equal(whole.item_counts_, np.bincount(data.indices, minlength=data.n_items))
+    assert_array_equal(model.item_counts_, whole.item_counts_)
     same_factors(rr.LatentRoBiRank.load(tmp_path / "model"), undisturbed)
     with pytest.raises(rr.ModelFileError, match="not a WARP"):
         rr.WARP.load(tmp_path / "model")
@@ -233,9 +235,11 @@ def watched(model, metric):
 def test_validation_by_the_workers_is_that_of_one_process(
     ray_cluster, data, validation, tmp_path, metric, monkeypatch
 ):
+    """Users without a record are among those of the validation part."""
     monkeypatch.setattr("robirank.engine.strata.BATCH_USERS", 17)
     options = {"validation": validation, "metric": metric, "show_progress": False}
     settings = SETTINGS | {"iterations": 6, "parts": PARTS}
+    data = data.take(data.user_codes() % 5 > 0)
     here = rr.LatentRoBiRank(**settings).fit(data, **options)
     config = rr.RayConfig(tmp_path, workers=2, checkpoint_seconds=1e-6)
     there = rr.LatentRoBiRank(engine=config, **settings).fit(data, **options)
@@ -245,6 +249,7 @@ def test_validation_by_the_workers_is_that_of_one_process(
     same_factors(here, there)
     found = rr.evaluate(there, train=data, test=validation, k=int(metric.split("@")[1]))
     assert found[metric] == max(value for _, value in watched(there, metric))
+    assert found.without_history["recall@" + metric.split("@")[1]] > 0
     assert rr.load_model(tmp_path / "model").best_iter_ == here.best_iter_
 
 

@@ -203,8 +203,11 @@ class LatentModel(FactorModel):
             rate=_PARTIAL_RATE,
             regularization=self._penalty_of(request, records),
         )
+        known = self._item_counts()
         self._fit(request, user_items, wanted, self._grown(records, request.seed))
         self.user_ids_, self.item_ids_ = ids
+        if known is not None:  # the table may hold new records alone, or all of them
+            self.item_counts_[: len(known)] = np.maximum(self.item_counts_[: len(known)], known)
         return self
 
     def fold_in(self, user_items: Any) -> Floats32:
@@ -320,6 +323,7 @@ class LatentModel(FactorModel):
         self.regularization_ = problem.penalty.regularization
         self.noise_level_ = problem.noise_level
         self.user_ids_, self.item_ids_ = result.user_ids, result.item_ids
+        self.item_counts_ = result.item_counts
 
 
 def _ids_that_go_on(kind: str, user_items: Any, known: Any, count: int) -> Any:

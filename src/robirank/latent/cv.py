@@ -15,7 +15,7 @@ from sklearn.model_selection import ParameterGrid
 
 from robirank._callers import warn
 from robirank._checks import check_count
-from robirank._types import Floats32
+from robirank._types import Floats32, Ints32
 from robirank._workers import Workers
 from robirank.data.records import Records, as_records
 from robirank.latent.base import LatentModel
@@ -191,6 +191,12 @@ class LatentRoBiRankCV(FactorModel):
     def item_ids_(self) -> Any:
         """Outside ids of the items, where there are some."""
         return self._best().item_ids_
+
+    @property
+    def item_counts_(self) -> Ints32:  # type: ignore[override]
+        """The number of records of each item."""
+        counts: Ints32 = self._best().item_counts_
+        return counts
 
     def fold_in(self, user_items: Any) -> Floats32:
         """Find factors for users that the model has not seen; see `LatentRoBiRank.fold_in`."""

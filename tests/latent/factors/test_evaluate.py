@@ -47,6 +47,51 @@ def test_hand_worked():
     assert result.errors["recall@2"] == pytest.approx(1 / 4)
 
 
+def test_users_with_and_without_history_are_told_apart():
+    """Of four users with a test item, two have no history; item 3 has no train record."""
+    model = tiny([[1], [0], [1], [0], [1]], [[5], [4], [3], [2]])
+    model.item_counts_ = np.array([1, 1, 2, 0], dtype=np.int32)
+    train = csr_matrix([[1, 0, 1, 0], [0] * 4, [0, 1, 1, 0], [0] * 4, [0, 0, 0, 0]])
+    test = csr_matrix([[0, 1, 0, 1], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 1], [0] * 4])
+    result = rr.evaluate(model, train=train, test=test, k=1)
+    # Users 0 and 2 get items 1 and 0; users 1 and 3 the most popular one, item 2.
+    assert (result["hit_rate@1"], result.n_users) == (1 / 2, 4)
+    assert (result.with_history["hit_rate@1"], result.with_history.n_users) == (1 / 2, 2)
+    assert (result.without_history["hit_rate@1"], result.without_history.n_users) == (1 / 2, 2)
+    assert result.with_history["recall@1"] == 1 / 4
+    assert result.coverage == rr.Coverage(2, 2, 1, 5, 3)
+    assert str(result).splitlines()[-1] == (
+        "2 users with history and 2 without were measured, 1 left out; 3 of their 5 test records "
+        "are on items without a train record."
+    )
+    known = rr.evaluate(model, train=train, test=test, k=1, users=[0, 2])
+    assert known.without_history is None
+    assert dict(known.with_history) == dict(known) == dict(result.with_history)
+    assert known.coverage == rr.Coverage(2, 0, 3, 3, 2)
+
+
+@pytest.mark.filterwarnings("error")
+@given(seed=st.integers(0, 999), batch_size=st.integers(1, 50))
+def test_both_kinds_of_users_make_up_the_mean(seed, batch_size):
+    model, train, test = random_problem(seed)
+    train = csr_matrix(train.multiply(np.random.default_rng(seed).random((40, 1)) < 0.5))
+    result = rr.evaluate(model, train=train, test=test, k=(1, 5), batch_size=batch_size)
+    parts = [part for part in (result.with_history, result.without_history) if part is not None]
+    assert sum(part.n_users for part in parts) == result.n_users
+    for name in result:
+        mean = sum(part[name] * part.n_users for part in parts) / result.n_users
+        assert result[name] == pytest.approx(mean, abs=1e-12)
+
+
+def test_any_cut_off():
+    """2·10⁹ was a MemoryError; a list ends with the last item."""
+    result = rr.evaluate(FALLING, train=TRAIN, test=TEST, k=(5, 2 * 10**9, 10**30))
+    for k in (2 * 10**9, 10**30):
+        for name in ("recall", "ndcg", "map", "hit_rate"):
+            assert result[f"{name}@{k}"] == result[f"{name}@5"]
+    assert result["precision@2000000000"] == pytest.approx((2 + 1) / 2 / (2 * 10**9), abs=1e-11)
+
+
 def counted_one_by_one(model, train, test, k):
     rows = []
     scores = model.user_factors @ model.item_factors.T

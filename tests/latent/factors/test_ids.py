@@ -1,5 +1,6 @@
 """Outside ids in questions and answers."""
 
+from collections import Counter
 from datetime import date
 
 import numpy as np
@@ -9,7 +10,13 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import csr_matrix
 
 from latent.tiny import tiny
-from robirank import Interactions, LatentRoBiRank, load_model
+from robirank import (
+    Interactions,
+    LatentRoBiRank,
+    UnknownIdWarning,
+    UnknownUserWarning,
+    load_model,
+)
 
 #: Who has what; codes of users and items follow the order of appearance.
 PLAYS = [
@@ -82,7 +89,7 @@ def test_rows_are_looked_up_by_id(model, plays):
 def test_user_items_is_left_out_where_it_is_not_needed(model):
     ids, _ = model.recommend("ann", filter_already_liked_items=False, N=5)
     assert set(ids) == set(ITEMS)
-    assert model.recommend(0, filter_already_liked_items=False)[0].shape == (10,)
+    assert model.recommend(0, filter_already_liked_items=False)[0].shape == (5,)
     with pytest.raises(ValueError, match=r"user_items is missing.*already_liked_items=False"):
         model.recommend("ann")
 
@@ -185,11 +192,13 @@ def test_a_model_without_ids_knows_positions_only(plays):
     [
         (lambda m, d: m.recommend("Ann", d), ValueError, "userid: there is no user 'Ann'"),
         (lambda m, d: m.recommend(["ann", "x"], d), ValueError, "no user 'x' in the model"),
-        (lambda m, d: m.recommend("ann", d, items=["x"]), ValueError, "items: there is no item"),
         (lambda m, d: m.similar_items("x"), ValueError, "itemid: there is no item 'x'"),
         (lambda m, d: m.recommend_for(["x"]), ValueError, "liked: there is no item 'x'"),
-        (lambda m, d: m.recommend_for([]), ValueError, "liked must name at least one item"),
-        (lambda m, d: m.recommend_for([["ABBA"], []]), ValueError, "list 1 of liked must name"),
+        (
+            lambda m, d: m.recommend_for(["ABBA"], unknown="drop"),
+            ValueError,
+            r"unknown must be one of \['error', 'ignore'\]; got 'drop'",
+        ),
         (lambda m, d: m.recommend_for("ABBA"), TypeError, "liked must be a list of items.*'ABBA'"),
         (lambda m, d: m.recommend_for(3), TypeError, "liked must be a list of items"),
         (lambda m, d: m.recommend_for([5]), IndexError, "liked must be items of the model"),
@@ -210,6 +219,53 @@ def test_a_model_without_ids_knows_positions_only(plays):
 def test_mistakes(model, plays, ask, error, message):
     with pytest.raises(error, match=message):
         ask(model, plays)
+
+
+def test_filters_pass_over_unknown_ids(model, plays):
+    with pytest.warns(UnknownIdWarning, match="filter_items: 2 of 3 items unknown to the model"):
+        ids, _ = model.recommend("ann", plays, N=5, filter_items=["gone", "Megadeth", "never"])
+    assert set(ids) == {"ABBA", "Queen", None}
+    with pytest.warns(UnknownIdWarning, match="items: 1 of 2 items unknown to the model"):
+        ids, _ = model.recommend("ann", plays, items=["gone", "Queen"])
+    assert ids.tolist() == ["Queen"]
+    with pytest.warns(UnknownIdWarning):
+        assert model.recommend("ann", plays, items=["gone"])[0].shape == (0,)
+    with pytest.warns(UnknownIdWarning, match="items: 1 of 2"):
+        ids, _ = model.similar_items("ABBA", items=["Queen", "gone"])
+    assert ids[0] == "Queen"
+    with pytest.warns(UnknownIdWarning, match="filter_users: 1 of 2 users"):
+        ids, _ = model.similar_users("ann", N=1, filter_users=["zoe", "ann"])
+    assert ids.tolist() == ["bob"]
+    with pytest.warns(UnknownIdWarning, match="filter_items: 1 of 2"):
+        frame = model.recommend_frame(["ann"], plays, filter_items=["gone", "Megadeth"])
+    assert set(frame["item"]) == {"ABBA", "Queen"}
+
+
+def test_baskets_pass_over_unknown_ids_when_asked_to(model):
+    expected, scores = model.recommend_for(["Metallica", "Slayer"], N=3)
+    with pytest.warns(UnknownIdWarning, match="liked: 2 of 5 items unknown to the model"):
+        ids, their_scores = model.recommend_for(
+            [["Metallica", "gone", "Slayer"], ["Queen", "never"]], N=3, unknown="ignore"
+        )
+    assert ids[0].tolist() == expected.tolist()
+    assert_array_equal(their_scores[0], scores)
+    assert ids[1, 0] == "ABBA"
+
+
+@pytest.mark.parametrize("liked", [["gone"], []])
+@pytest.mark.filterwarnings("ignore::robirank.UnknownIdWarning")
+def test_an_empty_basket_gets_the_popular_items_by_name(model, liked):
+    with pytest.warns(UnknownUserWarning, match="the user has no record"):
+        ids, counts = model.recommend_for(liked, N=2, unknown="ignore")
+    plays_of = Counter(item for _, item in PLAYS)
+    most = sorted(ITEMS, key=lambda item: -plays_of[item])[:2]
+    assert ids.tolist() == most
+    assert counts.tolist() == [plays_of[item] for item in most]
+
+
+def test_an_empty_basket_is_in_positions_where_a_filter_is(model):
+    ids, _ = model.recommend_for([], N=1, filter_items=[0], unknown_users="popular")
+    assert ids.dtype == np.int32
 
 
 def test_a_loaded_model_answers_alike(model, plays, tmp_path):

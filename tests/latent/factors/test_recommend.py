@@ -3,13 +3,17 @@
 from types import SimpleNamespace
 
 import numpy as np
+import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array, csr_matrix
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from latent.tiny import Tiny, tiny
+from robirank import Interactions, UnknownUserWarning
 from robirank.latent.factors.recommend import FactorModel
 from robirank.latent.factors.topk import NOTHING
 
@@ -71,9 +75,20 @@ def test_items_chooses_among_some(model):
 
 
 def test_where_nothing_is_left(model):
-    ids, scores = model.recommend([0, 2], LIKED[[0, 2]], N=6)
-    assert ids.tolist() == [[1, 2, 4, 3, -1, -1], [-1] * 6]
-    assert scores[1].tolist() == [np.finfo(np.float32).min] * 6
+    ids, scores = model.recommend([0, 2], LIKED[[0, 2]], N=5)
+    assert ids.tolist() == [[1, 2, 4, 3, -1], [-1] * 5]
+    assert scores[1].tolist() == [np.finfo(np.float32).min] * 5
+
+
+@pytest.mark.parametrize("N", [6, 10**9, 10**20])
+def test_lists_are_never_longer_than_the_number_of_items(model, N):
+    """10⁹ places took 8 GB, for 30 items."""
+    ids, scores = model.recommend([0, 1], LIKED[:2], N=N)
+    assert ids.tolist() == [[1, 2, 4, 3, -1], [2, 1, 0, -1, -1]]
+    assert scores.shape == (2, 5)
+    assert model.similar_items(0, N=N)[0].shape == (5,)
+    assert model.similar_users([0], N=N)[0].shape == (1, 3)
+    assert model.recommend_for([0], N=N)[0].shape == (5,)
 
 
 def test_no_users_at_all(model):
@@ -136,8 +151,146 @@ def test_similar_items_by_cosine(model):
 def test_a_row_of_zeros_is_similar_to_nothing():
     model = tiny(U, [[0, 0], [1, 0]])
     ids, scores = model.similar_items([0, 1], N=2)
-    assert ids.tolist() == [[0, 1], [1, 0]]
-    assert scores.tolist() == [[0, 0], [1, 0]]
+    assert ids.tolist() == [[-1, -1], [1, -1]]
+    assert scores.tolist() == [[NOTHING, NOTHING], [1, NOTHING]]
+    assert model.similar_items(0, N=2, items=[0])[0].tolist() == [-1, -1]
+    users = tiny([[0, 0], [0, 0], [0, 1], [1, 1]], V)
+    assert users.similar_users([1, 3], N=3)[0].tolist() == [[-1] * 3, [3, 2, -1]]
+
+
+def test_items_without_a_record_are_nobodys_neighbours():
+    """Sold by nobody, they are trained away from everyone alike, so that their cosines are 1."""
+    model = tiny(U, [[1, 0], [-1, -1], [1, 1], [-2, -2]])
+    assert model.similar_items(1, N=2)[0].tolist() == [1, 3]
+    model.item_counts_ = np.array([4, 0, 2, 0], dtype=np.int32)
+    ids, scores = model.similar_items([0, 1, 2, 3], N=3)
+    assert ids.tolist() == [[0, 2, -1], [-1] * 3, [2, 0, -1], [-1] * 3]
+    assert_allclose(scores[0], [1, np.sqrt(0.5), NOTHING], rtol=1e-6)
+    assert model.similar_items(2, N=2, items=[1, 3])[0].tolist() == [-1, -1]
+    assert model.similar_items(2, N=2, filter_items=[2])[0].tolist() == [0, -1]
+
+
+# Users 1 and 3 have no record; item 4 has none either, and item 2 has the most.
+KNOWN = [[1, 0], [0, 0], [0, 1], [0, 0]]
+COUNTS = np.array([2, 3, 7, 3, 0], dtype=np.int32)
+
+
+@pytest.fixture
+def with_strangers():
+    model = tiny(KNOWN, V)
+    model.item_counts_ = COUNTS
+    return model
+
+
+def rows(*liked):
+    """A row of a CSR matrix for each list of items."""
+    table = np.zeros((len(liked), 5))
+    for row, items in zip(table, liked, strict=True):
+        row[items] = 1
+    return csr_matrix(table)
+
+
+def test_users_without_a_record_get_the_popular_items(with_strangers):
+    with pytest.warns(UnknownUserWarning, match=r"2 of 3 users have no record.*most popular"):
+        ids, scores = with_strangers.recommend([3, 0, 1], rows([], [0], [2]), N=5)
+    assert ids.tolist() == [[2, 1, 3, 0, -1], [1, 2, 4, 3, -1], [1, 3, 0, -1, -1]]
+    assert scores[0].tolist() == [7, 3, 3, 2, NOTHING]
+    assert scores[1].tolist() == [2, 1, 0.5, 0, NOTHING]
+    with pytest.warns(UnknownUserWarning, match="the user has no record"):
+        ids, _ = with_strangers.recommend(1, rows([]), N=2, filter_items=[2, 1])
+    assert ids.tolist() == [3, 0]
+    with pytest.warns(UnknownUserWarning):
+        ids, _ = with_strangers.recommend(
+            [1], None, N=5, items=[4, 0, 1], filter_already_liked_items=False
+        )
+    assert ids.tolist() == [[1, 0, -1]]
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_users_without_a_record_get_can_be_said(with_strangers):
+    ask = {"userid": [0, 1], "user_items": rows([0], []), "N": 2}
+    assert with_strangers.recommend(**ask, unknown_users="popular")[0].tolist() == [[1, 2], [2, 1]]
+    ids, scores = with_strangers.recommend(**ask, unknown_users="empty")
+    assert ids.tolist() == [[1, 2], [-1, -1]]
+    assert scores[1].tolist() == [NOTHING] * 2
+    with pytest.raises(ValueError, match=r"1 of 2 users have no record.*\(the first is userid\[1"):
+        with_strangers.recommend(**ask, unknown_users="error")
+    with pytest.raises(ValueError, match="userid: the user has no record"):
+        with_strangers.recommend(1, rows([]), unknown_users="error")
+    with pytest.raises(ValueError, match=r"unknown_users must be one of.*'popular'.*got 'random'"):
+        with_strangers.recommend(**ask, unknown_users="random")
+    with_strangers.recommend([0, 2], rows([0], []), unknown_users="error")  # all are known
+
+
+def test_new_users_without_items_get_the_popular_items(with_strangers):
+    with pytest.warns(UnknownUserWarning, match="1 of 2 users"):
+        ids, _ = with_strangers.recommend([8, 9], rows([0], []), N=2, recalculate_user=True)
+    assert ids.tolist() == [[1, 2], [2, 1]]
+    with pytest.warns(UnknownUserWarning):
+        assert with_strangers.recommend_for([], N=3)[0].tolist() == [2, 1, 3]
+    baskets = with_strangers.recommend_for([[0], []], N=2, unknown_users="popular")
+    assert baskets[0].tolist() == [[1, 2], [2, 1]]
+
+
+def test_a_model_that_counted_nothing_gives_nothing(with_strangers):
+    del with_strangers.item_counts_
+    with pytest.warns(UnknownUserWarning, match="does not know which items are popular"):
+        ids, _ = with_strangers.recommend([1, 0], rows([], [0]), N=2)
+    assert ids.tolist() == [[-1, -1], [1, 2]]
+
+
+@given(st.data())
+def test_popular_items_are_those_of_a_sort(data):
+    counts = np.array(data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=9)), np.int32)
+    n, N = len(counts), data.draw(st.integers(1, 12))
+    liked = data.draw(st.sets(st.integers(0, n - 1)))
+    out = data.draw(st.sets(st.integers(0, n - 1)))
+    model = FactorModel.of(np.zeros((1, 2), np.float32), np.ones((n, 2), np.float32))
+    model.item_counts_ = counts
+    row = csr_matrix([[item in liked for item in range(n)]])
+    ids, _ = model.recommend(0, row, N, filter_items=list(out), unknown_users="popular")
+    left = [item for item in range(n) if counts[item] and item not in liked | out]
+    expected = sorted(left, key=lambda item: (-counts[item], item))[:N]
+    assert ids.tolist() == expected + [-1] * (min(N, n) - len(expected))
+
+
+def test_a_table_of_lists(model):
+    frame = model.recommend_frame([1, 0], LIKED, N=4)
+    assert frame.columns == ["user", "rank", "item", "score"]
+    assert frame.rows() == [
+        *[(1, 1, 2, 2.0), (1, 2, 1, 1.0), (1, 3, 0, 0.0)],
+        *[(0, 1, 1, 2.0), (0, 2, 2, 1.0), (0, 3, 4, 0.5), (0, 4, 3, 0.0)],
+    ]
+    everyone = model.recommend_frame(train=LIKED, N=1, filter_items=[1])
+    assert everyone.select("user", "item").rows() == [(0, 2), (1, 2)]  # user 2 has everything
+    assert everyone.schema["score"] == pl.Float32
+    assert model.recommend_frame([2], LIKED).schema == model.recommend_frame([0], LIKED).schema
+    nothing_known = model.recommend_frame([0], N=1)
+    assert nothing_known["item"].to_list() == [0]
+
+
+def test_a_table_of_lists_in_outside_ids(model):
+    plays = Interactions.from_matrix(LIKED, users=["ann", "bob", "eve"], items=[*"vwxyz"])
+    model.user_ids_, model.item_ids_ = plays.users, plays.items
+    expected = [("bob", 1, "x", 2.0), ("ann", 1, "w", 2.0)]
+    assert model.recommend_frame(["bob", "ann"], plays, N=1).rows() == expected
+    assert model.recommend_frame(["bob", "ann"], LIKED, N=1).rows() == expected
+    assert model.recommend_frame(train=plays, N=1)["user"].to_list() == ["ann", "bob"]
+    assert model.recommend_frame([1], plays, N=1).rows() == [(1, 1, 2, 2.0)]  # by positions
+    other = plays.align(Interactions.from_arrays([*plays.users][::-1], [*"zyx"]), unseen="drop")
+    with pytest.raises(ValueError, match="train must have the users of the model"):
+        model.recommend_frame([1], other)
+    with pytest.raises(ValueError, match="users: there is no user 'zoe' in the model"):
+        model.recommend_frame(["zoe"], plays)
+
+
+def test_bad_tables_of_lists(model):
+    with pytest.raises(ValueError, match=r"all 3 users, or Interactions; got csr_matrix.*\(1, 5\)"):
+        model.recommend_frame([0], LIKED[0])
+    with pytest.raises(ValueError, match=r"train must be a CSR matrix of all 3 users.*got list"):
+        model.recommend_frame([0], [[1]])
+    with pytest.raises(ValueError, match="users: there is no user 3 in the model"):
+        model.recommend_frame([3], LIKED)
 
 
 def test_similar_users(model):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 from numpy.testing import assert_array_equal
+from scipy.sparse import csr_matrix
 
 import robirank as rr
 from robirank.data.ids import Ids
@@ -184,3 +185,36 @@ def test_outside_ids_are_understood(tmp_path, rows):
     assert whole.by_id.recommend([4], **options)[0].tolist() == [ids.tolist()]
     with pytest.raises(ValueError, match="no user 'ann' in the model"):
         model.recommend("ann", **options)
+
+
+def test_users_without_a_record_get_the_popular_items(tmp_path, rows):
+    U = rows[0].copy()
+    U[[3, 11]] = 0
+    counts = np.array([1, 5, 2, 0, 5, 3, 0, 1, 9], dtype=np.int32)
+    entry = Folder(tmp_path).write_arrays("counts.safetensors", {"item_counts": counts})
+    sharded = rr.ShardedModel(write(tmp_path, (U, rows[1]), item_counts=entry))
+    whole = rr.load_model(tmp_path)
+    assert_array_equal(whole.item_counts_, counts)
+    liked = csr_matrix(np.eye(9, dtype=np.float32)[[8, 0, 1]])
+    for model in (sharded, whole):
+        with pytest.warns(rr.UnknownUserWarning, match="2 of 3 users have no record"):
+            ids, scores = model.recommend([3, 4, 11], liked, N=4)
+        assert ids[[0, 2]].tolist() == [[1, 4, 5, 2], [8, 4, 5, 2]]
+        assert scores[[0, 2]].tolist() == [[5, 5, 3, 2], [9, 5, 3, 2]]
+        empty, _ = model.recommend([3], liked[:1], N=2, unknown_users="empty")
+        assert empty.tolist() == [[-1, -1]]
+    known, _ = whole.recommend(4, liked[1], N=4)
+    assert ids[1].tolist() == known.tolist()
+
+
+def test_an_older_folder_has_no_counts(tmp_path, rows):
+    model = rr.load_model(write(tmp_path, rows))
+    assert "item_counts" not in (tmp_path / MANIFEST).read_text()
+    assert not hasattr(model, "item_counts_")
+
+
+def test_counts_of_other_items(tmp_path, rows):
+    wrong = {"item_counts": np.ones(8, dtype=np.int32)}
+    entry = Folder(tmp_path).write_arrays("counts.safetensors", wrong)
+    with pytest.raises(rr.ModelFileError, match="item_counts"):
+        rr.load_model(write(tmp_path, rows, item_counts=entry))

@@ -178,7 +178,7 @@ class PartWorker:
         """
         begin = time.thread_time()
         plan = self._plan(epoch)
-        visits = _Visits(plan, blocks, self._job.factors)
+        visits = _Visits(plan, blocks, self._job.factors, self._popularity)
         figures = task(self.parts[part], visits, plan.position, settings)
         return figures, _cost(begin, [], [], [])
 
@@ -278,17 +278,25 @@ class PartWorker:
 class _Visits:
     """Blocks of V as a scan shows them, gone through as often as the task likes."""
 
-    def __init__(self, plan: Plan, blocks: Iterable[tuple[int, Payload]], factors: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        blocks: Iterable[tuple[int, Payload]],
+        factors: int,
+        popularity: Floats32,
+    ) -> None:
         self._plan, self._blocks, self._factors = plan, blocks, factors
+        self._popularity = popularity
 
     def __iter__(self) -> Iterator[Block]:
-        nothing = np.empty(0, dtype=np.float32)
+        no_decay = np.empty(0, dtype=np.float32)
         for number, (V, sums) in self._blocks:
             rows = V
             if V.shape[1] != padded(self._factors):
                 rows = empty_rows(len(V), self._factors)
                 rows[:, : self._factors] = V
-            yield Block(int(self._plan.bounds[number]), rows, sums, nothing, nothing)
+            popularity = self._popularity[self._plan.items(number)]
+            yield Block(int(self._plan.bounds[number]), rows, sums, no_decay, popularity)
 
 
 def _cost(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from operator import index
 from typing import Any
 
@@ -23,6 +24,44 @@ MEASURES = ("precision", "recall", "ndcg", "map", "hit_rate")
 UNIT = 2.0**-40
 
 
+@dataclass(frozen=True)
+class Coverage:
+    """Whom and what an evaluation measured.
+
+    Attributes
+    ----------
+    users_with_history, users_without_history : int
+        Users with something in ``test`` who have records in ``train``, and who have none.
+    users_left_out : int
+        Users without anything in ``test``, or not among those asked for.
+    records : int
+        Test records of the users who were measured.
+    records_on_new_items : int
+        How many of these are on items without a record in ``train``.
+    """
+
+    users_with_history: int
+    users_without_history: int
+    users_left_out: int
+    records: int
+    records_on_new_items: int
+
+    def __str__(self) -> str:
+        """One sentence.
+
+        Examples
+        --------
+        >>> str(Coverage(90, 10, 5, 200, 3)).split("; ")[0]
+        '90 users with history and 10 without were measured, 5 left out'
+        """
+        return (
+            f"{self.users_with_history:,} users with history and {self.users_without_history:,} "
+            f"without were measured, {self.users_left_out:,} left out; "
+            f"{self.records_on_new_items:,} of their {self.records:,} test records are on items "
+            "without a train record."
+        )
+
+
 @dataclass(frozen=True, repr=False)
 class Evaluation(Mapping[str, float]):
     """Means over users, by name: ``result["recall@20"]``.
@@ -37,12 +76,20 @@ class Evaluation(Mapping[str, float]):
         How many users were counted, that is those with something in ``test``.
     k : tuple of int
         The cut-offs.
+    coverage : Coverage or None
+        Whom and what was measured; None in the two parts below.
+    with_history, without_history : Evaluation or None
+        The same of the users who have records in ``train``, and of those who have none; None where
+        there are no such users.
     """
 
     means: dict[str, float]
     errors: dict[str, float]
     n_users: int
     k: tuple[int, ...]
+    coverage: Coverage | None = None
+    with_history: Evaluation | None = None
+    without_history: Evaluation | None = None
 
     def __getitem__(self, name: str) -> float:
         if name not in self.means:
@@ -56,12 +103,17 @@ class Evaluation(Mapping[str, float]):
         return len(self.means)
 
     def table(self) -> str:
-        """The means, a line a measure and a column a cut-off, with their standard errors."""
+        """The means, a line a measure and a column a cut-off, with their standard errors.
+
+        The last line says whom and what was measured.
+        """
         lines = [f"{f'{self.n_users:,} users':>14s}" + "".join(f"{f'@{k}':>18s}" for k in self.k)]
         for measure in MEASURES:
             names = [f"{measure}@{k}" for k in self.k]
             cells = [f"{self.means[n]:10.4f} ± {self.errors[n]:.4f}" for n in names]
             lines.append(f"{measure:>14s}" + "".join(f"{cell:>18s}" for cell in cells))
+        if self.coverage is not None:
+            lines.append(str(self.coverage))
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -100,13 +152,17 @@ def evaluate(
     whatever its value. A test item that the user has in ``train`` too cannot be recommended and
     counts as missed. Of equal scores, the models of this package put the lower item first.
 
+    Of users without a record in what a model was fitted to, it knows nothing: the models of this
+    package recommend the most popular items to them. The result has the means of users with and
+    without a record in ``train`` apart, and counts both.
+
     Parameters
     ----------
     model : LatentRoBiRank, WARP, or any object with the ``recommend`` of the implicit package
     train, test : CSR matrix or Interactions, users × items
         Of the same shape; Interactions with the same ids in the same order, as those of the model.
     k : int or sequence of int
-        Cut-offs.
+        Cut-offs, of any size; a list ends with the last item.
     users : array of int, optional
         Count only these users.
     recalculate_user : bool, default=False
@@ -131,6 +187,8 @@ def evaluate(
     >>> result = evaluate(model, train=train, test=test, k=(1, 2))
     >>> result["precision@2"], result["recall@2"], round(result["ndcg@2"], 4)
     (0.5, 0.5, 0.3869)
+    >>> result.coverage.users_with_history, result.coverage.records_on_new_items
+    (1, 2)
     """
     cutoffs = _check_cutoffs(k)
     check_count("batch_size", batch_size)
@@ -139,20 +197,45 @@ def evaluate(
     check_same_ids("train", train, "the model", model, sides)
     train, test = _check_matrices(train, test)
     chosen = _check_users(users, test)
-    depth = min(max(cutoffs), test.shape[1])
-    sums = squares = 0
+    has_history = np.diff(train.indptr)[chosen] > 0
+    sums = {True: _Sums(cutoffs), False: _Sums(cutoffs)}
     for begin in range(0, len(chosen), batch_size):
-        batch = chosen[begin : begin + batch_size]
-        ids, scores = model.recommend(
-            batch, train[batch], N=depth, recalculate_user=recalculate_user
-        )
-        # Some programs fill up with items that were to be left out, at the lowest score.
-        ids = np.where(np.asarray(scores) > NOTHING, ids, -1)
-        held_out = test[batch]
+        part = slice(begin, begin + batch_size)
+        ids = _lists(model, chosen[part], train, max(cutoffs), recalculate_user)
+        held_out = test[chosen[part]]
         values = measure_lists(ids, held_out.indptr, held_out.indices, test.shape[1], cutoffs)
-        sums = sums + in_units(values)
-        squares = squares + in_units(np.square(values))
-    return _summary(sums, squares, len(chosen), cutoffs)
+        for group, total in sums.items():
+            total.add(values[..., has_history[part] == group])
+    return (sums[True] + sums[False]).evaluation(
+        coverage=_coverage(train, test, chosen, has_history),
+        with_history=sums[True].evaluation() if sums[True].n else None,
+        without_history=sums[False].evaluation() if sums[False].n else None,
+    )
+
+
+def _lists(model: Any, users: Ints32, train: Any, depth: int, recalculate: bool) -> NDArray[Any]:
+    """The items that a model recommends; −1 where no item is left."""
+    # The result counts users without history, so that no warning has to.
+    takes = signature(model.recommend).parameters
+    quiet = {"unknown_users": "popular"} if "unknown_users" in takes else {}
+    n = min(depth, train.shape[1])
+    ids, scores = model.recommend(users, train[users], N=n, recalculate_user=recalculate, **quiet)
+    # Some programs fill up with items that were to be left out, at the lowest score.
+    return np.where(np.asarray(scores) > NOTHING, ids, -1)
+
+
+def _coverage(train: Any, test: Any, chosen: Ints32, has_history: NDArray[np.bool_]) -> Coverage:
+    items = test[chosen].indices
+    is_new = np.ones(test.shape[1], dtype=bool)
+    is_new[train.indices] = False
+    with_history = int(np.count_nonzero(has_history))
+    return Coverage(
+        users_with_history=with_history,
+        users_without_history=len(chosen) - with_history,
+        users_left_out=test.shape[0] - len(np.unique(chosen)),
+        records=len(items),
+        records_on_new_items=int(np.count_nonzero(is_new[items])),
+    )
 
 
 def measure_lists(
@@ -199,9 +282,10 @@ def _measure(hits: NDArray[np.bool_], n_test: NDArray[Any], cutoffs: tuple[int, 
     values = np.empty((len(MEASURES), len(cutoffs), len(hits)))
     for j, k in enumerate(cutoffs):
         last = min(k, depth) - 1
-        ideal = np.cumsum(discounts(k, "log2"))[np.minimum(k, n_test) - 1]
+        most = min(k, int(n_test.max()))
+        ideal = np.cumsum(discounts(most, "log2"))[np.minimum(most, n_test) - 1]
         values[:, j] = (
-            found[:, last] / k,
+            found[:, last] / float(k),
             found[:, last] / total,
             gain[:, last] / ideal,
             precise[:, last] / total,
@@ -215,17 +299,44 @@ def mean_of_units(total: Any, n: int) -> Any:
     return np.asarray(total, dtype=np.float64) * UNIT / n
 
 
-def _summary(sums: Any, squares: Any, n: int, cutoffs: tuple[int, ...]) -> Evaluation:
-    mean = mean_of_units(sums, n)
-    spread = np.maximum(mean_of_units(squares, n) - mean**2, 0)
-    error = np.sqrt(spread / (n - 1)) if n > 1 else np.full_like(mean, np.nan)
-    names = [(f"{m}@{k}", i, j) for j, k in enumerate(cutoffs) for i, m in enumerate(MEASURES)]
-    return Evaluation(
-        {name: float(mean[i, j]) for name, i, j in names},
-        {name: float(error[i, j]) for name, i, j in names},
-        n,
-        cutoffs,
-    )
+@dataclass
+class _Sums:
+    """The sums of the values of some users and of their squares, in units."""
+
+    cutoffs: tuple[int, ...]
+    n: int = 0
+    values: Any = 0
+    squares: Any = 0
+
+    def add(self, values: Floats64) -> None:
+        """Count the values of some more users."""
+        self.n += values.shape[-1]
+        self.values = self.values + in_units(values)
+        self.squares = self.squares + in_units(np.square(values))
+
+    def __add__(self, other: _Sums) -> _Sums:
+        return _Sums(
+            self.cutoffs,
+            self.n + other.n,
+            self.values + other.values,
+            self.squares + other.squares,
+        )
+
+    def evaluation(self, **more: Any) -> Evaluation:
+        """The means and their standard errors."""
+        mean, n = mean_of_units(self.values, self.n), self.n
+        spread = np.maximum(mean_of_units(self.squares, n) - mean**2, 0)
+        error = np.sqrt(spread / (n - 1)) if n > 1 else np.full_like(mean, np.nan)
+        names = [
+            (f"{m}@{k}", i, j) for j, k in enumerate(self.cutoffs) for i, m in enumerate(MEASURES)
+        ]
+        return Evaluation(
+            {name: float(mean[i, j]) for name, i, j in names},
+            {name: float(error[i, j]) for name, i, j in names},
+            n,
+            self.cutoffs,
+            **more,
+        )
 
 
 def _check_cutoffs(k: int | Sequence[int]) -> tuple[int, ...]:

@@ -8,22 +8,35 @@ question is in one of the two languages, and the answer is in the language of th
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from robirank._callers import warn
+from robirank._checks import check_choice
+from robirank._sparse import sound_csr
 from robirank._types import Floats32, Ints32
 from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions, offsets
 from robirank.data.nearest import did_you_mean
+from robirank.latent.factors.query import UnknownUsers, basket_table
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 
 Side = Literal["users", "items"]
+#: What to do with outside ids that a model does not know.
+UnknownIds = Literal["error", "ignore"]
 #: Items or users by their ids (None where none is left), and their scores.
 IdAnswer = tuple[NDArray[Any], Floats32]
+
+
+class UnknownIdWarning(UserWarning):
+    """Outside ids that the model does not know were ignored."""
 
 
 def ids_of(data: Any, side: Side) -> Any:
@@ -102,6 +115,8 @@ class ById:
         filter_items: Any = None,
         recalculate_user: bool = False,
         items: Any = None,
+        *,
+        unknown_users: UnknownUsers | None = None,
     ) -> IdAnswer:
         """Find the best items for one user or several; see `FactorModel.recommend`.
 
@@ -126,6 +141,7 @@ class ById:
             self._some_items("filter_items", filter_items),
             recalculate_user,
             self._some_items("items", items),
+            unknown_users=unknown_users,
         )
         return _answer(found, scores, self.items, one)
 
@@ -136,17 +152,51 @@ class ById:
         filter_already_liked_items: bool = True,
         filter_items: Any = None,
         items: Any = None,
+        *,
+        unknown: UnknownIds = "error",
+        unknown_users: UnknownUsers | None = None,
     ) -> IdAnswer:
         """Find the best items for someone new; see `FactorModel.recommend_for`."""
+        check_choice("unknown", unknown, get_args(UnknownIds))
         lists, one = lists_of(liked)
-        found, scores = self._model.recommend_for(
-            [_positions("liked", ids, self.items, "item") for ids in lists],
+        found, scores = self._model.recommend(
+            np.arange(len(lists)),
+            basket_table(self._baskets(lists, unknown), len(self.items)),
             N,
             filter_already_liked_items,
             self._some_items("filter_items", filter_items),
+            True,
             self._some_items("items", items),
+            unknown_users=unknown_users,
         )
         return _answer(found, scores, self.items, one)
+
+    def recommend_frame(
+        self,
+        users: Any = None,
+        train: Any = None,
+        N: int = 10,
+        *,
+        filter_items: Any = None,
+        items: Any = None,
+        unknown_users: UnknownUsers | None = None,
+    ) -> pl.DataFrame:
+        """Recommend to many users, as a table; see `FactorModel.recommend_frame`."""
+        from robirank.latent.factors.frame import id_series, lists_frame
+
+        asked = self.users[:].tolist() if users is None else _several(users, self.users)[0]
+        codes = _positions("users", asked, self.users, "user")
+        found, scores = self._model.recommend(
+            codes,
+            self._table(train, asked, codes),
+            N,
+            train is not None,
+            self._some_items("filter_items", filter_items),
+            False,
+            self._some_items("items", items),
+            unknown_users=unknown_users,
+        )
+        return lists_frame(id_series("user", self.users, codes), found, scores, self.items)
 
     def similar_items(
         self,
@@ -177,13 +227,34 @@ class ById:
         found, scores = self._model.similar_users(
             _positions("userid", asked, self.users, "user"),
             N,
-            _some("filter_users", filter_users, self.users, "user"),
-            _some("users", users, self.users, "user"),
+            _known("filter_users", filter_users, self.users, "user"),
+            _known("users", users, self.users, "user"),
         )
         return _answer(found, scores, self.users, one)
 
     def _some_items(self, name: str, ids: Any) -> Ints32 | None:
-        return _some(name, ids, self.items, "item")
+        return _known(name, ids, self.items, "item")
+
+    def _baskets(self, lists: list[Any], unknown: UnknownIds) -> list[Ints32]:
+        """The positions of the items of each list."""
+        if unknown == "error":
+            return [_positions("liked", ids, self.items, "item") for ids in lists]
+        codes = [_codes(_several(ids, self.items)[0], self.items) for ids in lists]
+        _warn_of_unknown("liked", np.concatenate(codes), "item")
+        return [each[each >= 0] for each in codes]
+
+    def _table(self, train: Any, asked: list[Any], codes: Ints32) -> Any:
+        """The rows of some users in a table of all: by their ids, or by their positions."""
+        if train is None:
+            return None
+        if isinstance(train, Interactions):
+            return self._rows(train, asked)
+        if not hasattr(train, "tocsr") or train.shape[0] != len(self.users):
+            raise ValueError(
+                f"train must be a CSR matrix of all {len(self.users)} users, or Interactions; got "
+                f"{type(train).__name__} of shape {np.shape(train)}"
+            )
+        return sound_csr("train", train)[codes]
 
     def _rows(self, table: Interactions, users: list[Any]) -> Any:
         """The rows of some users in the items of the model, as a CSR matrix."""
@@ -199,8 +270,10 @@ class ById:
         return sparse.csr_matrix(entries, shape=(len(users), len(self.items)))
 
 
-def in_ids(**arguments: Any) -> bool:
+def in_ids(default: bool = False, /, **arguments: Any) -> bool:
     """Whether a question is in outside ids, that is whether its users and items are text.
+
+    ``default`` is the answer where it names no user and no item.
 
     Examples
     --------
@@ -210,7 +283,7 @@ def in_ids(**arguments: Any) -> bool:
     spoken = {name: _is_text(given) for name, given in arguments.items() if given is not None}
     said = {name: text for name, text in spoken.items() if text is not None}
     if len(set(said.values())) < 2:
-        return any(said.values())
+        return any(said.values()) if said else default
     text = ", ".join(name for name, is_text in said.items() if is_text)
     other = ", ".join(name for name, is_text in said.items() if not is_text)
     raise TypeError(
@@ -226,12 +299,7 @@ def lists_of(liked: Any) -> tuple[list[Any], bool]:
     several = len(liked) > 0 and all(
         _is_list(entry) and not isinstance(entry, tuple) for entry in liked
     )
-    lists = list(liked) if several else [liked]
-    for number, entry in enumerate(lists):
-        if not len(entry):
-            who = f"list {number} of liked" if several else "liked"
-            raise ValueError(f"{who} must name at least one item, or nothing is known of them")
-    return lists, not several
+    return (list(liked) if several else [liked]), not several
 
 
 def _is_list(value: Any) -> bool:
@@ -265,15 +333,27 @@ def _several(ids: Any, known: Ids) -> tuple[list[Any], bool]:
     return [ids.item() if hasattr(ids, "item") else ids], True
 
 
-def _some(name: str, ids: Any, known: Ids, kind: str) -> Ints32 | None:
-    return None if ids is None else _positions(name, ids, known, kind)
+def _known(name: str, ids: Any, known: Ids, kind: str) -> Ints32 | None:
+    """The positions of those of some ids that are known; the others are counted in a warning."""
+    if ids is None:
+        return None
+    codes = _codes(_several(ids, known)[0], known)
+    _warn_of_unknown(name, codes, kind)
+    return codes[codes >= 0]
+
+
+def _warn_of_unknown(name: str, codes: Ints32, kind: str) -> None:
+    n = int(np.count_nonzero(codes < 0))
+    if n:
+        warn(
+            f"{name}: {n:,} of {len(codes):,} {kind}s unknown to the model, and ignored",
+            UnknownIdWarning,
+        )
 
 
 def _positions(name: str, ids: Any, known: Ids, kind: str, where: str = "the model") -> Ints32:
     """The positions of ids; one that is not known is an error that names it."""
     asked, _ = _several(ids, known)
-    if not len(asked):
-        return np.empty(0, np.int32)
     codes = _codes(asked, known)
     missing = np.flatnonzero(codes < 0)
     if len(missing):
@@ -286,6 +366,8 @@ def _codes(asked: list[Any], known: Ids) -> Ints32:
 
     A file of which all ids happen to be integers means the same ids as one with others: 7 is "7".
     """
+    if not len(asked):
+        return np.empty(0, np.int32)
     kinds = {type(value) for value in asked}
     if known.kind == "str" and kinds == {int}:
         asked = list(map(str, asked))

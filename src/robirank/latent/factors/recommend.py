@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from robirank._checks import check_count
 from robirank._types import Floats32, Ints32
 from robirank.data.ids import Ids
-from robirank.latent.factors.ids import ById, in_ids, lists_of
-from robirank.latent.factors.topk import Liked, inverse_norms, rows_of, top_rows
+from robirank.latent.factors.ids import ById, UnknownIds, check_same_ids, in_ids, lists_of
+from robirank.latent.factors.query import (
+    Answer,
+    Query,
+    UnknownUsers,
+    basket_table,
+    choose_rows,
+    one_or_several,
+)
+from robirank.latent.factors.topk import NOTHING, inverse_norms, rows_of, top_rows
 from robirank.latent.gpu.resolve import resolve_device
 from robirank.storage.estimators import SaveMixin
 from robirank.storage.fitted_parts import FittedArray, FittedParts
 
-#: Positions, best first, and scores; outside ids where the question was in them.
-Answer = tuple[NDArray[Any], Floats32]
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class FactorModel(SaveMixin, BaseEstimator):
@@ -43,6 +49,9 @@ class FactorModel(SaveMixin, BaseEstimator):
         U.
     item_factors : float32 array of shape (n_items, factors)
         V.
+    item_counts_ : int32 array of shape (n_items,)
+        The records of each item, where `fit` counted them: what users without a record get
+        recommended.
 
     Examples
     --------
@@ -64,6 +73,7 @@ class FactorModel(SaveMixin, BaseEstimator):
         {
             "user_factors": FittedArray(("users", "factors"), "F32"),
             "item_factors": FittedArray(("items", "factors"), "F32"),
+            "item_counts_": FittedArray(("items",), "I32"),
         },
         required=("user_factors", "item_factors"),
         unfitted=True,
@@ -74,6 +84,7 @@ class FactorModel(SaveMixin, BaseEstimator):
 
     user_factors: Floats32
     item_factors: Floats32
+    item_counts_: Ints32
     num_threads: int = 0
     device: str = "cpu"
 
@@ -84,9 +95,12 @@ class FactorModel(SaveMixin, BaseEstimator):
         item_factors: Floats32,
         num_threads: int = 0,
         device: str = "cpu",
+        item_counts: Ints32 | None = None,
     ) -> Self:
         """A model of given factors."""
         model = cls()
+        if item_counts is not None:
+            model.item_counts_ = item_counts
         model.user_factors, model.item_factors = user_factors, item_factors
         model.num_threads, model.device = num_threads, device
         return model
@@ -111,11 +125,14 @@ class FactorModel(SaveMixin, BaseEstimator):
         filter_items: ArrayLike | None = None,
         recalculate_user: bool = False,
         items: ArrayLike | None = None,
+        *,
+        unknown_users: UnknownUsers | None = None,
     ) -> Answer:
         """Find the best items for one user or several.
 
         All items are scored and the result is exact. Many users in one call cost far less than
-        as many calls.
+        as many calls. Of a user without a record nothing is known: such users get the items with
+        the most records.
 
         Parameters
         ----------
@@ -126,16 +143,21 @@ class FactorModel(SaveMixin, BaseEstimator):
             by outside ids are looked up in Interactions, which may then be the whole table. It can
             be left out where it is not needed, that is if neither of the two flags is set.
         N : int, default=10
+            Lists are never longer than the number of items.
         filter_already_liked_items : bool, default=True
             Leave out what ``user_items`` stores, whatever its value.
         filter_items : array of int or of str, optional
-            Leave these items out for everyone.
+            Leave these items out for everyone. Outside ids that the model does not know are
+            passed over, here and in ``items``, and an `UnknownIdWarning` counts them.
         recalculate_user : bool, default=False
             Score with `fold_in` of ``user_items``, as for users that the model has not seen;
             ``userid`` then only says whether it is one or several.
         items : array of int or of str, optional
             Choose among these items only; at most that many come back. Not together with
             ``filter_items``.
+        unknown_users : {"popular", "empty", "error"}, optional
+            What users without a record get: the items with the most records, no items, or an
+            error. Default: the popular items, and an `UnknownUserWarning` says for how many users.
 
         Returns
         -------
@@ -143,7 +165,8 @@ class FactorModel(SaveMixin, BaseEstimator):
             Best first; −1 where no item is left. Asked in outside ids, an object array of them,
             with None there.
         scores : float32 array of the same shape
-            The lowest float32 number where no item is left.
+            The lowest float32 number where no item is left. For users without a record, the
+            numbers of records of the items.
 
         Examples
         --------
@@ -164,35 +187,35 @@ class FactorModel(SaveMixin, BaseEstimator):
                 filter_items,
                 recalculate_user,
                 items,
+                unknown_users=unknown_users,
             )
         self._check_fitted()
-        n_users, n_items = len(self.user_factors), len(self.item_factors)
         query = Query.of(
             userid,
+            user_items,
             N,
-            n_items,
-            n_users=None if recalculate_user else n_users,
-            user_items=user_items,
-            needs_items=filter_already_liked_items or recalculate_user,
+            len(self.item_factors),
+            n_users=None if recalculate_user else len(self.user_factors),
+            filter_already_liked_items=filter_already_liked_items,
             items=items,
             filter_items=filter_items,
+            unknown_users=unknown_users,
         )
         if recalculate_user:
             queries = np.ascontiguousarray(self.fold_in(user_items), dtype=np.float32)
         else:
             queries = self.user_factors
-        return query.answer(
-            top_rows(
-                queries,
-                query.users,
-                self.item_factors,
-                query.n,
-                rows=query.candidates,
-                liked=query.liked if filter_already_liked_items else None,
-                num_threads=self.num_threads,
-                device=resolve_device(self.device),
-            )
+        best = top_rows(
+            queries,
+            query.users,
+            self.item_factors,
+            query.n,
+            rows=query.candidates,
+            liked=query.liked,
+            num_threads=self.num_threads,
+            device=resolve_device(self.device),
         )
+        return query.answer(best, queries, query.users, self._item_counts, self.num_threads)
 
     def recommend_for(
         self,
@@ -201,6 +224,9 @@ class FactorModel(SaveMixin, BaseEstimator):
         filter_already_liked_items: bool = True,
         filter_items: ArrayLike | None = None,
         items: ArrayLike | None = None,
+        *,
+        unknown: UnknownIds = "error",
+        unknown_users: UnknownUsers | None = None,
     ) -> Answer:
         """Find the best items for someone the model has not seen, from a list of what they like.
 
@@ -209,9 +235,14 @@ class FactorModel(SaveMixin, BaseEstimator):
         Parameters
         ----------
         liked : list of int or of str, or a list of such lists
-            Items, by positions or outside ids: one list for one person, several for several.
-        N, filter_already_liked_items, filter_items, items
+            Items, by positions or outside ids: one list for one person, several for several. Who
+            likes nothing is a user without a record; an empty list alone is answered in outside
+            ids where those are text.
+        N, filter_already_liked_items, filter_items, items, unknown_users
             As in `recommend`.
+        unknown : {"error", "ignore"}, default="error"
+            What to do with outside ids in ``liked`` that the model does not know. Where they are
+            ignored, an `UnknownIdWarning` counts them.
 
         Returns
         -------
@@ -228,19 +259,74 @@ class FactorModel(SaveMixin, BaseEstimator):
         """
         lists, one = lists_of(liked)
         every = [item for each in lists for item in each]
-        if in_ids(liked=every, items=items, filter_items=filter_items):
+        by_text = getattr(getattr(self, "item_ids_", None), "kind", "int") == "str"
+        if in_ids(by_text, liked=every, items=items, filter_items=filter_items):
             return self.by_id.recommend_for(
-                liked, N, filter_already_liked_items, filter_items, items
+                liked,
+                N,
+                filter_already_liked_items,
+                filter_items,
+                items,
+                unknown=unknown,
+                unknown_users=unknown_users,
             )
         self._check_fitted()
         return self.recommend(
             0 if one else np.arange(len(lists)),
-            _table(lists, len(self.item_factors)),
+            basket_table(lists, len(self.item_factors)),
             N,
             filter_already_liked_items,
             filter_items,
             True,
             items,
+            unknown_users=unknown_users,
+        )
+
+    def recommend_frame(
+        self,
+        users: Any = None,
+        train: Any = None,
+        N: int = 10,
+        *,
+        filter_items: ArrayLike | None = None,
+        items: ArrayLike | None = None,
+        unknown_users: UnknownUsers | None = None,
+    ) -> pl.DataFrame:
+        """Recommend to many users, as a table with a row for each place of each list.
+
+        Parameters
+        ----------
+        users : list of int or of str, optional
+            Positions or outside ids. Default: everyone, by their outside ids where there are such.
+        train : CSR matrix or Interactions, optional
+            What all users of the model have, which is left out; users who are asked for by outside
+            ids are looked up in Interactions. Without it, nothing is left out.
+        N, filter_items, items, unknown_users
+            As in `recommend`.
+
+        Returns
+        -------
+        polars.DataFrame
+            With the columns user, rank (from 1 on), item and score, in the order of the users.
+            There is no row where no item is left.
+
+        Examples
+        --------
+        >>> from robirank import Interactions, LatentRoBiRank
+        >>> plays = Interactions.from_arrays(["ann", "ann", "bob"], ["tea", "rum", "tea"])
+        >>> model = LatentRoBiRank(factors=2, random_state=0).fit(plays, show_progress=False)
+        >>> model.recommend_frame(train=plays).drop("score").rows()
+        [('bob', 1, 'rum')]
+        """
+        if users is None or in_ids(users=users, items=items, filter_items=filter_items):
+            by_id = self.by_id
+        else:
+            self._check_fitted()
+            check_same_ids("train", train, "the model", self)
+            train = getattr(train, "matrix", train)
+            by_id = ById(self, Ids.range(len(self.user_factors)), Ids.range(len(self.item_factors)))
+        return by_id.recommend_frame(
+            users, train, N, filter_items=filter_items, items=items, unknown_users=unknown_users
         )
 
     def similar_items(
@@ -254,11 +340,14 @@ class FactorModel(SaveMixin, BaseEstimator):
     ) -> Answer:
         """Find the items whose factors point the same way, by the cosine of their angle.
 
+        An item without a record is similar to nothing, and nothing is similar to it.
+
         Parameters
         ----------
         itemid : int or array of int, str or list of str
             Positions or outside ids.
         N : int, default=10
+            Lists are never longer than the number of items.
         recalculate_item : bool, default=False
             Not offered; only ``implicit``'s least squares can do it.
         item_users : ignored
@@ -270,10 +359,10 @@ class FactorModel(SaveMixin, BaseEstimator):
         Returns
         -------
         ids : int32 array of shape (N,) for one item, (n, N) for several
-            Most similar first, which is the item itself unless it was left out. Asked in outside
-            ids, an object array of them.
+            Most similar first, which is the item itself unless it was left out; −1 where no item
+            is left. Asked in outside ids, an object array of them, with None there.
         scores : float32 array of the same shape
-            Cosines, from −1 to 1.
+            Cosines, from −1 to 1; the lowest float32 number where no item is left.
         """
         if recalculate_item:
             raise NotImplementedError(
@@ -284,8 +373,9 @@ class FactorModel(SaveMixin, BaseEstimator):
                 itemid, N, recalculate_item, item_users, filter_items, items
             )
         self._check_fitted()
-        rows = _candidates("items", items, "filter_items", filter_items, len(self.item_factors))
-        return self._similar("itemid", itemid, self.item_factors, N, rows)
+        rows = choose_rows("items", items, "filter_items", filter_items, len(self.item_factors))
+        counts = self._item_counts()
+        return self._similar("itemid", itemid, self.item_factors, N, rows, counts)
 
     def similar_users(
         self,
@@ -296,11 +386,14 @@ class FactorModel(SaveMixin, BaseEstimator):
     ) -> Answer:
         """Find the users whose factors point the same way, by the cosine of their angle.
 
+        A user without a record is similar to nobody, and nobody is similar to them.
+
         Parameters
         ----------
         userid : int or array of int, str or list of str
             Positions or outside ids.
         N : int, default=10
+            Lists are never longer than the number of users.
         filter_users : array of int or of str, optional
             Leave these users out.
         users : array of int or of str, optional
@@ -309,15 +402,15 @@ class FactorModel(SaveMixin, BaseEstimator):
         Returns
         -------
         ids : int32 array of shape (N,) for one user, (n, N) for several
-            Most similar first, which is the user itself unless it was left out. Asked in outside
-            ids, an object array of them.
+            Most similar first, which is the user itself unless it was left out; −1 where no user
+            is left. Asked in outside ids, an object array of them, with None there.
         scores : float32 array of the same shape
-            Cosines, from −1 to 1.
+            Cosines, from −1 to 1; the lowest float32 number where no user is left.
         """
         if in_ids(userid=userid, users=users, filter_users=filter_users):
             return self.by_id.similar_users(userid, N, filter_users, users)
         self._check_fitted()
-        rows = _candidates("users", users, "filter_users", filter_users, len(self.user_factors))
+        rows = choose_rows("users", users, "filter_users", filter_users, len(self.user_factors))
         return self._similar("userid", userid, self.user_factors, N, rows)
 
     def fold_in(self, user_items: Any) -> Floats32:
@@ -342,16 +435,22 @@ class FactorModel(SaveMixin, BaseEstimator):
         factors: Floats32,
         N: int,
         rows: Ints32 | None,
+        counts: Ints32 | None = None,
     ) -> Answer:
-        wanted, one = _asked(ids, name)
-        check_count("N", N, at_most=2**31 - 1)
+        """The rows of the smallest angle; rows of zeros or without a record are no neighbours."""
+        wanted, one = one_or_several(ids, name)
+        check_count("N", N)
         asked = rows_of(name, wanted, len(factors), name.removesuffix("id") + "s")
         scale = inverse_norms(factors)
+        trained = scale > 0 if counts is None else (scale > 0) & (counts > 0)
+        if not trained.all():
+            every = np.arange(len(factors), dtype=np.int32) if rows is None else rows
+            rows = every[trained[every]]
         found, scores = top_rows(
             factors,
             asked,
             factors,
-            int(N),
+            min(int(N), len(factors)),
             rows=rows,
             scale=scale,
             num_threads=self.num_threads,
@@ -360,84 +459,18 @@ class FactorModel(SaveMixin, BaseEstimator):
         np.multiply(scores, scale[asked, None], out=scores, where=found >= 0)
         np.clip(scores, -1, 1, out=scores, where=found >= 0)  # rounding may go past
         _own_first(found, scores, asked, rows)
+        unknown = ~trained[asked]
+        found[unknown], scores[unknown] = -1, NOTHING
         return (found[0], scores[0]) if one else (found, scores)
+
+    def _item_counts(self) -> Ints32 | None:
+        """The number of records of each item; None in a model that did not count them."""
+        counts: Ints32 | None = getattr(self, "item_counts_", None)
+        return counts
 
     def _check_fitted(self) -> None:
         if getattr(self, "item_factors", None) is None:
             raise NotFittedError(f"this {type(self).__name__} has no factors yet; call fit first")
-
-
-@dataclass(frozen=True)
-class Query:
-    """What `recommend` is asked for, checked.
-
-    Attributes
-    ----------
-    users : int32 array
-        Rows of the queries to answer.
-    one : bool
-        Whether one user was asked for rather than a list.
-    n : int
-        How many items each gets.
-    candidates : int32 array or None
-        The items to choose among, in rising order; None for all.
-    liked : Liked or None
-        The items that each user has.
-    """
-
-    users: Ints32
-    one: bool
-    n: int
-    candidates: Ints32 | None
-    liked: Liked | None
-
-    @classmethod
-    def of(
-        cls,
-        userid: ArrayLike,
-        N: int,
-        n_items: int,
-        *,
-        n_users: int | None,
-        user_items: Any,
-        needs_items: bool,
-        items: ArrayLike | None,
-        filter_items: ArrayLike | None,
-    ) -> Query:
-        """Check the arguments of `FactorModel.recommend`; ``n_users=None`` takes any users."""
-        asked, one = _asked(userid, "userid")
-        if n_users is None:
-            users = np.arange(len(asked), dtype=np.int32)
-        else:
-            users = rows_of("userid", asked, n_users, "users")
-        check_count("N", N, at_most=2**31 - 1)
-        candidates = _candidates("items", items, "filter_items", filter_items, n_items)
-        if items is not None and candidates is not None:
-            N = min(N, len(candidates))
-        liked = Liked.of(user_items, len(users), n_items) if needs_items else None
-        return cls(users, one, int(N), candidates, liked)
-
-    def answer(self, found: Answer) -> Answer:
-        """What the caller gets: a row for one user, rows for several."""
-        ids, scores = found
-        return (ids[0], scores[0]) if self.one else (ids, scores)
-
-
-def _asked(ids: ArrayLike, name: str) -> tuple[NDArray[Any], bool]:
-    """One id or several, as an array, and whether it is one."""
-    array: NDArray[Any] = np.asarray(ids)
-    if array.ndim > 1:
-        raise IndexError(f"{name} must be an integer or a list of them; its shape is {array.shape}")
-    return np.atleast_1d(array), array.ndim == 0
-
-
-def _table(lists: list[Any], n_items: int) -> sparse.csr_matrix:
-    """Lists of items as a CSR matrix of ones, a row a list."""
-    rows = [np.unique(rows_of("liked", each, n_items, "items")) for each in lists]
-    starts = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
-    items = np.concatenate(rows)
-    ones = np.ones(len(items), np.float32)
-    return sparse.csr_matrix((ones, items, starts), shape=(len(rows), n_items))
 
 
 def _own_first(found: Ints32, scores: Floats32, asked: Ints32, rows: Ints32 | None) -> None:
@@ -451,22 +484,3 @@ def _own_first(found: Ints32, scores: Floats32, asked: Ints32, rows: Ints32 | No
         others[others.argmin() if not others.all() else -1] = False
         found[place] = [own, *found[place][others]]
         scores[place] = [max(scores[place][0], scores[place][~others][0]), *scores[place][others]]
-
-
-def _candidates(
-    only_name: str,
-    only: ArrayLike | None,
-    without_name: str,
-    without: ArrayLike | None,
-    count: int,
-) -> Ints32 | None:
-    """The rows to choose among, in rising order; None for all."""
-    if only is not None and without is not None and np.size(without):
-        raise ValueError(f"{only_name} and {without_name} cannot be given together; leave one out")
-    if only is not None:
-        return np.unique(rows_of(only_name, only, count, only_name))
-    if without is None or not np.size(without):
-        return None
-    kept = np.ones(count, dtype=bool)
-    kept[rows_of(without_name, without, count, only_name)] = False
-    return np.flatnonzero(kept).astype(np.int32)

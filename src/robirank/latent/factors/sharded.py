@@ -21,7 +21,7 @@ from robirank.data.ids import Ids
 from robirank.data.user_parts import user_parts
 from robirank.engine.strata import DATA_ORDER, Plan
 from robirank.latent.factors.ids import ById, in_ids
-from robirank.latent.factors.recommend import Answer, Query
+from robirank.latent.factors.query import Answer, Query, UnknownUsers
 from robirank.latent.factors.topk import merge_best, no_rows, top_rows
 from robirank.storage.folder import FileEntry, Folder
 from robirank.storage.manifest import MANIFEST, Manifest, read_manifest
@@ -50,6 +50,8 @@ class ShardedManifest(Manifest, frozen=True, kw_only=True):
         Whether the shards of U hold outside ids.
     item_ids : FileEntry or None
         The file with the outside ids of the items.
+    item_counts : FileEntry or UNSET
+        The file with the numbers of records of the items; older folders have none.
     """
 
     format: str = "robirank-sharded-model"
@@ -66,6 +68,7 @@ class ShardedManifest(Manifest, frozen=True, kw_only=True):
     items: list[FileEntry]
     user_ids: bool
     item_ids: FileEntry | None
+    item_counts: FileEntry | msgspec.UnsetType = msgspec.UNSET
 
 
 class ShardedModel:
@@ -123,6 +126,8 @@ class ShardedModel:
         filter_items: ArrayLike | None = None,
         recalculate_user: bool = False,
         items: ArrayLike | None = None,
+        *,
+        unknown_users: UnknownUsers | None = None,
     ) -> Answer:
         """Find the best items for one user or several; see `FactorModel.recommend`."""
         if in_ids(userid=userid, items=items, filter_items=filter_items):
@@ -134,6 +139,7 @@ class ShardedModel:
                 filter_items,
                 recalculate_user,
                 items,
+                unknown_users=unknown_users,
             )
         if recalculate_user:
             raise NotImplementedError(
@@ -141,13 +147,14 @@ class ShardedModel:
             )
         query = Query.of(
             userid,
+            user_items,
             N,
             self.shape[1],
             n_users=self.shape[0],
-            user_items=user_items,
-            needs_items=filter_already_liked_items,
+            filter_already_liked_items=filter_already_liked_items,
             items=items,
             filter_items=filter_items,
+            unknown_users=unknown_users,
         )
         queries, each = self._rows_of(query.users), np.arange(len(query.users), dtype=np.int32)
         best = no_rows(len(each), query.n)
@@ -164,7 +171,7 @@ class ShardedModel:
                     num_threads=self.num_threads,
                 )
                 best = merge_best(best, (np.where(ids < 0, -1, ids + first), scores))
-        return query.answer(best)
+        return query.answer(best, queries, each, self.item_counts, self.num_threads)
 
     def factors(self) -> tuple[Floats32, Floats32]:
         """U and V in the order of the data, for a machine that can hold them."""
@@ -189,6 +196,14 @@ class ShardedModel:
         if entry is None:
             return None
         return self._ids(self._folder.read_arrays(entry, {}, "ids."), self.shape[1])
+
+    def item_counts(self) -> Ints32 | None:
+        """The number of records of each item; None in a folder that does not say."""
+        entry = self.manifest.item_counts
+        if isinstance(entry, msgspec.UnsetType):
+            return None
+        spec = {"item_counts": ArraySpec("I32", (self.shape[1],))}
+        return self._folder.read_arrays(entry, spec)["item_counts"]
 
     @cached_property
     def _bounds(self) -> list[int]:
@@ -260,8 +275,9 @@ class ShardedModel:
     def _check(self) -> None:
         """Sizes that the files allow, before any memory is taken."""
         m = self.manifest
-        for entry in (*m.users, *m.items, *([] if m.item_ids is None else [m.item_ids])):
-            self._folder.check(entry)
+        for entry in (*m.users, *m.items, m.item_ids, m.item_counts):
+            if isinstance(entry, FileEntry):
+                self._folder.check(entry)
         if not (len(m.users) == len(m.items) == m.parts <= min(m.shape)):
             raise ModelFileError(f"{self._folder}: its manifest must name {m.parts} shards of each")
         if len({entry.name for entry in (*m.users, *m.items)}) < 2 * m.parts:
@@ -294,6 +310,9 @@ def load_sharded(path: str | os.PathLike[str], cls: Any) -> Any:
     model = cls(**params)
     model.user_factors, model.item_factors = sharded.factors()
     model.user_ids_, model.item_ids_ = sharded.user_ids(), sharded.item_ids()
+    counts = sharded.item_counts()
+    if counts is not None:
+        model.item_counts_ = counts
     for name, value in numbers.items():
         setattr(model, name, value)
     return model

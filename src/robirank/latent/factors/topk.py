@@ -49,6 +49,13 @@ class Liked(NamedTuple):
             matrix.indices[: matrix.indptr[-1]].astype(np.int32, copy=False),
         )
 
+    def of_users(self, users: NDArray[Any]) -> Liked:
+        """The items of some of the users."""
+        lengths = np.diff(self.starts)[users]
+        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        places = np.repeat(self.starts[users] - starts[:-1], lengths) + np.arange(starts[-1])
+        return Liked(starts, self.items[places])
+
     def within(self, first: int, last: int) -> Liked:
         """The items of a stretch, counted from its beginning."""
         inside = (self.items >= first) & (self.items < last)

@@ -102,7 +102,8 @@ class ClusterTraining:
             loop = Loop(problem, solver, store, options, title(request, problem, workers))
             factors = loop.run()
         ids = self._partitions.user_ids(), self._partitions.item_ids()
-        return FitResult(factors, loop.progress, problem, *ids)
+        counts = self._partitions.item_counts().astype(np.int32)
+        return FitResult(factors, loop.progress, problem, *ids, counts)
 
 
 def make_job(
@@ -271,6 +272,7 @@ class ClusterStore:
         ids = cut.item_ids()
         if ids is not None:
             item_ids = folder.write_arrays("item_ids.safetensors", ids.to_tensors("ids"))
+        counts = {"item_counts": cut.item_counts().astype(np.int32)}
         numbers: dict[str, int | float | str] = {
             "n_iter_": n_iter,
             "best_iter_": best_iter,
@@ -289,6 +291,7 @@ class ClusterStore:
             part_seed=cut.seed,
             user_ids=cut.manifest.user_ids,
             item_ids=item_ids,
+            item_counts=folder.write_arrays("item_counts.safetensors", counts),
             users=files["users"],
             items=files["items"],
         )

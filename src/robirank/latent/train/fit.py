@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from robirank._types import Floats32
+from robirank._types import Floats32, Ints32
 from robirank.data.records import Records
 from robirank.latent.factors.ids import check_same_ids
 from robirank.latent.solvers.problem import Problem, TableShape
@@ -30,6 +30,8 @@ class FitResult:
     progress : Progress
     problem : Problem
     user_ids, item_ids : Ids or None
+    item_counts : int32 array
+        The number of records of each item.
     """
 
     factors: Any
@@ -37,6 +39,7 @@ class FitResult:
     problem: Problem
     user_ids: Any
     item_ids: Any
+    item_counts: Ints32
 
 
 class Training(Protocol):

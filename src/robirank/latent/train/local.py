@@ -5,6 +5,8 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
+import numpy as np
+
 from robirank._types import Floats32
 from robirank._workers import Workers
 from robirank.data.records import Records, as_records
@@ -78,7 +80,8 @@ class LocalTraining:
                 device=problem.device,
             )
             loop = Loop(problem, solver, store, self._options, title(self._request, problem))
-            return FitResult(loop.run(), loop.progress, problem, *self._ids)
+            counts = self.records.item_counts().astype(np.int32)
+            return FitResult(loop.run(), loop.progress, problem, *self._ids, counts)
 
 
 def _read_validation(validation: Any, data: Any) -> Records | None:

@@ -7,9 +7,10 @@ import zlib
 from typing import Any
 
 import msgspec
+import numpy as np
 from numpy.typing import NDArray
 
-from robirank._types import Floats32
+from robirank._types import Floats32, Ints32
 from robirank.data.records import Records
 from robirank.latent.factors.evaluate import check_metric, evaluate
 from robirank.latent.factors.recommend import FactorModel
@@ -72,6 +73,10 @@ class MemoryStore:
         self._solver, self._train, self._validation = solver, train, validation
         self._checkpoint, self._resume = checkpoint, resume
         self._threads, self._on_device = num_threads, device
+        self._item_counts: Ints32 | None = None
+        if train is not None:
+            counts = np.bincount(train.indices, minlength=train.shape[1])
+            self._item_counts = counts.astype(np.int32)
         self._best: tuple[Floats32, Floats32] | None = None
         self.whole_epochs = checkpoint is not None
 
@@ -115,7 +120,8 @@ class MemoryStore:
 
     def validate(self, metric: str) -> float:
         """The validation measure of the factors."""
-        model = FactorModel.of(*self._solver.factors(), self._threads, self._on_device)
+        factors = self._solver.factors()
+        model = FactorModel.of(*factors, self._threads, self._on_device, self._item_counts)
         _, k = check_metric(metric)
         return evaluate(model, train=self._train, test=self._validation, k=k)[metric]
 

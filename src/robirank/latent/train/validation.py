@@ -45,7 +45,11 @@ class RankSettings:
 def rank_task(
     part: Part, blocks: Iterable[Block], position: Ints32, settings: RankSettings
 ) -> Figures:
-    """Rank all items for some users; returns their number and the sum of the measure, in units."""
+    """Rank all items for some users; returns their number and the sum of the measure, in units.
+
+    Users without a record get the popular items, as `FactorModel.recommend` does it: their row of U
+    is zero, and one more column, the number of records of each item, counts for them alone.
+    """
     own = user_batches(slice(0, len(part.users)))
     if part.held_out is None or settings.batch >= len(own):
         return {"done": 0, "units": 0}
@@ -54,19 +58,22 @@ def rank_task(
     if not len(users):
         return {"done": 0, "units": 0}
     n_items = len(position)
-    queries = np.ascontiguousarray(part.U[users, : settings.factors])
-    each = np.arange(len(users), dtype=np.int32)
     known = _rows_of(CsrRows(part.indptr, part.items), users)
+    unknown = np.diff(known.indptr) == 0
+    queries = np.column_stack([part.U[users, : settings.factors], unknown.astype(np.float32)])
+    each = np.arange(len(users), dtype=np.int32)
     best = no_rows(len(users), min(settings.k, n_items))
     for block in blocks:
         places = position - np.int32(block.first)
         items = np.flatnonzero((places >= 0) & (places < len(block.V)))  # rising, for ties
-        V = np.ascontiguousarray(block.V[places[items], : settings.factors])
+        rows = places[items]
+        V = np.column_stack([block.V[rows, : settings.factors], block.popularity[rows]])
         liked = _among(known, items)
-        rows, scores = top_rows(queries, each, V, best[0].shape[1], liked=liked, num_threads=1)
-        best = merge_best(best, (np.where(rows < 0, -1, items[rows]), scores))
+        top, scores = top_rows(queries, each, V, best[0].shape[1], liked=liked, num_threads=1)
+        best = merge_best(best, (np.where(top < 0, -1, items[top]), scores))
+    ids = np.where((best[1] <= 0) & unknown[:, None], -1, best[0])
     held_out = _rows_of(part.held_out, users)
-    values = measure_lists(best[0], held_out.indptr, held_out.items, n_items, (settings.k,))
+    values = measure_lists(ids, held_out.indptr, held_out.items, n_items, (settings.k,))
     return {
         "done": len(users),
         "units": int(in_units(values[MEASURES.index(settings.measure), 0])),

@@ -46,9 +46,10 @@ def metric_of_factors(
         users = np.sort(rng.choice(users, _MOST_USERS, replace=False))
     tables = {"train": train.matrix(), "test": held_out.matrix()}
     _, k = check_metric(metric)
+    counts = train.item_counts().astype(np.int32)
 
     def value(factors: tuple[Floats32, Floats32]) -> float:
-        model = FactorModel.of(*factors, problem.num_threads, problem.device)
+        model = FactorModel.of(*factors, problem.num_threads, problem.device, counts)
         return evaluate(model, **tables, k=k, users=users)[metric]
 
     return value
