@@ -7,6 +7,8 @@ from numbers import Integral
 
 _MOST = 1024  # more are no use, and starting them can take minutes
 _WORTH_THREADS = 1e8  # multiplications that take one thread a few milliseconds
+SORTED = 10  # cells take as long as to sort one document into its list
+_CELL = 40.0  # multiplications of a product take as long as one number that is read and used once
 
 
 def thread_count(num_threads: int = 0) -> int:
@@ -41,6 +43,17 @@ def threads_for(products: float, num_threads: int = 0) -> int:
     """
     threads = thread_count(num_threads)
     return threads if products >= _WORTH_THREADS else 1
+
+
+def threads_for_cells(cells: float, num_threads: int = 0) -> int:
+    """The number of threads for rounds that read so many cells of a table: as asked, or by size.
+
+    Examples
+    --------
+    >>> threads_for_cells(1e4), threads_for_cells(1e4, num_threads=8)
+    (1, 8)
+    """
+    return threads_for(_CELL * cells) if num_threads == 0 else thread_count(num_threads)
 
 
 _forked = False

@@ -439,7 +439,10 @@ HOSTILE = {
     "version 0": ({"format_version": 0}, "must be a positive integer"),
     "version as text": ({"format_version": "1"}, "must be a positive integer"),
     "true is no version": ({"format_version": True}, "must be a positive integer"),
-    "unknown class": ({"class": "os.system"}, "holds class 'os.system', which is not registered"),
+    "unknown class": (
+        {"class": "os.system"},
+        "'os.system', which is not registered: import the module that defines it before loading",
+    ),
     "a module as class": ({"class": "subprocess:Popen"}, "known are AdaRank"),
     "class is a list": ({"class": ["RoBiRank"]}, "known are AdaRank"),
     "no class": ({"class": None}, "known are AdaRank"),

@@ -15,7 +15,7 @@ from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64, Ints64
 from robirank.ltr._forest import ForestRanker
 from robirank.ltr._held_out import BestSoFar, HeldOut
-from robirank.ltr._lightgbm import import_lightgbm, read_forest, tree_params
+from robirank.ltr._lightgbm import import_lightgbm, read_forest, tree_params, tree_threads
 from robirank.ltr._row_order import settled_order
 from robirank.ltr.base import check_labels
 from robirank.storage.fitted_parts import FittedArray
@@ -99,7 +99,7 @@ class BoostedRanker(ForestRanker):
     ) -> Any:
         """A booster over rows that come query by query, and over validation data."""
         lightgbm = import_lightgbm()
-        params = dict(params)
+        params = params | tree_threads(X, self.num_threads)
         categories = params.pop("categorical_feature", "auto")
         train = lightgbm.Dataset(
             X, labels, group=sizes, params=params, categorical_feature=categories
@@ -128,7 +128,6 @@ class BoostedRanker(ForestRanker):
         return tree_params(
             max_leaf_nodes=self.max_leaf_nodes,
             max_bins=self.max_bins,
-            num_threads=self.num_threads,
             seed=seed,
         ) | {
             "learning_rate": float(self.learning_rate),

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from robirank._threads import thread_count
+from robirank._threads import threads_for_cells
 from robirank._types import Ints32
 from robirank.ltr._forest import Forest, join_forests
 
@@ -28,9 +28,7 @@ def import_lightgbm() -> Any:
     return lightgbm
 
 
-def tree_params(
-    *, max_leaf_nodes: int, max_bins: int, num_threads: int, seed: int
-) -> dict[str, Any]:
+def tree_params(*, max_leaf_nodes: int, max_bins: int, seed: int) -> dict[str, Any]:
     """Return the parameters of LightGBM that all tree rankers share."""
     return {
         "num_leaves": int(max_leaf_nodes),
@@ -43,9 +41,16 @@ def tree_params(
         # One way to sum, in one order: the trees do not depend on the number of threads.
         "deterministic": True,
         "force_col_wise": True,
-        "num_threads": thread_count(num_threads),
         "verbosity": -1,
     }
+
+
+def tree_threads(X: Any, num_threads: int) -> dict[str, Any]:
+    """Return the parameter that says how many threads grow a tree from such features.
+
+    LightGBM hands out work several times a split, and each time waits for the slowest thread.
+    """
+    return {"num_threads": threads_for_cells(X.size, num_threads)}
 
 
 def read_forest(booster: Any, n_trees: int | None = None, *, special: bool = False) -> Forest:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from robirank import _core
 from robirank._checks import check_choice, check_count
 from robirank._queries import Queries
-from robirank._threads import thread_count
+from robirank._threads import SORTED, threads_for_cells
 from robirank._types import Floats64, Ints64
 from robirank.metrics import Convention
 from robirank.metrics._conventions import discounts, gains, resolve_convention
@@ -69,7 +69,7 @@ class ListMeasure:
         check_choice("metric", metric, ("ndcg", "map"))
         check_count("k", k, or_none=True)
         rule = resolve_convention(convention)
-        self._threads = thread_count(num_threads)
+        self._threads = threads_for_cells(SORTED * len(y), num_threads)
         value = gains(y, rule.gain) if metric == "ndcg" else (y >= 1).astype(np.float64)
         used = queries.take(_lists_with(value, queries))
         if len(used) == 0:

@@ -75,7 +75,7 @@ class AdaRank(LinearRanker):
     convention : str, default="standard"
         Of the measure, and of NDCG@k on the validation data; see `robirank.metrics`.
     num_threads : int, default=0
-        0: every core. The result does not depend on it, to the last bit.
+        0: every core; one for little work. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 

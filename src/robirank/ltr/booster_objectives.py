@@ -35,7 +35,7 @@ def lightgbm_objective(
     rho, metric, gain
         As in `listwise_loss`.
     num_threads : int, default=0
-        0: every core. The result does not depend on it.
+        0: every core; one for little work. The result does not depend on it.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def xgboost_objective(
     rho, metric, gain
         As in `listwise_loss`.
     num_threads : int, default=0
-        0: every core. The result does not depend on it.
+        0: every core; one for little work. The result does not depend on it.
 
     Returns
     -------

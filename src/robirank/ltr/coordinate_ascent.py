@@ -69,7 +69,7 @@ class CoordinateAscent(LinearRanker):
     random_state : int, Generator, RandomState or None, default=None
         Decides the starts and the order of the features.
     num_threads : int, default=0
-        0: every core. The result does not depend on it, to the last bit.
+        0: every core; one for little work. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 

@@ -68,7 +68,7 @@ class LambdaMART(BoostedRanker):
         Decides what ``max_features`` and ``subsample`` draw, and which documents the bins are made
         from where there are more than 200,000; nothing else is random.
     num_threads : int, default=0
-        0: every core. The result does not depend on it, to the last bit.
+        0: every core; one for little work. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 

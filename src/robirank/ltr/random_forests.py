@@ -14,7 +14,7 @@ from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
 from robirank.ltr._boosting import check_tree_size
 from robirank.ltr._forest import Forest, ForestRanker, join_forests
-from robirank.ltr._lightgbm import import_lightgbm, read_forest, tree_params
+from robirank.ltr._lightgbm import import_lightgbm, read_forest, tree_params, tree_threads
 from robirank.ltr._row_order import settled_order
 from robirank.ltr.base import check_labels
 from robirank.registry import Comparison, register
@@ -56,7 +56,7 @@ class RandomForests(ForestRanker):
     random_state : int, Generator, RandomState or None, default=None
         Decides the bags and the features.
     num_threads : int, default=0
-        0: every core. The result does not depend on it, to the last bit.
+        0: every core; one for little work. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 
@@ -120,7 +120,7 @@ class RandomForests(ForestRanker):
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)
         rng = as_random_state(self.random_state)
-        params = self._params(rng)
+        params = self._params(rng) | tree_threads(X, self.num_threads)
         trees: list[Forest] = []
         with self._progress(self.n_estimators) as progress:
             rows = settled_order(X, y, queries)
@@ -149,7 +149,6 @@ class RandomForests(ForestRanker):
         return tree_params(
             max_leaf_nodes=self.max_leaf_nodes,
             max_bins=self.max_bins,
-            num_threads=self.num_threads,
             seed=rng.randint(2**31 - 1),
         ) | {
             "objective": "regression",

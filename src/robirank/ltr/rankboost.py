@@ -14,7 +14,7 @@ from robirank import _core
 from robirank._checks import check_choice, check_count
 from robirank._progress import FitProgress
 from robirank._queries import Queries
-from robirank._threads import thread_count
+from robirank._threads import threads_for_cells
 from robirank._types import Floats64, Ints32, Ints64
 from robirank.ltr._held_out import BestSoFar, HeldOut
 from robirank.ltr.base import Ranker, check_labels
@@ -71,7 +71,7 @@ class RankBoost(Ranker):
     convention : str, default="standard"
         The convention of that NDCG; see `robirank.metrics`.
     num_threads : int, default=0
-        0: every core. The result does not depend on it, to the last bit.
+        0: every core; one for little work. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 
@@ -156,8 +156,8 @@ class RankBoost(Ranker):
         for name in ("n_thresholds", "k", "patience"):
             check_count(name, getattr(self, name), or_none=True)
         check_choice("balance", self.balance, ("pairs", "queries"))
-        threads = thread_count(self.num_threads)
         X, y, queries = self._check_fit(X, y, qid, accept_sparse=False)
+        threads = threads_for_cells(X.size, self.num_threads)
         check_labels(y)
         held_out = self._held_out(validation)
         with self._progress(self.n_estimators) as progress:  # encoding takes time too

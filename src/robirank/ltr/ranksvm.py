@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from robirank import _core
 from robirank._checks import check_count, check_positive
 from robirank._queries import Queries
-from robirank._threads import thread_count
+from robirank._threads import SORTED, threads_for_cells
 from robirank._types import Floats64, Ints32
 from robirank.ltr.base import LinearRanker, check_labels
 from robirank.registry import Comparison, log_grid, register
@@ -45,7 +45,7 @@ class RankSVM(LinearRanker):
         Stop when no entry of the gradient of the objective, divided by C times the number of
         pairs, is larger.
     num_threads : int, default=0
-        0: every core. The result does not depend on it.
+        0: every core; one for little work. The result does not depend on it.
     verbose : bool, default=False
         Show a progress line.
 
@@ -121,7 +121,7 @@ class PairSum:
 
     def __init__(self, y: NDArray[Any], queries: Queries, *, num_threads: int = 0) -> None:
         self._queries = queries
-        self._threads = thread_count(num_threads)
+        self._threads = threads_for_cells(SORTED * len(y), num_threads)
         grades, rank = np.unique(queries.sort(y), return_inverse=True)
         self._rank = rank.reshape(-1).astype(np.int32)
         self._grades = len(grades)

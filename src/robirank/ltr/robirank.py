@@ -60,7 +60,7 @@ class RoBiRank(LinearRanker):
     random_state : int, Generator, RandomState or None, default=None
         For ``init="random"``.
     num_threads : int, default=0
-        0: every core. The result does not depend on it, to the last bit.
+        0: every core; one for little work. The result does not depend on it, to the last bit.
     verbose : bool, default=False
         Show a progress line.
 

@@ -18,12 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 from robirank import _core
 from robirank._checks import check_choice
 from robirank._queries import Queries, group_queries
-from robirank._threads import thread_count
+from robirank._threads import thread_count, threads_for_cells
 from robirank._types import Floats32, Floats64, Ints32, Ints64
 from robirank.losses import RHOS, RhoName
 from robirank.metrics._arguments import check_vector
 from robirank.metrics._conventions import Gain
 from robirank.metrics._gains import gains_not_negative, ideal_dcg
+
+_MOST_PAIRED = 64  # relevant items of a list: with more of them, sums by a grid take no longer
 
 Metric = Literal["ndcg", "dcg"]
 Method = Literal["auto", "direct", "grid"]
@@ -107,7 +109,7 @@ class Lists:
             rows=self.queries.order,
             rho=self.rho,
             method=self.method,
-            n_threads=thread_count(self.num_threads),
+            n_threads=self.threads(X.size),
         )
 
     def evaluate(
@@ -121,7 +123,7 @@ class Lists:
             method=self.method,
             hessian=hessian,
             gradient=gradient,
-            n_threads=thread_count(self.num_threads),
+            n_threads=self.threads(),
         )
         if np.isnan(by_query).any():
             raise ValueError("scores must be finite; they contain NaN or infinity")
@@ -136,6 +138,12 @@ class Lists:
     def __getstate__(self) -> dict[str, Any]:
         """The fields, without the kernel's own form of them, which cannot be pickled."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def threads(self, cells: int = 0) -> int:
+        """The number of threads for the lists, and for so many features beside them."""
+        relevant = np.minimum(np.diff(self.starts), _MOST_PAIRED)
+        pairs = int(relevant @ self.queries.sizes)
+        return threads_for_cells(cells + 2 * pairs, self.num_threads)
 
     def booster_gradients(self, hessian: HessianName = "majorant") -> BoosterGradients:
         """What a booster asks for, round after round; rows must come query by query."""
@@ -175,7 +183,7 @@ class BoosterGradients:
         self._settings: Any = {
             "rho": lists.rho,
             "hessian": hessian,
-            "n_threads": thread_count(lists.num_threads),
+            "n_threads": lists.threads(),
         }
         self.gradient: Floats32 = np.empty(lists.queries.n_rows, dtype=np.float32)
         self.hessian: Floats32 = np.empty_like(self.gradient)
@@ -255,7 +263,7 @@ def listwise_loss(
         The diagonal of the Hessian, or that of the convex bound at the same point: never negative,
         and what a booster should be given.
     num_threads : int, default=0
-        0: every core. The result does not depend on it.
+        0: every core; one for little work. The result does not depend on it.
 
     Returns
     -------

@@ -202,7 +202,10 @@ def _class_named(refuse: Callable[[str], Never], name: Any, expected: type | Non
     cls = registry.find(name) if isinstance(name, str) else None
     if cls is None:
         known = ", ".join(registry.estimators())
-        refuse(f"it holds class {name!r:.80}, which is not registered; known are {known}")
+        refuse(
+            f"it holds class {name!r:.80}, which is not registered: import the module that defines "
+            f"it before loading; known are {known}"
+        )
     if expected is not None and cls is not expected:
         refuse(f"it holds a {name}, not a {expected.__name__}; use {name}.load")
     return cls

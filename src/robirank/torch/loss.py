@@ -54,7 +54,7 @@ def robirank_loss(
     rho, metric, gain
         As in `robirank.listwise_loss`.
     num_threads : int, default=0
-        For the CPU; 0: every core. The result does not depend on it.
+        For the CPU; 0: every core; one for little work. The result does not depend on it.
 
     Returns
     -------

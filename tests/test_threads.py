@@ -1,0 +1,59 @@
+"""How many threads work is given to."""
+
+import numpy as np
+import pytest
+
+from robirank import MART, RandomForests, RankBoost, RoBiRank, RoBiRankBooster, make_ranking
+from robirank import _threads as threads
+from robirank.objectives.listwise import Lists
+
+
+@pytest.fixture(autouse=True)
+def _eight_cores(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(threads, "_cores", lambda: 8)
+
+
+@pytest.mark.parametrize(("cells", "expected"), [(1, 1), (10**6, 1), (10**7, 8), (10**9, 8)])
+def test_work_decides_where_nobody_asked(cells, expected):
+    assert threads.threads_for_cells(cells) == expected
+    for asked in (1, 3):
+        assert threads.threads_for_cells(cells, asked) == asked
+
+
+def test_lists_count_their_pairs():
+    """A list of 10 documents, one of them relevant, is 10 pairs; a million lists are enough."""
+    data = make_ranking(n_queries=30, n_docs=10, random_state=0)
+    assert Lists.build(data.y, data.queries).threads() == 1
+    assert Lists.build(data.y, data.queries).threads(10**8) == 8
+    assert Lists.build(data.y, data.queries, num_threads=3).threads() == 3
+    many = np.zeros(10**6)
+    many[::10] = 1.0
+    long = Lists.build(many, make_ranking(n_queries=1, n_docs=10**6, n_features=1).queries)
+    assert long.threads() == 8
+
+
+@pytest.mark.parametrize(
+    ("rows", "asked", "expected"), [(9_630, 0, 1), (9_630, 4, 4), (1_000_000, 0, 8)]
+)
+def test_trees_of_few_documents_are_grown_by_one_thread(rows, asked, expected):
+    from robirank.ltr._lightgbm import tree_threads
+
+    assert tree_threads(np.empty((rows, 46), np.float32), asked) == {"num_threads": expected}
+
+
+@pytest.mark.parametrize(
+    "ranker", [RoBiRank(), RoBiRankBooster(2), MART(2), RandomForests(2), RankBoost(2)], ids=repr
+)
+def test_rankers_use_one_thread_for_little_work(ranker, monkeypatch):
+    data = make_ranking(n_queries=30, n_docs=10, random_state=0)
+
+    def noted(cells, num_threads):
+        used.append(threads.threads_for_cells(cells, num_threads))
+        return used[-1]
+
+    used = []
+    for module in ("objectives.listwise", "ltr._lightgbm", "ltr.rankboost"):
+        monkeypatch.setattr(f"robirank.{module}.threads_for_cells", noted)
+    ranker.fit(data.X, data.y, qid=data.qid)
+    assert set(used) == {1}
