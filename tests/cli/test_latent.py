@@ -29,7 +29,7 @@ from robirank.cli.interactions import Columns
 from robirank.cli.latent import _parts
 from robirank.data.ids import Ids
 from robirank.data.known import known
-from robirank.data.names import Names, code_of
+from robirank.data.names import Names
 
 COMMAND = [sys.executable, "-m", "robirank"]
 EATERS = ("ann", "bob", "eve", "kim", "lea", "max")
@@ -469,9 +469,9 @@ def test_an_id_is_found_as_it_is_written(values):
     ints = all(isinstance(v, int) for v in values)
     ids = Ids(values if ints else [str(v) for v in values])
     for value in values:
-        assert ids[code_of(ids, str(value))] == (value if ints else str(value))
-    assert code_of(ids, "0x0") == -1
-    assert code_of(Ids([7]), "07") == -1
+        assert ids[ids.find(str(value))] == (value if ints else str(value))
+    assert ids.find("0x0") == -1
+    assert Ids([7]).find("07") == -1
 
 
 def test_integers_of_one_file_are_text_of_another():

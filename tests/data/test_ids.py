@@ -175,3 +175,46 @@ def test_damaged_tensors_are_refused(change, message):
 def test_repr():
     assert repr(Ids(["a", "b"])) == "Ids(2: 'a', 'b')"
     assert repr(Ids.range(10_000)) == "Ids(10,000: 0, 1, 2, …)"
+
+
+TEXTS = st.one_of(
+    st.integers().map(str),
+    st.integers(-(2**64), 2**64).map(str),
+    st.integers(0, 99).map("0{}".format),
+    st.builds("{}{}".format, st.sampled_from("+- \t−"), st.integers(0, 99)),
+    st.builds("{}{}".format, st.integers(0, 99), st.sampled_from(" \n_0.")),
+    st.text("0123456789-٠٧７²x ", max_size=4),
+)
+
+
+@given(st.lists(TEXTS, max_size=12), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=6))
+def test_an_integer_and_its_text_are_one_id(texts, more):
+    """Alone, in a list of text, and in a list of both."""
+    ids = Ids([*more, 7, -1])
+    texts += map(str, more)
+    written = {str(value): code for code, value in enumerate(ids)}
+    wanted = [written.get(text, -1) for text in texts]
+    assert [ids.find(text) for text in texts] == wanted
+    assert ids.find(texts).tolist() == wanted
+    assert ids.find([*texts, -1]).tolist() == [*wanted, written["-1"]]
+    assert Ids([*written]).find([*ids]).tolist() == list(range(len(ids)))
+    assert [Ids([*written]).find(value) for value in ids] == list(range(len(ids)))
+
+
+@pytest.mark.parametrize(
+    "text", ["007", "+7", " 7", "7 ", "7\n", "-0", "٧", "７", "7_0", "7.0", ""]
+)
+def test_text_that_no_integer_is_printed_as_is_no_integer(text):
+    ids = Ids([7, 0, 70])
+    assert ids.find(text) == -1
+    assert ids.find([text, "7"]).tolist() == [-1, 0]
+    assert ids.find([text, 7]).tolist() == [-1, 0]
+
+
+def test_the_largest_integers_are_found_by_their_text():
+    ends = [2**63 - 1, -(2**63)]
+    assert Ids(ends).find([str(end) for end in ends]).tolist() == [0, 1]
+    assert Ids(ends).find(["9223372036854775808", "9" * 5000]).tolist() == [-1, -1]
+    assert Ids(ends).find("9" * 5000) == -1
+    assert Ids([str(2**70), "x"]).find(2**70) == 0
+    assert Ids([str(2**70), "x"]).find([2**70, True]).tolist() == [0, -1]

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from robirank._types import Floats32, Floats64
 from robirank.data._columns import as_column, is_missing
-from robirank.data.ids import Codes, Ids
+from robirank.data.ids import Codes, Ids, as_integers
 from robirank.data.nearest import did_you_mean
-
-_PLAIN_INTEGER = r"^(0|-?[1-9][0-9]*)$"
 
 
 @dataclass(frozen=True)
@@ -197,11 +195,11 @@ class _Side:
         self._first_unseen: Any = None
 
     def encode(self, column: pl.Series | list[Any]) -> Codes:
-        typed = self._typed(column) if self._text and isinstance(column, pl.Series) else column
         if not self.given:
+            typed = self._typed(column) if self._text and isinstance(column, pl.Series) else column
             codes, self.ids = self.ids.encode(typed)
             return codes
-        codes = self.ids.index(typed)
+        codes = self.ids.find(column) if self._text else self.ids.index(column)
         unseen = np.flatnonzero(codes < 0)
         if len(unseen):
             if not self._n_unseen:
@@ -210,14 +208,11 @@ class _Side:
         return codes
 
     def _typed(self, column: pl.Series) -> pl.Series:
-        """Text as integers, if it is all plain integers or if the given ids are integers."""
+        """Text as integers, if all ids so far are integers."""
         if self.ids.kind != "int":
             return column
-        plain = column.str.contains(_PLAIN_INTEGER)
-        numbers = column.cast(pl.Int64, strict=False)  # null where 64 bits do not hold it
-        if self.given:
-            return numbers.set(~plain, None)
-        if plain.all() and numbers.null_count() == 0:
+        numbers = as_integers(column)
+        if numbers.null_count() == 0:
             return numbers
         self.ids = self.ids.as_text()
         return column

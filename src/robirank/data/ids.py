@@ -154,9 +154,28 @@ class Ids:
         int, or int32 array
             −1 for an id that is not here.
         """
-        if isinstance(values, str | bytes | tuple) or not hasattr(values, "__len__"):
+        if _is_one(values):
             return self._code(values)
         return self._codes(as_column(values, "values"))
+
+    @overload
+    def find(self, values: str | int) -> int: ...
+    @overload
+    def find(self, values: Any) -> Codes: ...
+    def find(self, values: Any) -> Any:
+        """Look up codes as `index` does, where an integer and its text are the same id.
+
+        A file of which all ids happen to be integers means the same ids as one with others, so 7
+        is "7". Text that Python would not print for an integer ("007", "+7", " 7") is none.
+
+        Examples
+        --------
+        >>> Ids([7, 9]).find(["9", "09", 7]).tolist(), Ids(["7", "x"]).find(7)
+        ([1, -1, 0], 0)
+        """
+        if _is_one(values):
+            return self._code(_written_as(self.kind, values))
+        return self._codes(_column_written_as(self.kind, as_column(values, "values")))
 
     def close_to(self, text: str) -> list[str]:
         """A few of these ids that someone may have meant; none where they are not text.
@@ -271,6 +290,42 @@ class Ids:
 _Range = range  # inside the class the name means something else
 _Values = pl.Series | list[Any] | _Range
 _PARTS = ("range", "ints", "bytes", "offsets")
+
+
+def as_integers(text: pl.Series) -> pl.Series:
+    """The integer that each text is; null where no 64-bit integer is printed that way.
+
+    Examples
+    --------
+    >>> as_integers(pl.Series(["7", "-12", "007", "+7", " 7", "x"])).to_list()
+    [7, -12, None, None, None, None]
+    """
+    numbers = text.cast(pl.Int64, strict=False)
+    return numbers.set(numbers.cast(pl.String) != text, None)
+
+
+def _column_written_as(kind: str, column: pl.Series | list[Any]) -> pl.Series | list[Any]:
+    if isinstance(column, list):
+        return [_written_as(kind, value) for value in column]
+    if kind == "str" and column.dtype == pl.Int64:
+        return column.cast(pl.String)
+    return as_integers(column) if kind == "int" and column.dtype == pl.String else column
+
+
+def _written_as(kind: str, value: Any) -> Any:
+    """An id as ids of a kind are written; None for text that is no integer where ids are."""
+    if kind == "str" and isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return str(value)
+    if kind != "int" or not isinstance(value, str):
+        return value
+    try:
+        return int(value) if str(int(value)) == value else None
+    except ValueError:
+        return None
+
+
+def _is_one(values: Any) -> bool:
+    return isinstance(values, str | bytes | tuple) or not hasattr(values, "__len__")
 
 
 def _unrolled(values: _Values) -> pl.Series | list[Any]:

@@ -239,33 +239,21 @@ class Interactions:
         choose("unseen", unseen, ("error", "drop"))
         user = other.users.index(_like("user", self.users, other.users, "other"))
         item = other.items.index(_like("item", self.items, other.items, "other"))
-        users, items = user[self.user_codes()], item[self.indices]
-        known = (users >= 0) & (items >= 0)
-        if unseen != "drop" and not known.all():
-            first = int((~known).argmax())
+        unknown = (user[self.user_codes()] < 0) | (item[self.indices] < 0)
+        if unseen != "drop" and unknown.any():
+            first = int(unknown.argmax())
             side, own, theirs, code = (
                 ("user", self.users, other.users, self.user_codes()[first])
-                if users[first] < 0
+                if user[self.user_codes()[first]] < 0
                 else ("item", self.items, other.items, self.indices[first])
             )
             meant = did_you_mean(theirs.close_to(str(own[int(code)])))
             raise ValueError(
-                f"{(~known).sum()} of {len(self)} interactions have a user or an item that other "
+                f"{unknown.sum()} of {len(self)} interactions have a user or an item that other "
                 f"does not have (the first is {side} {own[int(code)]!r}{meant}); unseen='drop' "
                 "leaves them out"
             )
-        part = self.take(known)
-        return from_records(
-            CodedColumns(
-                other.users,
-                other.items,
-                users[known],
-                items[known],
-                part.counts,
-                part.timestamps,
-                part.has_dates,
-            )
-        )
+        return recoded(self, other.users, other.items, user, item)
 
     def extend(
         self,
@@ -481,6 +469,15 @@ def from_records(records: CodedColumns) -> Interactions:
     return Interactions(
         records.users, records.items, indptr, indices, counts, times, records.has_dates
     )
+
+
+def recoded(data: Interactions, users: Ids, items: Ids, user: Codes, item: Codes) -> Interactions:
+    """Interactions with other ids, given the new code of each user and item, −1 for none."""
+    new_user, new_item = user[data.user_codes()], item[data.indices]
+    known = (new_user >= 0) & (new_item >= 0)
+    part = data.take(known)
+    new = new_user[known], new_item[known], part.counts, part.timestamps, part.has_dates
+    return from_records(CodedColumns(users, items, *new))
 
 
 def times_in_words(data: Interactions) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from robirank.data.ids import Ids
-from robirank.data.interactions import Interactions
+from robirank.data.interactions import Interactions, recoded
 
 
 @dataclass(frozen=True)
@@ -40,16 +40,10 @@ class Known:
 
 def known(data: Interactions, users: Ids, items: Ids) -> Known:
     """Re-encode interactions by the given ids."""
-    # A file of which all ids happen to be integers means the same ids as one with others.
-    mine = [
-        (own, given) if own.kind == given.kind else (own.as_text(), given.as_text())
-        for own, given in ((data.users, users), (data.items, items))
-    ]
-    users_gone, items_gone = (int(np.count_nonzero(given.index(own[:]) < 0)) for own, given in mine)
-    typed = replace(data, users=mine[0][0], items=mine[1][0])
-    found = typed.align(nothing(mine[0][1], mine[1][1]), unseen="drop")
-    result = replace(found, users=users, items=items)
-    return Known(result, users_gone, items_gone, len(data) - len(result))
+    user, item = users.find(data.users[:]), items.find(data.items[:])
+    found = recoded(data, users, items, user, item)
+    users_gone, items_gone = (int(np.count_nonzero(codes < 0)) for codes in (user, item))
+    return Known(found, users_gone, items_gone, len(data) - len(found))
 
 
 def nothing(users: Ids, items: Ids) -> Interactions:

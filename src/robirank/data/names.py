@@ -77,7 +77,7 @@ class Names:
         """The codes of the ids that have a name, in whatever case it is typed."""
         wanted = text.casefold()
         having = [i for i, name in self._pairs.items() if name.casefold() == wanted]
-        return [code for code in (code_of(ids, i) for i in having) if code >= 0]
+        return [code for code in map(ids.find, having) if code >= 0]
 
     def close_to(self, text: str) -> list[str]:
         """A few names that someone may have meant."""
@@ -97,20 +97,6 @@ def _places(columns: str | None, width: int, path: Path) -> list[int]:
     return places
 
 
-def code_of(ids: Ids, text: str) -> int:
-    """The code of an id as it is typed; −1 for one that is not here.
-
-    Examples
-    --------
-    >>> from robirank.data.ids import Ids
-    >>> code_of(Ids([7, 9]), "9"), code_of(Ids([7, 9]), "x"), code_of(Ids(["7", "x"]), "x")
-    (1, -1, 1)
-    """
-    if ids.kind == "int":
-        return ids.index(int(text)) if re.fullmatch(r"0|-?[1-9]\d*", text) else -1
-    return ids.index(text)
-
-
 def look_up(
     what: str, typed: list[str], ids: Ids, names: Names | None, *, where: Path, hint: str = ""
 ) -> list[int]:
@@ -119,7 +105,7 @@ def look_up(
 
 
 def _look_up(what: str, text: str, ids: Ids, names: Names | None, where: Path, hint: str) -> int:
-    code = code_of(ids, text)
+    code = ids.find(text)
     if code >= 0:
         return code
     found = [] if names is None else names.find(text, ids)
@@ -128,14 +114,9 @@ def _look_up(what: str, text: str, ids: Ids, names: Names | None, where: Path, h
     if found:
         several = ", ".join(str(ids[c]) for c in found[:5])
         raise ValueError(f"{len(found)} {what}s are called {text!r}; give one of the ids {several}")
-    meant = did_you_mean(close_to_typed(text, ids, names))
+    close = [] if names is None else names.close_to(text)
+    meant = did_you_mean(close or ids.close_to(text))
     some = ", ".join(str(ids[c]) for c in range(min(3, len(ids))))
     known = "" if meant else f", which knows {len(ids):,} {what}s, such as {some}"
     more = (" " if meant else ". ") + hint if hint else ""
     raise ValueError(f"there is no {what} {text!r} in {where}{known}{meant}{more}")
-
-
-def close_to_typed(text: str, ids: Ids, names: Names | None = None) -> list[str]:
-    """A few names, or else ids that are text, which someone may have meant."""
-    close = [] if names is None else names.close_to(text)
-    return close or ids.close_to(text)

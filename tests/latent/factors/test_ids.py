@@ -166,8 +166,15 @@ def test_a_table_whose_ids_are_all_integers_means_the_same_ids(numbered):
     for table in (data, text):
         found = named.recommend("3", table, N=3)[0].tolist()
         assert found == list(map(str, expected))
-    with pytest.raises(ValueError, match="no user '03' in the model"):
-        model.recommend("03", data)
+    for text in ("03", "1٧"):  # int("1٧") is 17, which is a user
+        with pytest.raises(ValueError, match=f"no user '{text}' in the model"):
+            model.recommend(text, data)
+
+
+def test_the_largest_integer_is_asked_for_as_text():
+    data = Interactions.from_arrays([2**63 - 1, 5], [1, 2])
+    model = LatentRoBiRank(factors=2, random_state=0).fit(data, show_progress=False)
+    assert model.recommend(str(2**63 - 1), data, N=1)[0].tolist() == [2]
 
 
 def test_ids_of_any_kind():

@@ -7,7 +7,6 @@ question is in one of the two languages, and the answer is in the language of th
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -25,8 +24,6 @@ from robirank.latent.factors.query import UnknownUsers, basket_table
 
 if TYPE_CHECKING:
     import polars as pl
-
-_PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 
 Side = Literal["users", "items"]
 #: What to do with outside ids that a model does not know.
@@ -262,7 +259,7 @@ class ById:
         found = table.matrix[place[place >= 0]]
         columns, kept = found.indices, np.ones(found.nnz, dtype=bool)
         if table.items != self.items:
-            columns = _codes(table.items[:].tolist(), self.items)[columns]
+            columns = self.items.find(table.items[:])[columns]
             kept = columns >= 0
         lengths = np.zeros(len(users), dtype=np.int64)
         lengths[place >= 0] = np.diff(np.concatenate([[0], np.cumsum(kept)])[found.indptr])
@@ -362,24 +359,10 @@ def _positions(name: str, ids: Any, known: Ids, kind: str, where: str = "the mod
 
 
 def _codes(asked: list[Any], known: Ids) -> Ints32:
-    """The codes of ids, −1 for one that is not there.
-
-    A file of which all ids happen to be integers means the same ids as one with others: 7 is "7".
-    """
-    if not len(asked):
-        return np.empty(0, np.int32)
-    kinds = {type(value) for value in asked}
-    if known.kind == "str" and kinds == {int}:
-        asked = list(map(str, asked))
-    elif known.kind == "int" and kinds == {str}:
-        codes = np.full(len(asked), -1, dtype=np.int32)
-        plain = [n for n, text in enumerate(asked) if _PLAIN_INTEGER.fullmatch(text)]
-        if plain:
-            codes[plain] = _codes([int(asked[n]) for n in plain], known)
-        return codes
+    """The codes of ids, −1 for one that is not there."""
     if len(asked) == 1:  # which a dict finds
-        return np.array([known.index(asked[0])], dtype=np.int32)
-    return np.asarray(known.index(asked), dtype=np.int32)
+        return np.array([known.find(asked[0])], dtype=np.int32)
+    return known.find(asked)
 
 
 def _unknown(name: str, value: Any, known: Ids, kind: str, where: str) -> str:
