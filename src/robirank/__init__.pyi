@@ -33,6 +33,7 @@ from .latent.factors.ids import UnknownIdWarning as UnknownIdWarning
 from .latent.factors.query import UnknownUserWarning as UnknownUserWarning
 from .latent.factors.sharded import ShardedModel as ShardedModel
 from .latent.model import LatentRoBiRank as LatentRoBiRank
+from .latent.popularity import Popularity as Popularity
 from .latent.train.loop import DivergenceError as DivergenceError
 from .latent.train.options import EpochReport as EpochReport
 from .latent.warp import WARP as WARP

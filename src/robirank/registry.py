@@ -24,7 +24,12 @@ Settings = tuple[dict[str, Any], ...]
 _Class = TypeVar("_Class", bound=type[Any])
 
 _LTR = "robirank.ltr"
-_OTHERS = ("robirank.classifier", "robirank.latent.model", "robirank.latent.warp")
+_OTHERS = (
+    "robirank.classifier",
+    "robirank.latent.model",
+    "robirank.latent.popularity",
+    "robirank.latent.warp",
+)
 _classes: dict[str, type[Any]] = {}
 
 

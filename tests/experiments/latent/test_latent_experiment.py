@@ -175,6 +175,18 @@ def test_the_search_begins_at_the_defaults(small, name):
     assert_allclose(models[0].item_factors, models[1].item_factors, rtol=0.01, atol=2e-3)
 
 
+def test_popularity_takes_part(small):
+    """It has nothing to search, and one value, that of the test part."""
+    parts = load_parts(small)
+    fit, results = run_unit(LATENT_FIELD["Popularity"], parts, with_rates(small), 0)
+    assert fit.params == {}
+    assert len(fit.grid) == 1
+    model = rr.Popularity().fit(parts.learned)
+    found = evaluate(model, train=parts.learned, test=parts.test, k=(1, 10, 20))
+    assert dict(results.select("measure", "value").iter_rows()) == {m: found[m] for m in MEASURES}
+    assert results["epoch"].unique().to_list() == [1]
+
+
 def test_a_setting_that_diverges_is_not_chosen(small, monkeypatch):
     parts = load_parts(small)
 

@@ -12,7 +12,7 @@ from robirank.experiments.plotting import label_ends, panels, title
 _COLOURS = dict(
     zip(
         LATENT_FIELD,
-        ("#0072B2", "#56A3D9", "#D55E00", "#B8860B", "#009E73", "#666666"),
+        ("#0072B2", "#56A3D9", "#D55E00", "#B8860B", "#009E73", "#666666", "#999999"),
         strict=True,
     )
 )
@@ -21,7 +21,10 @@ _COLOURS = dict(
 def draw_learning(
     curves: Mapping[str, LearningCurve], measures: Sequence[str], subtitle: str
 ) -> Any:
-    """A panel a measure, a line a method; a dot where each ends."""
+    """A panel a measure, a line a method; a dot where each ends.
+
+    What takes one step, and next to no time, is a dashed line from side to side.
+    """
     figure, all_axes = panels(len(measures), width=5.2)
     end = max(float(curve.seconds[-1]) for curve in curves.values())
     for axes, measure in zip(all_axes, measures, strict=True):
@@ -29,8 +32,11 @@ def draw_learning(
         for method, curve in curves.items():
             colour, strong = _COLOURS[method], method == "RoBiRank exact"
             x, y = curve.seconds, curve.values[measure]
-            axes.plot(x, y, color=colour, lw=2.6 if strong else 1.6, zorder=3 + strong)
-            axes.plot(x[-1:], y[-1:], "o", color=colour, ms=4.5, zorder=5, clip_on=False)
+            if len(x) == 1:
+                axes.axhline(y[0], color=colour, lw=1.2, ls="--")
+            else:
+                axes.plot(x, y, color=colour, lw=2.6 if strong else 1.6, zorder=3 + strong)
+                axes.plot(x[-1:], y[-1:], "o", color=colour, ms=4.5, zorder=5, clip_on=False)
             labels.append((method, float(y[-1]), colour))
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")

@@ -32,8 +32,8 @@ class LatentMethod:
     fixed : dict
         Parameters that all settings share.
     steps : dict from str to (float, float), optional
-        For a method of another package: the two parameters that are searched, in place of step size
-        and penalty, with the default and the factor between neighbours.
+        For a method of another kind: the two parameters that are searched, in place of step size
+        and penalty, with the default and the factor between neighbours; empty where there are none.
     needs : str, optional
         The package that must be installed.
     """
@@ -58,7 +58,7 @@ class LatentMethod:
     ) -> dict[str, float]:
         """A place of the grid, counted in steps from the defaults."""
         if self.steps is not None:
-            places = zip(self.steps.items(), (rate, penalty), strict=True)
+            places = zip(self.steps.items(), (rate, penalty), strict=False)
             return {
                 name: float(f"{middle * factor**step:.3g}")
                 for (name, (middle, factor)), step in places
@@ -89,6 +89,9 @@ _METHODS = (
         {},
         steps={"alpha": (10.0, RATE_FACTOR), "regularization": (1.0, 3.0)},
         needs="implicit",
+    ),
+    LatentMethod(
+        "Popularity", "robirank.experiments.latent.peers:PopularityInOneStep", {}, steps={}
     ),
 )
 

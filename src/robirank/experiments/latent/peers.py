@@ -1,4 +1,4 @@
-"""Models of other packages, as the latent experiment fits and measures models."""
+"""Models of other kinds, as the latent experiment fits and measures models."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from robirank._blas import one_blas_thread
 from robirank.data.interactions import Interactions
 from robirank.latent.factors.recommend import FactorModel
+from robirank.latent.popularity import Popularity
 from robirank.latent.train.options import EpochReport
 
 
@@ -76,4 +77,38 @@ class AlternatingLeastSquares(FactorModel):
         self.item_factors = np.asarray(peer.item_factors, np.float32)
         self.n_iter_, self.stopped_ = self.iterations, ""
         self.history_ = [{"epoch": self.iterations, "seconds": seconds}]
+        return self
+
+
+class PopularityInOneStep(Popularity):
+    """`Popularity` with the parameters of the experiment, which change nothing, and one report."""
+
+    def __init__(
+        self,
+        factors: int = 1,
+        *,
+        iterations: int = 1,
+        random_state: int | None = None,
+        num_threads: int = 0,
+    ) -> None:
+        super().__init__(num_threads=num_threads)
+        self.factors = factors
+        self.iterations = iterations
+        self.random_state = random_state
+
+    def fit(
+        self,
+        user_items: Interactions,
+        show_progress: bool = False,
+        callbacks: Sequence[Callable[[EpochReport], Any]] = (),
+    ) -> Self:
+        """Count, and report once."""
+        begin = time.perf_counter()
+        super().fit(user_items, show_progress)
+        seconds = time.perf_counter() - begin
+        for callback in callbacks:
+            rows = (self.user_factors, self.item_factors)
+            callback(EpochReport(1, 1, seconds, 0.0, None, *rows))
+        self.n_iter_, self.stopped_ = 1, ""
+        self.history_ = [{"epoch": 1, "seconds": seconds}]
         return self

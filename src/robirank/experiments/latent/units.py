@@ -204,6 +204,8 @@ def search(
         tried[place] = _attempt(method, params, parts, experiment, seed)
 
     attempt((0, 0))
+    if not tried[0, 0].params:
+        return list(tried.values())  # there is nothing to search
     for steps in (_RATES, _PENALTIES) if experiment.rates else (_PENALTIES,):
         most = len(tried) + _MOST_STEPS
         while len(tried) < most and (place := _neighbour(tried, steps)) is not None:
