@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
@@ -10,14 +12,25 @@ from typing import Any
 class FitProgress:
     """Shows iteration and time left on a terminal, and figures below; costs nothing when it is off.
 
+    At the end, what was last reported goes to a logger, where one is given.
+
     Examples
     --------
     >>> with FitProgress(False, total=10, title="fit") as progress:
     ...     progress.update(1, loss=0.5)
     """
 
-    def __init__(self, show: bool, *, total: int, title: str, remaining: bool = False) -> None:
-        self._show = show
+    def __init__(
+        self,
+        show: bool,
+        *,
+        total: int,
+        title: str,
+        remaining: bool = False,
+        log: logging.Logger | None = None,
+    ) -> None:
+        self._show, self._log = show, log
+        self._iteration, self._figures = 0, dict[str, float | str]()
         self._remaining = remaining
         self._total = total
         self._title = title
@@ -25,6 +38,7 @@ class FitProgress:
         self._task: Any = None
 
     def __enter__(self) -> FitProgress:
+        self._begun = time.perf_counter()
         if self._show:
             self._bar = _two_lines(self._remaining)
             self._task = self._bar.add_task(self._title, total=self._total, status="")
@@ -38,12 +52,9 @@ class FitProgress:
 
     def update(self, iteration: int, **figures: float | str) -> None:
         """Report where the fit stands, with a few figures by name."""
+        self._iteration, self._figures = iteration, figures
         if self._bar is not None:
-            status = "  ".join(
-                f"{name} {value if isinstance(value, str) else f'{value:.6g}'}"
-                for name, value in figures.items()
-            )
-            self._bar.update(self._task, completed=iteration, status=status)
+            self._bar.update(self._task, completed=iteration, status=_text(figures))
 
     def __exit__(
         self,
@@ -53,6 +64,23 @@ class FitProgress:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+        if self._log is not None:
+            self._log.info(
+                "%s: %s after %d of %d iterations, %.3g s  %s",
+                self._title,
+                "ended" if kind is None else f"stopped by {kind.__name__}",
+                self._iteration,
+                self._total,
+                time.perf_counter() - self._begun,
+                _text(self._figures),
+            )
+
+
+def _text(figures: dict[str, float | str]) -> str:
+    return "  ".join(
+        f"{name} {value if isinstance(value, str) else f'{value:.6g}'}"
+        for name, value in figures.items()
+    )
 
 
 def _two_lines(remaining: bool) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,6 +33,8 @@ from robirank.latent.tune.rule import scale_of_table
 from robirank.latent.tune.settle import settle_by_records
 from robirank.latent.tune.trials import Trial, TrialLog
 from robirank.storage.checkpoint_file import CheckpointFile
+
+log = logging.getLogger("robirank.latent")
 
 _STEP = 1.1  # between the penalties of whole fits
 _SHORTER, _LARGER = 0.75, 1.04  # epochs of those fits; how much larger the best λ is with all
@@ -366,10 +369,6 @@ class _Search:
         return settle_by_records(replace(model.request(), regularization=None), train)
 
     def _tell(self, trial: Trial) -> None:
-        if not self._show:
-            return
-        from rich.console import Console
-
         left_out = ("regularization", "fits")
         kept = {k: v for k, v in trial.params.items() if k not in left_out and v is not None}
         settings = "  ".join(f"{name} {value}" for name, value in kept.items())
@@ -378,11 +377,19 @@ class _Search:
             path = PenaltyPath(np.array(trial.regularizations), np.array(trial.values))
             found = [(path.best(), float(path.means().max()))]
         for reg, value in found:
-            Console(stderr=True).print(
+            line = (
                 f"{'falling λ' if trial.kind == 'path' else 'fit':9}  λ {reg:<8.4g} "
-                f"{self._cv.metric} {value:.4f}  {trial.seconds / len(found):6.1f} s  {settings}",
-                highlight=False,
+                f"{self._cv.metric} {value:.4f}  {trial.seconds / len(found):6.1f} s  {settings}"
             )
+            log.info("%s", line)
+            if self._show:
+                _print(line)
+
+
+def _print(line: str) -> None:
+    from rich.console import Console
+
+    Console(stderr=True).print(line, highlight=False)
 
 
 def _mean_peak(paths: list[PenaltyPath]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from typing import Any, ClassVar
 
@@ -33,6 +34,8 @@ from robirank.objectives.score_loss import ScoreLoss
 from robirank.registry import Comparison
 from robirank.storage.estimators import SaveMixin
 from robirank.storage.fitted_parts import FittedArray, FittedParts
+
+log = logging.getLogger("robirank.ltr")
 
 _SHARE_OF_SLOPE = 1e-3  # of the gradient at zero: a minimum is nearer than this
 
@@ -105,6 +108,8 @@ class Ranker(SaveMixin, BaseEstimator):
         warn_missing_qid(qid, X.shape[0])
         labels, queries = np.asarray(y, dtype=np.float64), group_queries(qid, X.shape[0])
         _warn_of_equal_labels(labels, queries)
+        sizes = (len(labels), len(queries.sizes), X.shape[1])
+        log.info("%s: %d documents of %d queries, %d features", type(self).__name__, *sizes)
         return X, labels, queries
 
     def _check_predict(self, X: Any, *, accept_sparse: bool = True) -> Any:
@@ -157,7 +162,7 @@ class Ranker(SaveMixin, BaseEstimator):
     def _progress(self, total: int, doing: str = "") -> FitProgress:
         """A progress line for so many iterations, shown if the parameter ``verbose`` is set."""
         title = f"{type(self).__name__}, {doing}" if doing else type(self).__name__
-        return FitProgress(bool(self.verbose), total=total, title=title)
+        return FitProgress(bool(self.verbose), total=total, title=title, log=log)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -93,7 +93,7 @@ class RunLog:
     def say(self, what: str, **figures: Any) -> None:
         """Write one line."""
         line = json.dumps({"time": round(time.time(), 3), "what": what, **figures})
-        log.info("%s", line)
+        log.log(logging.DEBUG if what in ("sweep", "scan") else logging.INFO, "%s", line)
         if self._file is None:
             return
         try:

@@ -7,6 +7,7 @@ training diverges.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -28,6 +29,8 @@ from robirank.latent.solvers.problem import Problem
 from robirank.latent.train.epochs import run_epochs
 from robirank.latent.train.options import EpochReport, FitOptions
 from robirank.latent.train.progress import Progress
+
+log = logging.getLogger("robirank.latent")
 
 _GROWN = 1.5  # a loss so many times that of a model that knows nothing means divergence
 _VALIDATIONS = 16  # during a fit, about, where there is no patience
@@ -101,6 +104,7 @@ class Loop:
         self.progress = self._store.restore() or self.progress
         progress = self.progress
         self._begun, self._first = time.perf_counter(), progress.epoch
+        self._log_begin()
         with (
             _Interrupt("epoch" if self._store.whole_epochs else "step") as interrupt,
             FitProgress(
@@ -117,6 +121,7 @@ class Loop:
                 self._check_finite()
             result = self._store.result(progress)
             self._store.save(_to_go_on_from(progress), final=True)
+        self._log_end()
         if self._options.seconds_left() <= 0 and progress.epoch == self._first + 1:
             warn(
                 f"time_limit={self._options.time_limit:g} was over in the first epoch, which took "
@@ -130,6 +135,32 @@ class Loop:
                 UserWarning,
             )
         return result
+
+    def _log_begin(self) -> None:
+        sizes = self._problem.sizes
+        log.info(
+            "%s: %d users × %d items, %d interactions, %d factors, epochs %d to %d",
+            self._title,
+            sizes.n_users,
+            sizes.n_items,
+            sizes.n_records,
+            self._problem.factors,
+            self._first + 1,
+            self.progress.epochs,
+        )
+
+    def _log_end(self) -> None:
+        progress = self.progress
+        last = progress.history[-1] if progress.history else {}
+        log.info(
+            "%s: ended after epoch %d%s, %.3g s of training, loss %.4g, best epoch %d",
+            self._title,
+            progress.epoch,
+            f" ({progress.stopped})" if progress.stopped else "",
+            progress.seconds,
+            last.get("loss", float("nan")),
+            progress.best_epoch or progress.epoch,
+        )
 
     def _tell_cost(self, bar: FitProgress) -> None:
         seconds = epoch_seconds(self._problem) if self._store.is_local else None

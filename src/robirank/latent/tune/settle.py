@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,8 @@ from robirank.latent.tune.held_out import LEAST_HELD_OUT, hold_out, sample_users
 from robirank.latent.tune.path import STEPS, PenaltyPath, follow_path
 from robirank.latent.tune.rule import default_regularization, noise_level, scale_of_table
 
+log = logging.getLogger("robirank.latent")
+
 _SHARE_OF_TIME = 1 / 3  # of a time limit that the search may take
 
 
@@ -31,6 +34,8 @@ def settle(request: Request, training: Training, options: FitOptions) -> Problem
     if regularization is None and training.records is not None:
         records, validation = training.records, training.validation
         regularization = search_penalty(request, records, validation, options)
+        if regularization is not None:
+            log.info("%s: a search found λ = %.4g", request.model, regularization)
     if regularization is None:
         return problem
     return replace(problem, penalty=replace(problem.penalty, regularization=regularization))
