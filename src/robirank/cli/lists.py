@@ -12,9 +12,7 @@ from robirank.storage.files import write_whole
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
-    from robirank._types import Floats32
     from robirank.data.names import Names
 
 FORMULA = "[=+@-]"  # what spreadsheets take for the beginning of one
@@ -27,41 +25,14 @@ def check_format(path: Path | None) -> None:
         raise ValueError(f"--output must end in one of {', '.join(FORMATS)}; got {path}")
 
 
-def as_frame(
-    asked: tuple[str, pl.Series],
-    found: NDArray[Any],
-    scores: Floats32,
-    names: Names | None,
-    column: str = "item",
-) -> pl.DataFrame:
-    """One row for each place of each list: who asked, rank, id, perhaps name, score.
-
-    Parameters
-    ----------
-    asked : tuple of str and Series
-        The name of the first column, and its value for each list.
-    found : object array of shape (n_lists, N)
-        Outside ids, best first; None where nothing is left.
-    scores : array of the same shape
-    names : Names or None
-        Of the ids.
-    column : str
-        What the ids are called.
-    """
-    import numpy as np
+def with_names(lists: pl.DataFrame, names: Names | None) -> pl.DataFrame:
+    """Lists of who asked, rank, id and score, with the names of the ids after them if given."""
     import polars as pl
 
-    n, width = found.shape
-    there = np.array([value is not None for value in found.flat], dtype=bool)
-    ids = found.ravel()[there].tolist()
-    columns: dict[str, Any] = {
-        asked[0]: asked[1].gather(np.repeat(np.arange(n), width)[there]),
-        "rank": np.tile(np.arange(1, width + 1, dtype=np.int32), n)[there],
-        column: pl.Series(ids),
-    }
-    if names is not None:
-        columns["name"] = pl.Series([names.get(i) for i in ids], dtype=pl.String)
-    return pl.DataFrame(columns | {"score": scores.ravel()[there]})
+    if names is None:
+        return lists
+    called = [names.get(value) for value in lists[:, 2]]
+    return lists.insert_column(3, pl.Series("name", called, dtype=pl.String))
 
 
 def write_file(path: Path, blocks: Iterable[pl.DataFrame]) -> int:
@@ -75,7 +46,7 @@ def write_file(path: Path, blocks: Iterable[pl.DataFrame]) -> int:
     n_rows = n_formulas = 0
     with write_whole(path) as file:
         if path.suffix == ".parquet":
-            whole = pl.concat(list(blocks), how="vertical_relaxed")  # one may be empty
+            whole = pl.concat(list(blocks))
             whole.write_parquet(file)
             return len(whole)
         for block in blocks:

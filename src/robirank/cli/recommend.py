@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +11,7 @@ import typer
 
 from robirank.cli.console import check_output, escaped, note, step
 from robirank.cli.interactions import Columns, Count, Header, Item, Sep, User, read_known
-from robirank.cli.lists import as_frame, check_format, print_lists, write_file
+from robirank.cli.lists import check_format, print_lists, with_names, write_file
 from robirank.cli.models import load
 from robirank.cli.options import Device, Json, LatentModel, Quiet, Threads
 from robirank.data.names import Names, look_up
@@ -48,25 +48,28 @@ class Asked:
 
     Attributes
     ----------
-    ids : Series
-        What they are called outside.
+    users : Ids
+        The users of a model or of a table.
+    codes : int array
+        Those of them who ask.
     has : Interactions or None
-        What they have already, a table in which they are looked up.
+        What the users have already.
     new : bool
         Whether their factors are found from what they have.
     """
 
-    ids: pl.Series
-    has: Interactions | None
-    new: bool
+    users: Ids
+    codes: NDArray[Any]
+    has: Interactions | None = None
+    new: bool = False
 
     def items_of(self, user: Any) -> list[Any]:
         """The items of a user, most often first; none where that is not known."""
-        if self.has is None or user not in self.has.users:
+        if self.has is None:
             return []
         import numpy as np
 
-        row = self.has.matrix[self.has.users.index(user)]
+        row = self.has.matrix[self.users.index(user)]
         return self.has.items[row.indices[np.argsort(-row.data, kind="stable")]].tolist()
 
 
@@ -122,7 +125,7 @@ def recommend(
         typed = _lines(users_file) if users_file is not None else users or []
         asked = _known_users(typed, everyone, user_ids, model_path)
         asked = _with_train(asked, train, columns, user_ids, item_ids, quiet)
-    blocks = _recommended(model, asked, number, names)
+    blocks = _recommended(model, asked, item_ids, number, names)
     _give(blocks, _title(asked, names), output, as_json, quiet)
 
 
@@ -141,13 +144,20 @@ def similar(
     quiet: Quiet = False,
 ) -> None:
     """Find the items, or users, whose factors point the same way."""
+    import numpy as np
+
+    from robirank.latent.factors.frame import id_series, lists_frame
+
     check_format(output)
     check_output(output, model_path, names_file)
     model, user_ids, item_ids = load(model_path, threads)
     what, ids = ("user", user_ids) if users else ("item", item_ids)
     names = None if names_file is None else Names.read(names_file, name_columns)
-    codes = list(dict.fromkeys(look_up(what, wanted, ids, names, where=model_path)))
-    block = _similar(model, ids[codes], number, what, names)
+    codes = np.array([*dict.fromkeys(look_up(what, wanted, ids, names, where=model_path))])
+    find = model.similar_users if users else model.similar_items
+    found, scores = find(codes, N=number + 1)
+    asked = id_series("like", ids, codes)
+    block = with_names(lists_frame(asked, found[:, 1:], scores[:, 1:], ids, what), names)
 
     def title(asked: Any) -> str:
         return f"[bold]Similar to {_called(asked, names)}[/bold]"
@@ -191,7 +201,7 @@ def _known_users(typed: list[str], everyone: bool, ids: Ids, model_path: Path) -
         hint = "A new user can be given with --likes or --history"
         found = look_up("user", typed, ids, None, where=model_path, hint=hint)
         codes = np.array(list(dict.fromkeys(found)))
-    return Asked(_series(ids[codes]), None, new=False)
+    return Asked(ids, codes)
 
 
 def _with_train(
@@ -201,7 +211,7 @@ def _with_train(
         note("without --train, items that a user has already may come back", quiet=quiet)
         return asked
     has = read_known(train, columns, users, items, quiet=quiet).data
-    return Asked(asked.ids, has, new=False)
+    return replace(asked, has=has)
 
 
 def _items(likes: list[str], ids: Ids, names: Names | None) -> list[str]:
@@ -220,9 +230,9 @@ def _someone_new(codes: list[int], items: Ids) -> Asked:
     from robirank.data.ids import Ids
     from robirank.data.interactions import Interactions
 
-    liked = np.unique(codes)
-    has = Interactions(Ids([_NEW]), items, np.array([0, len(liked)]), liked.astype(np.int32))
-    return Asked(_series([_NEW]), has, new=True)
+    users, liked = Ids([_NEW]), np.unique(codes)
+    has = Interactions(users, items, np.array([0, len(liked)]), liked.astype(np.int32))
+    return Asked(users, np.array([0]), has, new=True)
 
 
 def _new_users(
@@ -245,36 +255,27 @@ def _new_users(
                 f"user {whole.users[int(without[0])]!r} of {history} has no item that the model "
                 "knows, so nothing can be learned about them"
             )
-    return Asked(_series(whole.users[codes]), found.data, new=True)
-
-
-def _series(values: Any) -> pl.Series:
-    import polars as pl
-
-    return pl.Series("user", values)
+    return Asked(whole.users, codes, found.data, new=True)
 
 
 def _recommended(
-    model: Any, asked: Asked, number: int, names: Names | None
+    model: Any, asked: Asked, items: Ids, number: int, names: Names | None
 ) -> Iterator[pl.DataFrame]:
-    for begin in range(0, len(asked.ids), _BLOCK):
-        users = asked.ids[begin : begin + _BLOCK]
-        found, scores = model.by_id.recommend(
-            users.to_list(),
-            asked.has,
+    import numpy as np
+
+    from robirank.latent.factors.frame import id_series, lists_frame
+
+    for begin in range(0, len(asked.codes), _BLOCK):
+        codes = asked.codes[begin : begin + _BLOCK]
+        found, scores = model.recommend(
+            np.arange(len(codes)) if asked.new else codes,
+            None if asked.has is None else asked.has.matrix[codes],
             N=number,
             filter_already_liked_items=asked.has is not None,
             recalculate_user=asked.new,
         )
-        yield as_frame(("user", users), found, scores, names)
-
-
-def _similar(
-    model: Any, wanted: NDArray[Any], number: int, what: str, names: Names | None
-) -> pl.DataFrame:
-    find = model.by_id.similar_users if what == "user" else model.by_id.similar_items
-    found, scores = find(wanted, N=number + 1)
-    return as_frame(("like", _series(wanted)), found[:, 1:], scores[:, 1:], names, what)
+        users = id_series("user", asked.users, codes)
+        yield with_names(lists_frame(users, found, scores, items), names)
 
 
 def _title(asked: Asked, names: Names | None) -> Callable[[Any], str]:
