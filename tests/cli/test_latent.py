@@ -14,10 +14,12 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 from typer.testing import CliRunner
 
 from robirank import (
     Interactions,
+    LatentRoBiRank,
     evaluate,
     load_interactions,
     load_model,
@@ -256,6 +258,36 @@ def test_new_users_are_folded_in(folder, tmp_path):
     assert report["test"]["unseen_users"] == 1
 
 
+def test_evaluate_says_whom_it_measured(folder, tmp_path):
+    """Ann has no history in this train file, and nobody in it has the cake."""
+    rows = [row for row in pairs() if row[0] != "ann" and row[1] != "cake"]
+    train, test = write(tmp_path / "train.tsv", rows), folder / "test.tsv"
+    ask = (
+        "latent",
+        "evaluate",
+        folder / "model",
+        "--test",
+        test,
+        "--train",
+        train,
+        "-k",
+        "1",
+        "-q",
+    )
+    sentence = (
+        "5 users with history and 1 without were measured, 18 left out; 1 of their 6 test records "
+        "are on items without a train record."
+    )
+    assert sentence in " ".join(run(*ask).stdout.split())
+    found = json.loads(run(*ask, "--json").stdout)
+    assert found["coverage"]["users_without_history"] == 1
+    assert found["coverage"]["records_on_new_items"] == 1
+    both = 5 * found["with_history"]["recall@1"] + found["without_history"]["recall@1"]
+    assert found["measures"]["recall@1"] == pytest.approx(both / 6)
+    alone = json.loads(run(*ask[:5], "-k", "1", "-q", "--json").stdout)
+    assert "coverage" not in alone  # without --train, no history is known
+
+
 def test_wrong_options_of_evaluate(folder):
     command = ("latent", "evaluate", folder / "model", "--test", folder / "test.tsv")
     assert "-k must be lengths such as 1,10,20; got '1,x'" in error_of(*command, "-k", "1,x")
@@ -278,6 +310,60 @@ def test_recommend_speaks_in_outside_ids(folder):
     ids, scores = model.recommend(code, train.matrix[code], N=3)
     assert [r["item"] for r in rows[:3]] == model.item_ids_[ids].tolist()
     assert [float(r["score"]) for r in rows[:3]] == pytest.approx(scores.tolist(), abs=1e-5)
+
+
+@pytest.fixture(scope="module")
+def with_strangers(tmp_path_factory):
+    """A model with a user and an item without a record; soup is had most often, then stew."""
+    root = tmp_path_factory.mktemp("strangers")
+    has = csr_matrix([[1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0]])
+    data = Interactions.from_matrix(has, ["ann", "bob", "eve", "zoe"], ["soup", "stew", "pie", "x"])
+    LatentRoBiRank(2, iterations=2, random_state=0).fit(data, False).save(root / "model")
+    return root / "model"
+
+
+def test_users_without_a_record(with_strangers):
+    ask = ("latent", "recommend", with_strangers, "ann", "zoe", "-n", "2")
+    result = run(*ask)
+    assert [r["item"] for r in rows_of(result.stdout) if r["user"] == "zoe"] == ["soup", "stew"]
+    assert "warning" not in result.stderr
+    told = "1 of 2 users have no record in what the model was trained on and get"
+    assert f"{told} the most popular items" in result.stderr
+    result = run(*ask, "--unknown-users", "empty")
+    assert {r["user"] for r in rows_of(result.stdout)} == {"ann"}
+    assert f"{told} no items" in result.stderr
+    error = error_of(*ask, "--unknown-users", "error")
+    assert "such as 'zoe'; leave them out, or give --unknown-users popular or empty" in error
+
+
+def test_items_without_a_record_are_like_nothing(with_strangers):
+    result = run("latent", "similar", with_strangers, "x", "soup")
+    assert {row["like"] for row in rows_of(result.stdout)} == {"soup"}
+    assert "x" not in {row["item"] for row in rows_of(result.stdout)}
+    assert "item 'x' has no record, so that nothing is like it" in result.stderr
+
+
+def test_which_items_may_come(folder, tmp_path):
+    ask = ("latent", "recommend", folder / "model", "ann", "--train", folder / "train.tsv")
+    some = write(tmp_path / "some", [["jam"], ["soup"], ["gone"], ["honey"], [""]])
+    out = write(tmp_path / "out", [["soup"], ["jam"], ["never"]])
+
+    def items(*options):
+        result = run(*ask, *options)
+        return {row["item"] for row in rows_of(result.stdout)}, result.stderr
+
+    found, told = items("--only", some)
+    assert found == {"jam", "soup", "honey"}
+    assert f"{some}: 1 of 4 items are not in the model" in told
+    found, told = items("--exclude", out)
+    assert found == {"cake", "tart", "honey"}
+    assert f"{out}: 1 of 3 items are not in the model" in told
+    assert items("--only", some, "--exclude", out)[0] == {"honey"}
+    assert "must name an item of the model that may come" in error_of(
+        *ask, "--only", out, "--exclude", out
+    )
+    empty = write(tmp_path / "empty", [])
+    assert f"{empty} must hold ids of items, one a line" in error_of(*ask, "--only", empty)
 
 
 def test_without_train_nothing_is_left_out(folder):
@@ -422,7 +508,7 @@ def test_a_saved_part_of_a_split_is_what_users_have(folder, tmp_path):
     assert saved == run(*command, folder / "train.tsv").stdout
 
 
-def test_tables_on_a_terminal(folder, monkeypatch, capsys):
+def test_tables_on_a_terminal(folder, with_strangers, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("TERM", "dumb")
@@ -434,6 +520,10 @@ def test_tables_on_a_terminal(folder, monkeypatch, capsys):
     assert "For user bob, who has" in text
     assert "Beef, Stewed" in text
     assert "\t" not in text
+    with pytest.raises(SystemExit):
+        app(["latent", "recommend", str(with_strangers), "zoe", "-q"])
+    text = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert "For user zoe, without a record: the most popular items" in text
 
 
 # The parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -249,9 +250,12 @@ def evaluate(
     if as_json:
         parts = {"test": held_out.report()} | ({} if seen is None else {"train": seen.report()})
         about = {"users": result.n_users, "folded_in": fold_in, **parts}
+        about |= {} if seen is None else _by_history(result)
         print_json({**about, "measures": result.means, "standard_errors": result.errors})
     else:
         _print_evaluation(result)
+        if seen is not None:
+            print(result.coverage)
 
 
 app.command()(recommend)
@@ -400,6 +404,13 @@ def _print_evaluation(result: Any) -> None:
     ]
     title = f"{result.n_users:,} users, means ± standard errors"
     print_table(title, ["Measure", *(f"@{k}" for k in result.k)], rows)
+
+
+def _by_history(result: Any) -> dict[str, Any]:
+    """Whom and what was measured, and the means of users with and without history."""
+    groups = {name: getattr(result, name) for name in ("with_history", "without_history")}
+    means = {name: None if group is None else group.means for name, group in groups.items()}
+    return {"coverage": asdict(result.coverage), **means}
 
 
 def _cutoffs(text: str) -> list[int]:

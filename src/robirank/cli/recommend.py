@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -96,6 +96,18 @@ def recommend(
         typer.Option(metavar="FILE", help="New users and what they have; all, or the USERs."),
     ] = None,
     number: Number = 10,
+    only: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Choose among these items only; ids, one a line."),
+    ] = None,
+    exclude: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Items that nobody gets; ids, one a line."),
+    ] = None,
+    unknown_users: Annotated[
+        Literal["popular", "empty", "error"],
+        typer.Option(help="What users without a record get: the most popular items, nothing, …"),
+    ] = "popular",
     names_file: NamesFile = None,
     name_columns: NameColumns = None,
     output: Output = None,
@@ -112,7 +124,7 @@ def recommend(
     """Find the best items for users of the model, or for new ones."""
     _check_who(users, users_file, everyone, train, likes, history)
     check_format(output)
-    check_output(output, model_path, train, history, users_file, names_file)
+    check_output(output, model_path, train, history, users_file, names_file, only, exclude)
     model, user_ids, item_ids = load(model_path, threads, device)
     names = None if names_file is None else Names.read(names_file, name_columns)
     columns = Columns(user, item, count, None, sep, header)
@@ -122,11 +134,14 @@ def recommend(
     elif history is not None:
         asked = _new_users(history, columns, users, item_ids, quiet)
     else:
-        typed = _lines(users_file) if users_file is not None else users or []
+        typed = _lines(users_file, "users") if users_file is not None else users or []
         asked = _known_users(typed, everyone, user_ids, model_path)
         asked = _with_train(asked, train, columns, user_ids, item_ids, quiet)
-    blocks = _recommended(model, asked, item_ids, number, names)
-    _give(blocks, _title(asked, names), output, as_json, quiet)
+    strangers = _without_record(model, asked)
+    _tell_of(strangers, len(asked.codes), unknown_users, quiet)
+    rules = _rules(only, exclude, item_ids, quiet) | {"unknown_users": unknown_users}
+    blocks = _recommended(model, asked, item_ids, number, names, rules)
+    _give(blocks, _title(asked, names, set(strangers)), output, as_json, quiet)
 
 
 def similar(
@@ -158,6 +173,8 @@ def similar(
     found, scores = find(codes, N=number + 1)
     asked = id_series("like", ids, codes)
     block = with_names(lists_frame(asked, found[:, 1:], scores[:, 1:], ids, what), names)
+    for unknown in asked.filter(found[:, 0] < 0):
+        note(f"{what} {unknown!r} has no record, so that nothing is like it", quiet=quiet)
 
     def title(asked: Any) -> str:
         return f"[bold]Similar to {_called(asked, names)}[/bold]"
@@ -184,11 +201,11 @@ def _check_who(
         raise typer.BadParameter("--train is for users of the model; new ones have --history")
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Path, what: str) -> list[str]:
     lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
     found = [line for line in lines if line]
     if not found:
-        raise ValueError(f"{path} must hold ids of users, one a line; it is empty")
+        raise ValueError(f"{path} must hold ids of {what}, one a line; it is empty")
     return found
 
 
@@ -202,6 +219,54 @@ def _known_users(typed: list[str], everyone: bool, ids: Ids, model_path: Path) -
         found = look_up("user", typed, ids, None, where=model_path, hint=hint)
         codes = np.array(list(dict.fromkeys(found)))
     return Asked(ids, codes)
+
+
+def _without_record(model: Any, asked: Asked) -> list[Any]:
+    """The ids of those users of the model of whom it knows nothing."""
+    from robirank.latent.factors.query import zero_rows
+
+    if asked.new:
+        return []
+    return asked.users[asked.codes[zero_rows(model.user_factors, asked.codes)]].tolist()
+
+
+def _tell_of(strangers: list[Any], asked: int, unknown_users: str, quiet: bool) -> None:
+    """Say what users without a record get."""
+    if not strangers:
+        return
+    who = f"{len(strangers):,} of {asked:,} users have no record in what the model was trained on"
+    if unknown_users == "error":
+        raise ValueError(
+            f"{who}, such as {strangers[0]!r}; leave them out, or give --unknown-users popular or "
+            "empty"
+        )
+    what = "the most popular items" if unknown_users == "popular" else "no items"
+    note(f"{who} and get {what}", quiet=quiet)
+
+
+def _rules(only: Path | None, exclude: Path | None, ids: Ids, quiet: bool) -> dict[str, Any]:
+    """Which items may come, as arguments of `recommend`."""
+    import numpy as np
+
+    chosen, left_out = (_known_items(path, ids, quiet) for path in (only, exclude))
+    if chosen is None:
+        return {"filter_items": left_out}
+    left = chosen if left_out is None else np.setdiff1d(chosen, left_out)
+    if not len(left):
+        raise ValueError(f"{only} must name an item of the model that may come; it has none")
+    return {"items": left}
+
+
+def _known_items(path: Path | None, ids: Ids, quiet: bool) -> NDArray[Any] | None:
+    """The items of a file that the model knows; the others are counted."""
+    if path is None:
+        return None
+    codes = ids.find(_lines(path, "items"))
+    known: NDArray[Any] = codes[codes >= 0]
+    if len(known) < len(codes):
+        gone = len(codes) - len(known)
+        note(f"{path}: {gone:,} of {len(codes):,} items are not in the model", quiet=quiet)
+    return known
 
 
 def _with_train(
@@ -259,7 +324,12 @@ def _new_users(
 
 
 def _recommended(
-    model: Any, asked: Asked, items: Ids, number: int, names: Names | None
+    model: Any,
+    asked: Asked,
+    items: Ids,
+    number: int,
+    names: Names | None,
+    rules: dict[str, Any],
 ) -> Iterator[pl.DataFrame]:
     import numpy as np
 
@@ -273,14 +343,17 @@ def _recommended(
             N=number,
             filter_already_liked_items=asked.has is not None,
             recalculate_user=asked.new,
+            **rules,
         )
         users = id_series("user", asked.users, codes)
         yield with_names(lists_frame(users, found, scores, items), names)
 
 
-def _title(asked: Asked, names: Names | None) -> Callable[[Any], str]:
+def _title(asked: Asked, names: Names | None, strangers: set[Any]) -> Callable[[Any], str]:
     def title(user: Any) -> str:
         who = "a new user" if user == _NEW and asked.new else f"user {_called(user, None)}"
+        if user in strangers:
+            return f"[bold]For {who}[/bold], [dim]without a record: the most popular items[/dim]"
         items = asked.items_of(user)
         if not items:
             return f"[bold]For {who}[/bold]"
