@@ -169,7 +169,7 @@ def tuned(factors: int, **others: Any) -> Callable[[Board, Found], Found]:
         search = rr.LatentRoBiRankCV(exact(factors=factors), cv=held_out, grid=others or None)
         search, took = timed(lambda: search.fit(train, False))
         chosen = {"params": search.best_params_, "valid": search.best_score_}
-        return measured(search, train, test) | took | chosen
+        return measured(search.best_estimator_, train, test) | took | chosen
 
     return run
 

@@ -1,0 +1,257 @@
+"""The search for λ and other parameters on held-out records, trial by trial."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import ParameterGrid
+
+from robirank._callers import warn
+from robirank._workers import Workers
+from robirank.data.records import Records
+from robirank.latent.solvers.problem import Problem
+from robirank.latent.train.request import Request
+from robirank.latent.train.store import checksum, fingerprint
+from robirank.latent.tune.fits import fits_side_by_side, runs_side_by_side, whole_fit
+from robirank.latent.tune.held_out import hold_out, sample_users
+from robirank.latent.tune.path import PenaltyPath, follow_path
+from robirank.latent.tune.rule import scale_of_table
+from robirank.latent.tune.settle import settle_by_records
+from robirank.latent.tune.trials import Trial, TrialLog
+
+log = logging.getLogger("robirank.latent")
+
+_STEP = 1.1  # between the penalties of whole fits
+_SHORTER, _LARGER = 0.75, 1.04  # epochs of those fits; how much larger the best λ is with all
+
+
+class _ShortFits(NamedTuple):
+    """Fits of fewer epochs: the problem but for its λ, what tells them from others.
+
+    ``together`` says whether several λ are tried at once.
+    """
+
+    problem: Problem
+    params: dict[str, Any]
+    together: bool
+
+
+class PenaltySearch:
+    """Runs under a falling λ, then whole fits around the best; see `robirank.LatentRoBiRankCV`.
+
+    Parameters
+    ----------
+    request_with : callable
+        Gives the `Request` of a fit under some other parameters, without a λ.
+    records : Records
+    grid : dict from str to list
+        Other parameters to choose; "iterations" always among them.
+    metric : str
+    cv : int or Records
+        How many times records are held out, or which.
+    users : int
+        Of how many users the records are searched on, at most.
+    log_path : str or None
+        Where trials are kept.
+    resume : bool
+        Whether to go on with the trials there.
+    show : bool
+        Whether to print a line for each trial.
+    """
+
+    def __init__(
+        self,
+        request_with: Callable[[dict[str, Any]], Request],
+        records: Records,
+        *,
+        grid: dict[str, list[Any]],
+        metric: str,
+        cv: int | Records,
+        users: int,
+        log_path: str | None = None,
+        resume: bool = False,
+        show: bool = False,
+    ) -> None:
+        self._request_with, self._grid = request_with, grid
+        self._metric, self._show = metric, show
+        request = request_with({})
+        self._num_threads = request.num_threads
+        held_out = cv if isinstance(cv, Records) else None
+        counts = records.user_counts() if held_out is None else held_out.user_counts()
+        sampled = sample_users(np.flatnonzero(counts), users, request.seed)
+        self._sample = records if sampled is None else records.rows(sampled)
+        if not isinstance(cv, Records):
+            self._splits = [hold_out(self._sample, request.seed + n) for n in range(cv)]
+            _check_held_out(records, self._splits)
+        else:
+            taken = _among(records, cv)
+            train, test = records.take(~taken), records.take(taken)
+            if sampled is not None:
+                train, test = train.rows(sampled), test.rows(sampled)
+            self._splits = [(train, test)]
+        data = [checksum(records), checksum(held_out) or cv, users, repr(grid)]
+        self._log = TrialLog(log_path, fingerprint(request, data, metric), resume, self._tell)
+        self._scale = scale_of_table(request.exponents, self._splits[0][0], self._sample, records)
+
+    def run(self) -> tuple[dict[str, Any], float]:
+        """The chosen parameters, and their value on held-out records."""
+        grid = dict(self._grid)
+        iterations = grid.pop("iterations")
+        with Workers(self._num_threads) as self._workers:
+            found = [
+                (params, [self._path(params, split) for split in range(len(self._splits))])
+                for params in ParameterGrid(grid)
+            ]
+            params, paths = max(found, key=lambda entry: _mean_peak(entry[1]))
+            if any(path.at_border() for path in paths):
+                _warn_of_border()
+            centre = float(np.exp(np.mean([np.log(path.best()) for path in paths])))
+            best = [self._closely(params, n, centre) for n in iterations]
+        value, reg, n = max(best)
+        chosen = {"regularization": reg * self._scale, **params}
+        return chosen | ({"iterations": n} if len(iterations) > 1 else {}), value
+
+    def results(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """All trials as columns, with the parameters of these names."""
+        rows: list[dict[str, Any]] = [
+            {"kind": trial.kind, "split": trial.split, "regularization": reg, "value": value}
+            | {"seconds": trial.seconds / len(trial.values)}
+            | {name: trial.params.get(name) for name in names}
+            for trial in self._log.trials
+            for reg, value in zip(trial.regularizations, trial.values, strict=True)
+        ]
+        return {name: [row[name] for row in rows] for name in rows[0]}
+
+    def _path(self, params: dict[str, Any], split: int) -> PenaltyPath:
+        parts = self._splits[split]
+        problem = self._problem(params, parts[0])
+
+        def follow() -> tuple[list[float], list[float]]:
+            metric, workers = self._metric, self._workers
+            path = follow_path(problem, *parts, metric, workers, lambda _: None)
+            return path.regularizations.tolist(), path.values.tolist()
+
+        trial = self._log.get("path", params, split, follow)
+        return PenaltyPath(np.array(trial.regularizations), np.array(trial.values))
+
+    def _closely(
+        self, params: dict[str, Any], iterations: int | None, centre: float
+    ) -> tuple[float, float, int | None]:
+        """The best λ near one, by three or four fits: value, λ, number of epochs."""
+        fits = self._short_fits(params, iterations)
+        tried = self._try(fits, centre, (-1, 0, 1) if fits.together else (0, 1))
+        best = max(tried, key=lambda step: tried[step])
+        if best in (min(tried), max(tried)):
+            tried |= self._try(fits, centre, (best - 1 if best == min(tried) else best + 1,))
+        steps = np.array(sorted(tried), float)
+        curve, linear, _ = np.polyfit(steps, [tried[step] for step in sorted(tried)], 2)
+        best = max(tried, key=lambda step: tried[step])
+        top = float(np.clip(-linear / (2 * curve), steps[0], steps[-1])) if curve < 0 else best
+        return tried[best], centre * _STEP**top * _LARGER, iterations
+
+    def _try(self, fits: _ShortFits, centre: float, steps: Sequence[int]) -> dict[int, float]:
+        """The mean value of fits under penalties some steps away from one."""
+        regs = [centre * _STEP**step for step in steps]
+        groups = [regs] if fits.together else [[reg] for reg in regs]
+        values = [
+            [value for group in groups for value in self._fit(fits, group, split)]
+            for split in range(len(self._splits))
+        ]
+        return dict(zip(steps, np.mean(values, axis=0).tolist(), strict=True))
+
+    def _fit(self, fits: _ShortFits, regs: list[float], split: int) -> list[float]:
+        """The values under one λ, or under several at once, on a split; they are one trial."""
+        parts, metric = self._splits[split], self._metric
+        penalty = self._problem(fits.params, parts[0]).penalty
+        problems = [
+            replace(fits.problem, penalty=replace(penalty, regularization=reg)) for reg in regs
+        ]
+
+        def fit() -> tuple[list[float], list[float]]:
+            if fits.together:
+                return regs, fits_side_by_side(problems, *parts, metric)
+            return regs, [whole_fit(problems[0], *parts, metric, self._workers)]
+
+        tried = fits.params | {"regularization": regs[0], "fits": len(regs)}
+        return self._log.get("fit", tried, split, fit).values
+
+    def _short_fits(self, params: dict[str, Any], iterations: int | None) -> _ShortFits:
+        params = params | {"iterations": iterations}
+        problem = self._problem(params, self._splits[0][0])
+        problem = replace(problem, epochs=max(1, round(_SHORTER * problem.epochs)))
+        return _ShortFits(problem, params, runs_side_by_side(problem))
+
+    def _problem(self, params: dict[str, Any], train: Records) -> Problem:
+        """What a fit with some other parameters makes of a table, with λ by the rule."""
+        return settle_by_records(self._request_with(params), train)
+
+    def _tell(self, trial: Trial) -> None:
+        left_out = ("regularization", "fits")
+        kept = {k: v for k, v in trial.params.items() if k not in left_out and v is not None}
+        settings = "  ".join(f"{name} {value}" for name, value in kept.items())
+        found = list(zip(trial.regularizations, trial.values, strict=True))
+        if trial.kind == "path":
+            path = PenaltyPath(np.array(trial.regularizations), np.array(trial.values))
+            found = [(path.best(), float(path.means().max()))]
+        for reg, value in found:
+            line = (
+                f"{'falling λ' if trial.kind == 'path' else 'fit':9}  λ {reg:<8.4g} "
+                f"{self._metric} {value:.4f}  {trial.seconds / len(found):6.1f} s  {settings}"
+            )
+            log.info("%s", line)
+            if self._show:
+                _print(line)
+
+
+def _print(line: str) -> None:
+    from rich.console import Console
+
+    Console(stderr=True).print(line, highlight=False)
+
+
+def _mean_peak(paths: list[PenaltyPath]) -> float:
+    return float(np.mean([path.means().max() for path in paths]))
+
+
+def _among(records: Records, others: Records) -> NDArray[np.bool_]:
+    """Which records are among others, of the same users and items; all of those must be found."""
+    if (others.n_users, others.n_items) != (records.n_users, records.n_items):
+        raise ValueError(
+            f"cv must have the shape of user_items, {(records.n_users, records.n_items)}; it has "
+            f"{(others.n_users, others.n_items)}"
+        )
+    keys, other_keys = (
+        np.repeat(np.arange(table.n_users), table.user_counts()) * table.n_items + table.items
+        for table in (records, others)
+    )
+    found = np.isin(keys, other_keys)
+    if found.sum() != others.n_records or not found.any() or found.all():
+        raise ValueError(
+            f"cv must hold some of the interactions of user_items, and not all: of its "
+            f"{others.n_records}, {int(found.sum())} are among the {records.n_records} there"
+        )
+    return found
+
+
+def _check_held_out(records: Records, splits: list[tuple[Records, Records]]) -> None:
+    if all(held_out.n_records for _, held_out in splits):
+        return
+    counts = records.user_counts()
+    raise ValueError(
+        "user_items must have users with several interactions, of which a tenth is held out; of "
+        f"its {np.count_nonzero(counts)} users {np.count_nonzero(counts > 1)} have more than one, "
+        "and nothing was held out. Fit the estimator itself, which takes λ from a rule"
+    )
+
+
+def _warn_of_border() -> None:
+    warn(
+        "the best λ lies at the border of what was tried; the table is unlike those that the range "
+        "was made for. Look at cv_results_, and give regularization= if you know better",
+        UserWarning,
+    )
