@@ -29,6 +29,9 @@ Select = Annotated[str, typer.Option(help="Measure that chooses settings on vali
 Normalize = Annotated[
     bool, typer.Option("--normalize", help="Scale features to [0, 1] within each query.")
 ]
+Title = Annotated[
+    str | None, typer.Option(help="What the report is called; the data's name if not given.")
+]
 Seed = Annotated[int, typer.Option(min=0, help="Decides everything that is random.")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; one a core by default.")]
 Modules = Annotated[
@@ -46,6 +49,7 @@ def _add_ltr_command(name: str, description: str) -> None:
     def command(
         data: Data,
         output: Output = None,
+        title: Title = None,
         methods: Methods = None,
         convention: Convention = "letor",
         select: Select = "ndcg@1-10",
@@ -95,7 +99,7 @@ def _add_ltr_command(name: str, description: str) -> None:
             experiment,
             output or Path("runs") / folder,
             fields[name] if methods is None else _names(methods),
-            title=called + titles[name],
+            title=title or called + titles[name],
             n_jobs=jobs,
         )
         _show(run, as_json)
@@ -117,6 +121,7 @@ def latent(
         typer.Argument(help="Folder with train, valid and test files, or one file to split."),
     ],
     output: Output = None,
+    title: Title = None,
     methods: Methods = None,
     factors: Annotated[int, typer.Option(min=1, help="Length of the factors.")] = 64,
     iterations: Annotated[
@@ -135,7 +140,7 @@ def latent(
     header: Header = None,
     as_json: AsJson = False,
 ) -> None:
-    """Precision against seconds: RoBiRank, the identity loss and WARP from one start."""
+    """Precision against seconds: RoBiRank, the identity loss, WARP and others from one start."""
     from robirank.experiments.latent.methods import LATENT_FIELD
     from robirank.experiments.latent.runner import run_latent
     from robirank.experiments.latent.units import LatentExperiment, data_name
@@ -154,7 +159,7 @@ def latent(
     folder = output or Path("runs") / f"{data_name(data).replace('/', '-')}-latent"
     there = tuple(name for name, method in LATENT_FIELD.items() if method.is_there())
     names = there if methods is None else _names(methods)
-    _show(run_latent(experiment, folder, names), as_json)
+    _show(run_latent(experiment, folder, names, title=title), as_json)
 
 
 @app.command()

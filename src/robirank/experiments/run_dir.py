@@ -40,7 +40,7 @@ from robirank.experiments.text import abbreviate, natural_key
 from robirank.storage.files import refuse_link, write_whole
 
 # What may differ when a run is continued; everything else decides the numbers.
-_MAY_DIFFER = {"created", "command", "machine", "methods"}
+_MAY_DIFFER = {"created", "command", "machine", "methods", "title"}
 
 # What a run makes beside its units; anything of these names is replaced.
 _MADE = ("results.parquet", "significance.json", "simulation.json", "table.md", "figures")
@@ -76,7 +76,7 @@ class RunDirectory(Generic[S]):
         settings : Settings
             What goes into ``run.json``. If a run is there already, its settings must be the same,
             but for the methods (new ones join the old ones) and what cannot change a number
-            (``created``, ``command``, ``machine``).
+            (``created``, ``command``, ``machine``, ``title``).
         """
         folder, settings = Path(path), checked(settings)
         _check_own(folder)

@@ -187,6 +187,17 @@ def test_popularity_takes_part(small):
     assert results["epoch"].unique().to_list() == [1]
 
 
+def test_a_run_can_be_given_a_title(latent_run, latent_folder):
+    same = LatentExperiment(latent_folder, factors=4, iterations=8, threads=1, seeds=2)
+    assert report_data(latent_run)["facts"]["Data"] == latent_folder.name
+    try:
+        run = run_latent(same, latent_run.path, [SGD, WARP], title="Songs", console=QUIET)
+        assert report_data(run)["title"] == "Songs"
+        assert (run.path / "table.md").read_text().startswith("# Songs\n")
+    finally:
+        run_latent(same, latent_run.path, [SGD, WARP], console=QUIET)
+
+
 def test_a_setting_that_diverges_is_not_chosen(small, monkeypatch):
     parts = load_parts(small)
 
@@ -330,8 +341,9 @@ def test_curves_are_means_over_starts():
     assert_allclose(curve.seconds, [1.5, 4.0])
     assert_allclose(curve.values["precision@1"], [0.15, 0.5])
     assert curve.last("precision@10") == pytest.approx(0.3)
-    assert curve.spread["precision@1"] == pytest.approx(np.std([0.4, 0.6], ddof=1))
-    assert curve.error["precision@1"] == pytest.approx(0.01)
+    expected = np.std([[0.1, 0.2], [0.4, 0.6]], axis=1, ddof=1)
+    assert_allclose(curve.spread["precision@1"], expected)
+    assert_allclose(curve.error["precision@1"], [0.01, 0.01])
     assert curve.seconds_to("precision@1", 0.4) == 4.0
     assert curve.seconds_to("precision@1", 0.7) is None
     named = learning_curves(

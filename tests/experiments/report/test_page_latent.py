@@ -2,9 +2,12 @@
 
 import pytest
 
-from experiments.report.browser import count, errors, settle, tab_to
+from experiments.conftest import QUIET
+from experiments.report.browser import count, errors, settle, tab_to, texts
+from robirank.experiments.latent.methods import LATENT_FIELD
 from robirank.experiments.latent.results import learning_curves
-from robirank.experiments.latent.units import snapshot_epochs
+from robirank.experiments.latent.runner import run_latent
+from robirank.experiments.latent.units import LatentExperiment, snapshot_epochs
 from robirank.experiments.report.write import write_report
 from robirank.experiments.run_dir import RunDirectory
 
@@ -48,6 +51,50 @@ def test_a_point_of_a_curve_can_be_read(open_page, latent_run):
     assert f"epoch {curves[first].epochs[-2]}" in shown
     page.keyboard.press("Escape")
     assert page.is_hidden("#tooltip")
+
+
+@pytest.fixture(scope="module")
+def field_run(latent_folder, tmp_path_factory):
+    """Seven methods that need no search for a step size, one of them without training."""
+    experiment = LatentExperiment(latent_folder, factors=4, iterations=2, threads=1, rates=False)
+    methods = [name for name, method in LATENT_FIELD.items() if method.is_there()]
+    return run_latent(experiment, tmp_path_factory.mktemp("run") / "field", methods, console=QUIET)
+
+
+def test_popularity_is_a_level_across_the_chart(open_page, field_run):
+    page = open_page(write_report(field_run.path))
+    assert errors(page) == []
+    curves = learning_curves(field_run.results(), field_run.methods)
+    value = f"{curves['Popularity'].last('precision@1'):.4f}".removeprefix("0")
+    first = "#learning figure:first-child"
+    assert texts(page, f"{first} .level-name") == [f"Popularity, {value}"]
+    assert "Popularity" not in lines_shown(page)
+    assert "Popularity" in " ".join(texts(page, "#method dt"))
+    page.click("#learning .chip:has-text('Popularity')")
+    assert count(page, f"{first} .level") == 0
+    page.click("#learning .shortcuts button:last-child")
+    page.click("#learning .chip.emphasis")  # nothing is left
+    assert lines_shown(page) == []
+    assert errors(page) == []
+
+
+def test_the_best_five_lines_are_shown_at_first(open_page, field_run):
+    page = open_page(write_report(field_run.path))
+    curves = learning_curves(field_run.results(), field_run.methods)
+    trained = [name for name in curves if name != "Popularity"]
+    best = sorted(trained, key=lambda name: -curves[name].last("precision@1"))[:5]
+    assert set(lines_shown(page)) == {*best, "RoBiRank exact"}
+
+
+def test_a_band_is_the_interval_over_users(open_page, field_run):
+    page = open_page(write_report(field_run.path))
+    curve = learning_curves(field_run.results(), field_run.methods)["RoBiRank exact"]
+    assert count(page, "#learning figure:first-child .band") == 1
+    tab_to(page, "#learning svg[role=group]")
+    page.keyboard.press("End")
+    value, half = curve.last("precision@1"), 1.96 * curve.error["precision@1"][-1]
+    told = " ± ".join(f"{number:.4f}".removeprefix("0") for number in (value, half))
+    assert f"Precision@1{told}" in page.text_content("#tooltip")
 
 
 @pytest.mark.parametrize("width", [390, 1280])

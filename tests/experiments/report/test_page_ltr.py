@@ -2,7 +2,9 @@
 
 import itertools
 import re
+import shutil
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -179,7 +181,35 @@ def test_a_row_opens_to_what_was_chosen_on_each_fold(page, run):
     assert page.evaluate(below) == "LambdaMART"  # what is open stays with its row
 
 
+def test_the_five_best_lines_are_shown_at_first(page, run, open_page, stress_report_file):
+    best = sorted_by(run, "ndcg", 10)[:5]
+    assert "RoBiRank" in best
+    assert set(lines_shown(page)) == set(best)
+    pressed = texts(page, "#curves .chip[aria-pressed=true]")
+    assert set(pressed) == set(best)
+    page = open_page(stress_report_file)  # there, RoBiRank is not among them
+    assert "RoBiRank" in lines_shown(page)
+    assert len(lines_shown(page)) in (5, 6)
+
+
+def test_values_at_the_ends_of_lines_say_their_k(page, run):
+    def heading():
+        return page.text_content("#curves svg > text:has(+ .leader)")
+
+    def value(k):
+        means = run.results().filter(pl.col("measure") == "ndcg", pl.col("k") == k)
+        mean = means.filter(pl.col("method") == "RoBiRank")["value"].mean()
+        return f"{mean:.4f}".removeprefix("0")
+
+    shown = "#curves .name.emphasis .value"
+    assert (heading(), page.text_content(shown).strip()) == ("NDCG@20", value(20))
+    tab_to(page, "#curves figure svg")
+    page.keyboard.press("Home")
+    assert (heading(), page.text_content(shown).strip()) == ("NDCG@1", value(1))
+
+
 def test_chips_hide_and_show_lines(page):
+    page.click("#curves .shortcuts button:first-child")
     assert set(lines_shown(page)) == set(METHODS)
     page.click("#curves .chip:nth-child(2)")
     assert set(lines_shown(page)) == set(METHODS) - {"Identity"}
@@ -191,6 +221,7 @@ def test_chips_hide_and_show_lines(page):
 
 
 def test_curves_of_one_fold_and_differences(page, run):
+    page.click("#curves .shortcuts button:first-child")
     page.click("#curves label:has(input[name='scope'][value='2'])")
     page.click("#curves summary")
     settle(page)
@@ -232,7 +263,7 @@ def test_pointing_at_a_curve_tells_its_value(page, run):
     expected = means.filter(pl.col("method") == name, pl.col("k") == int(k))["value"][0]
     assert float(value) == pytest.approx(expected, abs=5.1e-5)
     faded = count(page, "#curves .curve.faded")
-    assert faded == len(METHODS) - 1
+    assert faded == len(lines_shown(page)) - 1 == 4
     hover(page, "h2#table-title")
     assert page.is_hidden("#tooltip")
 
@@ -240,6 +271,7 @@ def test_pointing_at_a_curve_tells_its_value(page, run):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_names_at_the_ends_of_lines_do_not_overlap(open_page, stress_report_file, width):
     page = open_page(stress_report_file, width)
+    page.click("#curves .shortcuts button:first-child")
     boxes = page.evaluate(
         "[...document.querySelectorAll('#curves .name')].map(n => n.getBoundingClientRect())"
         ".map(b => [b.top, b.bottom, b.right])"
@@ -433,6 +465,72 @@ def test_no_width_makes_the_page_scroll_sideways(open_page, which, width, reques
         page.evaluate("document.querySelector('#curves svg').getBoundingClientRect().width")
         <= width
     )
+    assert errors(page) == []
+
+
+@pytest.mark.parametrize("which", ["report_file", "stress_report_file"])
+def test_the_table_fits_a_usual_screen(open_page, which, request):
+    page = open_page(request.getfixturevalue(which), width=1280)
+    wide, room = page.evaluate(
+        "(n => [n.scrollWidth, n.clientWidth])(document.querySelector('#table .scroll'))"
+    )
+    assert wide <= room
+
+
+def test_the_sorted_column_comes_first_on_a_phone(open_page, report_file, run):
+    page = open_page(report_file, width=390)
+
+    def heads():
+        return attributes(page, "#table th[data-column]", "data-column")[:3]
+
+    def first_row():
+        return texts(page, "#table tr[data-method]:first-child > *")[1]
+
+    assert heads() == ["method", "ndcg@10", "ndcg@1"]
+    page.click("#table th[data-column='map'] button")
+    assert heads() == ["method", "map", "ndcg@1"]
+    assert methods_in_table(page) == sorted_by(run, "map", 0)
+    best = run.results().filter(pl.col("measure") == "map").group_by("method").agg(pl.mean("value"))
+    assert first_row() == f"{best['value'].max():.4f}".removeprefix("0")
+    assert page.evaluate("document.activeElement.textContent") == "MAP"
+    page.set_viewport_size({"width": 1280, "height": 900})
+    settle(page)
+    assert heads() == ["method", "ndcg@1", "ndcg@3"]
+
+
+@pytest.mark.parametrize("width", [390, 320])
+def test_a_plot_is_as_wide_as_a_phone(open_page, report_file, width):
+    page = open_page(report_file, width=width)
+    page.click("#curves .shortcuts button:first-child")
+    plot = page.locator("#curves .axis").bounding_box()
+    assert plot["width"] > width - 80  # margins, and numbers beside the axis
+    names = [name.bounding_box() for name in page.locator("#curves .name").all()]
+    assert len(names) == len(METHODS)
+    assert all(name["y"] > plot["y"] for name in names)
+
+
+def test_p_values_of_one_are_no_column(open_page, run, tmp_path):
+    shutil.copytree(run.path, tmp_path / "run")
+    copy = RunDirectory.open(tmp_path / "run")
+    found = copy.significance()
+    alike = [
+        msgspec.structs.replace(c, p_adjusted=1.0) if c.measure == "ndcg@10" else c
+        for c in found.comparisons
+    ]
+    copy.write_significance(msgspec.structs.replace(found, comparisons=alike))
+    page = open_page(write_report(copy.path))
+    assert count(page, "#table th[data-column=p]") == 0
+    cells = (
+        "[...document.querySelectorAll('#table tr[data-method]')]"
+        ".map(row => [...row.cells].reduce((n, cell) => n + cell.colSpan, 0))"
+    )
+    assert set(page.evaluate(cells)) == {10}
+    page.select_option("#table select", "map")
+    assert count(page, "#table th[data-column=p]") == 1
+    assert set(page.evaluate(cells)) == {11}
+    page.click("#table th[data-column='p'] button")
+    page.select_option("#table select", "ndcg@10")  # what it was sorted by is gone
+    assert sort_state(page) == {"ndcg@1": "ascending"}
     assert errors(page) == []
 
 

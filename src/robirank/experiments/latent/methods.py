@@ -75,6 +75,7 @@ class LatentMethod:
         return {name: float(f"{middle[name] * scale[name]:.3g}") for name in middle}
 
 
+POPULARITY = "Popularity"
 _ROBIRANK = "robirank.latent.model:LatentRoBiRank"
 
 _METHODS = (
@@ -90,9 +91,7 @@ _METHODS = (
         steps={"alpha": (10.0, RATE_FACTOR), "regularization": (1.0, 3.0)},
         needs="implicit",
     ),
-    LatentMethod(
-        "Popularity", "robirank.experiments.latent.peers:PopularityInOneStep", {}, steps={}
-    ),
+    LatentMethod(POPULARITY, "robirank.experiments.latent.peers:PopularityInOneStep", {}, steps={}),
 )
 
 LATENT_FIELD: dict[str, LatentMethod] = {m.name: m for m in _METHODS}

@@ -22,18 +22,18 @@ class LearningCurve:
     seconds : array
         Of training.
     values : dict from measure to array
-    error : dict from measure to float
-        The standard error of the last value over users, the mean over starting points; NaN where
-        it is not known.
-    spread : dict from measure to float
-        The standard deviation of the last value over starting points; NaN for one.
+    error : dict from measure to array
+        The standard errors of the values over users, means over starting points; NaN where they
+        are not known.
+    spread : dict from measure to array
+        The standard deviations of the values over starting points; NaN for one.
     """
 
     epochs: list[int]
     seconds: Floats64
     values: dict[str, Floats64]
-    error: dict[str, float]
-    spread: dict[str, float]
+    error: dict[str, Floats64]
+    spread: dict[str, Floats64]
 
     def last(self, measure: str) -> float:
         """The value at the end."""
@@ -63,8 +63,8 @@ def _curve(mine: pl.DataFrame) -> LearningCurve:
         first["epoch"].to_list(),
         first["seconds"].to_numpy(),
         {m: part["value"].to_numpy() for m, part in of.items()},
-        {m: float(part["error"].to_numpy()[-1]) for m, part in of.items()},
-        {m: float(part["sd"].to_numpy()[-1]) for m, part in of.items()},
+        {m: part["error"].to_numpy() for m, part in of.items()},
+        {m: part["sd"].to_numpy() for m, part in of.items()},
     )
 
 

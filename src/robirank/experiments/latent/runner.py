@@ -28,6 +28,7 @@ def run_latent(
     output: Path,
     methods: Sequence[str],
     *,
+    title: str | None = None,
     console: Console | None = None,
 ) -> RunDirectory[LatentSettings]:
     """Run latent methods from each starting point and write a run directory.
@@ -42,6 +43,8 @@ def run_latent(
         The run directory.
     methods : sequence of str
         Names from `LATENT_FIELD`.
+    title : str, optional
+        What the report is called; the name of the data by default.
     console : rich.console.Console, optional
         Where progress is shown.
     """
@@ -50,7 +53,7 @@ def run_latent(
     console = console or Console(stderr=True)
     parts = load_parts(experiment)
     data = describe_parts(experiment, parts)
-    run = start_run(LatentSettings, experiment, output, data=data, methods=methods)
+    run = start_run(LatentSettings, experiment, output, data=data, methods=methods, title=title)
     todo = run.todo()
     announce(console, run, len(todo))
     for method, seed in todo:

@@ -52,12 +52,12 @@ def shown_fits(run: RunDirectory[Any]) -> list[dict[str, Any]]:
 
 
 def interaction_facts(settings: LatentSettings | QualitySettings) -> dict[str, str]:
-    """The numbers of a data set of users and items, by name."""
+    """The name and the numbers of a data set of users and items."""
     counted = ("users", "items", "train", "valid", "test", "test_users")
     found = {
         name.capitalize().replace("_", " "): f"{getattr(settings.data, name):,}" for name in counted
     }
-    return found | {"Factors": str(settings.factors)}
+    return {"Data": settings.data.name} | found | {"Factors": str(settings.factors)}
 
 
 def what_is_lacking(run: RunDirectory[Any]) -> list[str]:

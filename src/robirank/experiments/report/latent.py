@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from robirank.experiments.latent.methods import POPULARITY
 from robirank.experiments.latent.results import LearningCurve, learning_curves, lift
 from robirank.experiments.latent.units import MEASURES
 from robirank.experiments.report.common import (
@@ -40,12 +41,15 @@ def latent_parts(run: RunDirectory[LatentSettings]) -> dict[str, Any]:
             "rates": settings.rates,
             "iterations": settings.iterations,
             "select": measure_name(settings.select),
+            "popular": POPULARITY in run.methods,
         },
         "about": "On the test part, after some of the epochs of the final fit; a dot marks the end "
-        "of training. All methods begin at the same random factors.",
+        "of training. All methods begin at the same random factors. The band is the 95 % "
+        f"confidence interval of a mean over users, of {EMPHASIS} or of the method pointed at.",
         "clock": "training time",
         "select": settings.select,
         "lead": LEAD,
+        "levels": [i for i, name in enumerate(run.methods) if name == POPULARITY],
         "emphasis": run.methods.index(EMPHASIS) if EMPHASIS in run.methods else 0,
         "methods": method_states(run),
         "cases": cases_of(run),

@@ -43,7 +43,8 @@ def quality_parts(run: RunDirectory[QualitySettings]) -> dict[str, Any]:
         },
         "about": "On the test part, after some of the epochs; a dot marks the end of a fit. "
         f"Time is processor time divided by {settings.threads}, the number of threads. The dashed "
-        f"line is the best published figure ({settings.source}).",
+        f"line is the best published figure ({settings.source}). The band is the 95 % confidence "
+        f"interval of a mean over users, of {EMPHASIS} or of the method pointed at.",
         "clock": f"processor time ÷ {settings.threads}",
         "published": settings.published,
         "emphasis": run.methods.index(EMPHASIS) if EMPHASIS in run.methods else 0,

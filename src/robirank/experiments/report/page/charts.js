@@ -6,6 +6,7 @@ const COLOURS = 7;
 /** How a method looks, everywhere on the page. */
 function look(method) {
   if (method === data.emphasis) return { colour: "var(--accent)", dash: "none", emphasis: true };
+  if (data.levels?.includes(method)) return { colour: "var(--soft)", dash: "6 4", emphasis: false };
   const place = method - (method > data.emphasis ? 1 : 0);
   return {
     colour: `var(--m${place % COLOURS})`,
@@ -60,8 +61,10 @@ function fitText(text, width) {
   return `${text.slice(0, end)}…`;
 }
 
+const NARROW = "(max-width: 46rem)";
+
 function isNarrow() {
-  return window.matchMedia("(max-width: 46rem)").matches;
+  return window.matchMedia(NARROW).matches;
 }
 
 /** Call draw(width) now and whenever the width of a node changes. */

@@ -2,27 +2,28 @@
 
 sections.curves = (root) => {
   const figure = byRole(root, "figure");
-  const view = { scope: 0, mode: "mean", hidden: new Set() };
+  const view = { scope: 0, mode: "mean" };
   const reference = data.methods[data.emphasis].name;
   const ks = Array.from({ length: data.kMax }, (_, n) => n + 1);
   let drawn = null;
 
   const curves = () => data.scopes[view.scope].curves;
-  const visible = () => data.methods.map((_, i) => i).filter((i) => !view.hidden.has(i) && curves()[i]?.[view.mode]);
+  const visible = () => data.methods.map((_, i) => i).filter((i) => methods.shown(i) && curves()[i]?.[view.mode]);
   const text = (value, digits = 4) => (view.mode === "mean" ? decimal(value, digits) : signed(value, digits));
 
   function draw(width) {
-    const methods = visible();
+    const drawnMethods = visible();
     const what = view.mode === "mean" ? "NDCG@k" : `NDCG@k less that of ${reference}`;
-    const room = (width - 240) / data.kMax;
+    const room = (width - (isNarrow() ? 46 : 240)) / data.kMax;
     drawn = lineChart(figure, width, {
-      label: `${what} for k from 1 to ${data.kMax}, ${methods.length} methods, ${data.scopes[view.scope].name}. `
+      label: `${what} for k from 1 to ${data.kMax}, ${drawnMethods.length} methods, ${data.scopes[view.scope].name}. `
         + "Left and right arrow keys change k, up and down the method.",
-      lines: methods.map(line), byColumn: true, start: Math.min(data.kMax, 10) - 1,
+      lines: drawnMethods.map(line), byColumn: true, start: Math.min(data.kMax, 10) - 1,
       xLabel: "k, the number of documents looked at", xText: String, xRange: [1, Math.max(2, data.kMax)],
       marks: ks.filter((k) => room >= 22 || k === 1 || k % 5 === 0 || k === data.kMax),
-      yRange: rangeOf(methods.flatMap(bounds)), yText: text,
+      yRange: rangeOf(drawnMethods.flatMap(bounds)), yText: text,
       valueText: ({ y }, n) => text(y[n ?? data.kMax - 1]),
+      valueTitle: (n) => `NDCG@${(n ?? data.kMax - 1) + 1}`,
       caption: caption(),
     });
   }
@@ -79,28 +80,14 @@ sections.curves = (root) => {
     byRole(root, "controls").replaceChildren(...controls);
   }
 
-  const chips = methodChips((i) => curves()[i], (i) => {
-    if (!view.hidden.delete(i)) view.hidden.add(i);
-    redraw();
-  }, (i) => drawn?.highlight(drawn.has(i) ? i : null, null));
-
-  function showOnly(keep) {
-    view.hidden = new Set(data.methods.map((_, i) => i).filter((i) => !keep(i)));
-    redraw();
-  }
-
-  function best(count) {
-    const value = (i) => data.means[i][data.lead] ?? -1;
-    const ranked = data.methods.map((_, i) => i).sort((a, b) => value(b) - value(a)).slice(0, count);
-    return (i) => i === data.emphasis || ranked.includes(i);
-  }
+  const methods = methodChooser(byRole(root, "chips"), {
+    usable: (i) => Boolean(curves()[i]), value: (i) => data.means[i][data.lead] ?? -1,
+    changed: () => redraw(), focus: (i) => drawn?.highlight(drawn.has(i) ? i : null, null),
+  });
 
   const values = byRole(root, "values");
   function redraw() {
-    chips.forEach((chip, i) => {
-      chip.setAttribute("aria-pressed", String(!view.hidden.has(i)));
-      chip.disabled = !curves()[i];
-    });
+    methods.refresh();
     redrawFigure();
     if (values.open) drawValues();
   }
@@ -112,10 +99,6 @@ sections.curves = (root) => {
   }
 
   drawControls();
-  const shortcut = (words, keep) => html("button", { type: "button", class: "link", on: { click: () => showOnly(keep()) } }, words);
-  byRole(root, "chips").append(...chips, html("span", { class: "shortcuts" },
-    shortcut("All", () => () => true), shortcut("Best five", () => best(5)),
-    shortcut(`Only ${reference}`, () => (i) => i === data.emphasis)));
   values.addEventListener("toggle", () => { if (values.open) drawValues(); });
   const redrawFigure = responsive(figure, draw);
 };

@@ -1,7 +1,7 @@
 // Measures on the test part against time: the paper's figure, a panel a measure.
 
 sections.learning = (root) => {
-  const view = { log: true, hidden: new Set(), pair: 0 };
+  const view = { log: true, pair: 0 };
   const pairs = [
     { measures: ["precision@1", "precision@10"], text: "Precision@1 and @10" },
     { measures: ["recall@20", "ndcg@20"], text: "Recall@20 and NDCG@20" },
@@ -9,40 +9,48 @@ sections.learning = (root) => {
   const holders = [html("figure"), html("figure")];
   const drawn = [null, null];
 
-  const visible = () => data.methods.map((_, i) => i).filter((i) => data.learning[i] && !view.hidden.has(i));
+  const visible = () => data.methods.map((_, i) => i).filter((i) => data.learning[i] && methods.shown(i));
+  const isLevel = (i) => data.levels?.includes(i) ?? false;
 
   function draw(panel, width) {
-    const methods = visible();
+    const lines = visible().filter((i) => !isLevel(i));
     const measure = pairs[view.pair].measures[panel];
     const published = data.published?.[measure];
-    const times = methods.flatMap((i) => data.learning[i].seconds);
-    const range = [view.log ? Math.min(...times) : 0, Math.max(...times)];
+    const times = lines.flatMap((i) => data.learning[i].seconds);
+    const levels = visible().filter(isLevel).map((i) => {
+      const value = data.learning[i].values[measure].at(-1);
+      return { value, text: `${data.methods[i].name}, ${decimal(value)}`, atEnd: true };
+    });
+    if (published) levels.push({ value: published, text: `best published, ${decimal(published)}` });
+    const top = (i) => data.learning[i].values[measure].map((v, n) => v + (i === data.emphasis ? half(i, measure)[n] ?? 0 : 0));
+    const range = times.length ? [view.log ? Math.min(...times) : 0, Math.max(...times)] : [0.1, 1];
     drawn[panel] = lineChart(holders[panel], width, {
       title: measureName(measure),
-      label: `${measureName(measure)} against ${data.clock}, ${methods.length} methods. `
+      label: `${measureName(measure)} against ${data.clock}, ${lines.length} methods. `
         + "Left and right arrow keys move along a method, up and down change it.",
-      lines: methods.map((i) => ({
+      lines: lines.map((i) => ({
         id: i, name: data.methods[i].name, ...look(i), x: data.learning[i].seconds,
-        y: data.learning[i].values[measure], rows: (n) => rows(i, n),
+        y: data.learning[i].values[measure], half: half(i, measure), rows: (n) => rows(i, n),
       })),
       xLabel: data.clock, log: view.log, xRange: range, xText: (t) => (t ? duration(t) : "0"),
       marks: view.log ? timeMarks(range) : ticks(...range, 5).values,
-      yRange: [0, Math.max(published ?? 1e-6, ...methods.flatMap((i) => data.learning[i].values[measure])) * 1.04],
-      level: published && { value: published, text: `best published, ${decimal(published)}` },
+      yRange: [0, Math.max(1e-6, ...levels.map(({ value }) => value), ...lines.flatMap(top)) * 1.04],
+      levels,
       onHighlight: (id, n) => drawn[1 - panel]?.highlight(id, n),
     });
   }
 
-  function rows(i, n) {
-    const { epochs, seconds, values } = data.learning[i];
-    return [["after", `${duration(seconds[n])}, epoch ${epochs[n]}`], ...data.measures.map((m) => [measureName(m), decimal(values[m][n])])];
+  /** Half the width of the 95 % interval of a mean over users. */
+  function half(i, measure) {
+    return data.learning[i].error[measure].map((error) => (error === null ? null : 1.96 * error));
   }
 
-  const chips = methodChips((i) => data.learning[i], (i) => {
-    if (!view.hidden.delete(i)) view.hidden.add(i);
-    chips[i].setAttribute("aria-pressed", String(!view.hidden.has(i)));
-    redraw();
-  });
+  function rows(i, n) {
+    const { epochs, seconds, values } = data.learning[i];
+    const about = (m) => half(i, m)[n];
+    return [["after", `${duration(seconds[n])}, epoch ${epochs[n]}`],
+      ...data.measures.map((m) => [measureName(m), decimal(values[m][n]) + (about(m) === null ? "" : ` ± ${decimal(about(m))}`)])];
+  }
 
   /** The same numbers as text, to read and to copy. */
   function drawValues() {
@@ -59,11 +67,16 @@ sections.learning = (root) => {
     if (values.open) drawValues();
   }
 
-  if (!visible().length) {
+  if (!data.learning.some(Boolean)) {
     byRole(root, "lede").textContent = "No method of this run has a result yet.";
     values.hidden = true;
     return;
   }
+  const methods = methodChooser(byRole(root, "chips"), {
+    usable: (i) => Boolean(data.learning[i]), always: isLevel,
+    value: (i) => (isLevel(i) ? -1 : data.learning[i].values[data.lead ?? data.measures[0]].at(-1)),
+    changed: redraw,
+  });
   byRole(root, "lede").textContent = data.about;
   byRole(root, "controls").append(
     pairs.length > 1 ? choice("Show", "learning-pair", pairs.map(({ text }, n) => ({ value: String(n), text })),
@@ -72,6 +85,5 @@ sections.learning = (root) => {
       { value: "log", text: "Log scale" }, { value: "linear", text: "Linear" },
     ], "log", (value) => { view.log = value === "log"; redraw(); }));
   byRole(root, "figures").append(...holders);
-  byRole(root, "chips").append(...chips);
   redraws = holders.map((holder, panel) => responsive(holder, (width) => draw(panel, width)));
 };

@@ -1,6 +1,7 @@
-// Line charts: each line with its name at its end, to be read with the pointer or with arrow keys.
+// Line charts: each line with its name at its end, or below a narrow chart, to be read with the pointer or with arrow keys.
 
 let charts = 0;
+const ROW = 18; // the height of a name below a chart
 
 /**
  * Draw lines into a figure.
@@ -13,8 +14,9 @@ let charts = 0;
  *   yRange, yText, yTicks               the vertical axis
  *   byColumn            the pointer chooses among the points of one x, not the nearest of all
  *   start               which point the arrow keys begin with; the last one by default
- *   level               { value, text }: a height that is marked across the chart
+ *   levels              [{ value, text, atEnd }]: heights that are marked across the chart
  *   valueText(line, n)  what stands after a name, if anything; n is null if no point is chosen
+ *   valueTitle(n)       the heading of these values
  *   onHighlight(id, n)  is told when the reader chooses a line and a point
  *   caption
  *
@@ -25,14 +27,17 @@ function lineChart(figure, width, options) {
   const narrow = isNarrow();
   const size = narrow ? 13 : 15;
   const names = Math.max(40, ...lines.map(({ name }) => textWidth(name, 600)));
-  const nameWidth = Math.min(names, narrow ? width * 0.3 : 190);
-  const values = valueText && !narrow ? textWidth(" −.0000") + 4 : 0;
-  const top = title ? 30 : 12;
-  const box = {
+  const nameWidth = Math.min(names, narrow ? width - 110 : 190);
+  const values = valueText ? textWidth(" −.0000") + 4 : 0;
+  const top = title || (valueText && !narrow) ? 30 : 12;
+  const box = narrow ? { left: 36, right: width - 10, top, bottom: 290 } : {
     left: 42, right: width - nameWidth - values - 46, top,
-    bottom: Math.max(narrow ? 290 : 380, top + lines.length * size + 8),
+    bottom: Math.max(380, top + lines.length * size + 8),
   };
-  const node = chart(width, box.bottom + 42, options.label, {
+  const below = box.bottom + 58; // the first of the names, where the chart is narrow
+  const keyAt = narrow ? 0 : box.right + 18;
+  const height = narrow ? below + (lines.length + (valueText ? 1 : 0)) * ROW - 4 : box.bottom + 42;
+  const node = chart(width, height, options.label, {
     tabindex: 0, role: "group", "aria-roledescription": "line chart",
   });
   const along = (value) => (options.log ? Math.log10(Math.max(value, 1e-9)) : value);
@@ -51,10 +56,11 @@ function lineChart(figure, width, options) {
     svg("text", { x: (box.left + box.right) / 2, y: box.bottom + 37, "text-anchor": "middle" }, `${options.xLabel}${options.log ? " (log scale)" : ""}`),
     svg("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }),
     svg("clipPath", { id: clip }, svg("rect", { x: box.left, y: box.top, width: Math.max(0, box.right - box.left), height: box.bottom - box.top })),
-    bands, guide, ...level());
+    bands, guide, ...levels());
 
   // The line that the page is about lies on top.
   const drawn = new Map([...lines].sort((a, b) => a.emphasis - b.emphasis).map((line) => [line.id, drawLine(line)]));
+  const heading = svg("text", { x: keyAt + 19, dy: "0.35em" });
   drawNames();
   let [chosen, at] = [null, null];
 
@@ -70,13 +76,13 @@ function lineChart(figure, width, options) {
     });
   }
 
-  function level() {
-    if (!options.level) return [];
-    const height = y(options.level.value);
-    return [
-      svg("line", { class: "level", x1: box.left, x2: box.right, y1: height, y2: height }),
-      svg("text", { class: "level-name", x: box.left + 6, y: height - 6 }, options.level.text),
-    ];
+  function levels() {
+    return (options.levels ?? []).flatMap(({ value, text, atEnd }) => [
+      svg("line", { class: "level", x1: box.left, x2: box.right, y1: y(value), y2: y(value) }),
+      svg("text", {
+        class: "level-name", x: atEnd ? box.right - 6 : box.left + 6, y: y(value) - 6, "text-anchor": atEnd ? "end" : "start",
+      }, text),
+    ]);
   }
 
   function drawLine(line) {
@@ -94,24 +100,26 @@ function lineChart(figure, width, options) {
 
   function drawNames() {
     const ends = [...drawn.values()].map((entry) => ({ ...entry, end: entry.points.findLast(Boolean) })).sort((a, b) => a.end[1] - b.end[1]);
-    const places = spread(ends.map(({ end }) => end[1]), size, box.top, box.bottom);
+    const places = narrow ? ends.map((_, n) => below + (n + (valueText ? 1 : 0)) * ROW)
+      : spread(ends.map(({ end }) => end[1]), size, box.top, box.bottom);
+    if (valueText && ends.length) node.append(fill(heading, { y: places[0] - (narrow ? ROW : size) }, []));
     ends.forEach(({ line, parts, end: [ex, ey] }, n) => {
-      const leader = svg("path", {
+      const leader = narrow ? "" : svg("path", {
         class: "leader", stroke: line.colour, "stroke-dasharray": byColumn ? "none" : "1 3",
         d: path([[ex + 4, ey], [Math.max(ex + 4, box.right + 4), ey], [box.right + 16, places[n]]]),
       });
       // Where lines end at one height, the way to the name does not tell whose it is; its colour does.
       const key = svg("line", {
-        class: "key", x1: box.right + 18, x2: box.right + 32, y1: places[n], y2: places[n], stroke: line.colour,
+        class: "key", x1: keyAt, x2: keyAt + 14, y1: places[n], y2: places[n], stroke: line.colour,
         "stroke-dasharray": line.dash ?? "none", "data-method": line.name,
       });
       const value = svg("tspan", { class: "value" });
       const name = svg("text", {
-        class: `name${line.emphasis ? " emphasis" : ""}`, x: box.right + 37, y: places[n], dy: "0.35em",
+        class: `name${line.emphasis ? " emphasis" : ""}`, x: keyAt + 19, y: places[n], dy: "0.35em",
         on: { pointerenter: () => choose(line.id, at) },
       }, fitText(line.name, nameWidth), value);
       node.append(leader, key, name);
-      parts.push(leader, key, name);
+      parts.push(...[leader, key, name].filter(Boolean));
       drawn.get(line.id).value = value;
     });
   }
@@ -131,8 +139,9 @@ function lineChart(figure, width, options) {
         part.classList.toggle("faded", id !== null && line.id !== id);
         part.classList.toggle("focus", line.id === id);
       }
-      if (valueText && !narrow) value.textContent = `  ${valueText(line, n)}`;
+      if (valueText) value.textContent = `  ${valueText(line, n)}`;
     }
+    if (valueText) heading.textContent = options.valueTitle(n);
     const banded = drawn.get(id) ?? [...drawn.values()].find(({ line }) => line.emphasis);
     bands.replaceChildren(...(banded ? band(banded) : []));
     node.querySelector(".dot")?.remove();
@@ -154,7 +163,7 @@ function lineChart(figure, width, options) {
 
   function follow(event) {
     const [px, py] = pointIn(node, event);
-    if (px > box.right + 12) return;
+    if (px > box.right + 12 || py > box.bottom + 24) return;
     let nearest = null;
     for (const { line, points } of drawn.values()) {
       points.forEach((point, n) => {
@@ -208,17 +217,59 @@ function timeMarks([low, high]) {
   return within.length ? within.filter((_, n) => (within.length - 1 - n) % step === 0) : [low, high];
 }
 
-/** A button for each method that shows or hides its line; toggle(i) is told. */
-function methodChips(usable, toggle, focus = () => {}) {
+/**
+ * Buttons that choose whose lines are shown, at first those of the five best and of the method that
+ * the page is about.
+ *
+ *   usable(i)    whether a method has a line
+ *   value(i)     how good it is
+ *   always(i)    whether it is shown with the best, however good it is
+ *   changed()    is called when others are shown
+ *   focus(i)     is told which method is pointed at; null: none
+ *
+ * Returns { shown(i), refresh() }.
+ */
+function methodChooser(holder, { usable, value, always = () => false, changed, focus = () => {} }) {
+  const all = data.methods.map((_, i) => i);
+  const best = all.filter(usable).sort((a, b) => value(b) - value(a)).slice(0, 5);
+  const reference = data.methods[data.emphasis].name;
+  const choices = {
+    All: all,
+    "Best five": all.filter((i) => i === data.emphasis || always(i) || best.includes(i)),
+    [`Only ${reference}`]: [data.emphasis],
+  };
+  let shown = new Set(choices["Best five"]);
   const chips = data.methods.map(({ name, note }, i) => html("button", {
-    type: "button", class: `chip${i === data.emphasis ? " emphasis" : ""}`, "aria-pressed": "true",
-    disabled: !usable(i), title: usable(i) ? "" : note ?? "no results here",
+    type: "button", class: `chip${i === data.emphasis ? " emphasis" : ""}`,
+    title: usable(i) ? "" : note ?? "no results here",
     on: {
-      click: () => { toggle(i); announce(`${name} ${chips[i].ariaPressed === "true" ? "shown" : "hidden"}`); },
+      click: () => {
+        if (!shown.delete(i)) shown.add(i);
+        update();
+        announce(`${name} ${shown.has(i) ? "shown" : "hidden"}`);
+      },
       pointerenter: () => focus(i), pointerleave: () => focus(null), focus: () => focus(i), blur: () => focus(null),
     },
   }, sample(i), name));
-  return chips;
+  const shortcuts = Object.entries(choices).map(([words, methods]) => html("button", {
+    type: "button", class: "link", on: { click: () => { shown = new Set(methods); update(); } },
+  }, words));
+
+  function refresh() {
+    chips.forEach((chip, i) => {
+      chip.setAttribute("aria-pressed", String(shown.has(i)));
+      chip.disabled = !usable(i);
+    });
+  }
+
+  function update() {
+    refresh();
+    changed();
+  }
+
+  holder.append(...chips, html("span", { class: "shortcuts" }, shortcuts));
+  refresh();
+  return { shown: (i) => shown.has(i), refresh };
 }
 
 /** A table of text, the first column a heading of its row. */

@@ -10,7 +10,7 @@ sections.reached = (root) => {
     const value = data.means[i][m];
     if (value === undefined) return html("td", { class: "none" }, NONE);
     const { error, spread: deviation } = data.learning[i];
-    const about = several ? deviation[m] : error[m];
+    const about = (several ? deviation : error)[m].at(-1);
     return html("td", { class: looksLike(value, best[m]) ? "best" : null }, decimal(value),
       html("span", { class: "none" }, about === null ? "" : ` ± ${decimal(about)}`));
   }

@@ -1,4 +1,4 @@
-// One row a method; every column sorts; a row opens to show what was chosen on each fold.
+// One row a method; every column sorts, and is the first on a phone; a row opens to show what was chosen on each fold.
 
 sections.table = (root) => {
   const reference = data.methods[data.emphasis].name;
@@ -13,15 +13,24 @@ sections.table = (root) => {
   const fitsOf = data.methods.map((_, i) => data.fits.filter((fit) => fit.method === i));
   const rows = data.methods.map((method, i) => makeRow(method, i));
 
-  const columns = () => [
-    { id: "method", title: "Method", value: (i) => data.methods[i].name.toLowerCase(), left: true },
-    ...shown.map((m) => ({ id: m, title: measureName(m), value: (i) => data.means[i][m], high: true })),
-    ...(measures.length ? [
-      { id: "difference", title: `${measureName(view.measure)} less ${reference}`, value: (i) => (i === data.emphasis ? 0 : comparison(i)?.difference), high: true, span: 2 },
-      { id: "p", title: "adjusted\u00a0p", value: (i) => comparison(i)?.p_adjusted },
-    ] : []),
-    ...(data.fits.length ? [{ id: "seconds", title: "Seconds a fold", value: (i) => seconds(i) }] : []),
+  const best = Object.fromEntries(shown.map((m) => [m, Math.max(...data.means.map((mean) => mean[m] ?? -1))]));
+
+  const name = { id: "method", title: "Method", value: (i) => data.methods[i].name.toLowerCase(), cells: nameCell, left: true };
+  const others = () => [
+    ...shown.map((m) => ({ id: m, title: measureName(m), value: (i) => data.means[i][m], cells: (i) => meanCell(i, m), high: true })),
+    ...(measures.length ? [{
+      id: "difference", title: `${measureName(view.measure)} less ${reference}`, cells: differenceCells,
+      value: (i) => (i === data.emphasis ? 0 : comparison(i)?.difference), high: true, span: 2,
+    }] : []),
+    ...(anyCertainty() ? [{ id: "p", title: "adjusted\u00a0p", value: (i) => comparison(i)?.p_adjusted, cells: pCell }] : []),
+    ...(data.fits.length ? [{ id: "seconds", title: "Seconds a fold", value: seconds, cells: (i) => html("td", {}, inSeconds(seconds(i))) }] : []),
   ];
+  const columns = () => [name, ...(isNarrow() ? others().sort((a, b) => (b.id === view.sort) - (a.id === view.sort)) : others())];
+
+  /** Whether any adjusted p-value is below 1; else they say nothing. */
+  function anyCertainty() {
+    return data.methods.some((_, i) => (comparison(i)?.p_adjusted ?? 1) <= 0.9995);
+  }
 
   function comparison(i) {
     return against.find((c) => c.measure === view.measure && c.method === data.methods[i].name);
@@ -39,7 +48,7 @@ sections.table = (root) => {
       type: "button", class: "open", "aria-expanded": "false", "aria-controls": id,
       on: { click: () => expand(i) },
     }, method.name);
-    const row = html("tr", { class: i === data.emphasis ? "emphasis" : null, "data-method": method.name });
+    const row = html("tr", { class: i === data.emphasis ? "emphasis" : null, "data-method": method.name, title: method.note });
     const more = html("tr", { class: "more", id, hidden: true });
     return { row, more, open };
   }
@@ -70,37 +79,34 @@ sections.table = (root) => {
       html("tbody", {}, body)));
   }
 
-  function fillRow(i, best) {
-    const method = data.methods[i];
-    const badge = method.state === "ok" ? null
-      : html("span", { class: "badge", title: method.note }, method.state === "failed" ? "failed" : "unfinished");
-    const cells = [html("th", { scope: "row" }, rows[i].open, badge)];
-    for (const m of shown) {
-      const value = data.means[i][m];
-      const isBest = looksLike(value, best[m]);
-      cells.push(html("td", { class: isBest ? "best" : null }, decimal(value)));
-    }
-    if (measures.length) cells.push(...differenceCells(i));
-    if (data.fits.length) cells.push(html("td", {}, inSeconds(seconds(i))));
-    rows[i].row.replaceChildren(...cells);
-    if (method.state !== "ok") rows[i].row.title = method.note;
+  function nameCell(i) {
+    const { state, note } = data.methods[i];
+    const badge = state === "ok" ? null : html("span", { class: "badge", title: note }, state === "failed" ? "failed" : "unfinished");
+    return html("th", { scope: "row" }, rows[i].open, badge);
+  }
+
+  function meanCell(i, m) {
+    const value = data.means[i][m];
+    return html("td", { class: looksLike(value, best[m]) ? "best" : null }, decimal(value));
   }
 
   function differenceCells(i) {
     const c = comparison(i);
-    if (i === data.emphasis) {
-      return [html("td", { colspan: 2, class: "none" }, "the reference"), html("td")];
-    }
+    if (i === data.emphasis) return html("td", { colspan: 2, class: "none" }, "the reference");
     if (!c || c.difference === null) {
-      return [html("td", { class: "none" }, forest(null)), html("td", { class: "none" }, NONE), html("td", { class: "none" }, NONE)];
+      return [html("td", { class: "none" }, forest(null)), html("td", { class: "none" }, NONE)];
     }
-    const certain = c.p_adjusted !== null && c.p_adjusted < 0.05;
     const bounds = c.low === null || c.high === null ? "" : ` ${interval(c.low, c.high)}`;
     return [
       html("td", {}, forest(c, look(i).colour)),
       html("td", {}, signed(c.difference), html("span", { class: "none" }, bounds)),
-      html("td", { class: certain ? "certain" : null }, pValue(c.p_adjusted)),
     ];
+  }
+
+  function pCell(i) {
+    if (i === data.emphasis) return html("td");
+    const p = comparison(i)?.p_adjusted ?? null;
+    return html("td", { class: p === null ? "none" : p < 0.05 ? "certain" : null }, pValue(p));
   }
 
   /** A difference and its interval as a picture, on one scale for all rows. */
@@ -109,8 +115,8 @@ sections.table = (root) => {
     const reach = Math.max(1e-6, ...all.filter((v) => v !== null && v !== undefined).map(Math.abs));
     const low = Math.min(0, ...all.filter((v) => v !== null)) - reach * 0.04;
     const high = Math.max(0, ...all.filter((v) => v !== null)) + reach * 0.04;
-    const x = scale([low, high], [4, 106]);
-    const node = svg("svg", { class: "forest", viewBox: "0 0 110 16", "aria-hidden": "true", focusable: "false" },
+    const x = scale([low, high], [4, 84]);
+    const node = svg("svg", { class: "forest", viewBox: "0 0 88 16", "aria-hidden": "true", focusable: "false" },
       svg("line", { class: "axis", x1: x(0), x2: x(0), y1: -6, y2: 22 }));
     if (!c) return node;
     if (c.low !== null && c.high !== null) {
@@ -123,7 +129,9 @@ sections.table = (root) => {
   function sortBy(column) {
     if (view.sort === column.id) view.descending = !view.descending;
     else [view.sort, view.descending] = [column.id, Boolean(column.high)];
-    order();
+    if (isNarrow()) refresh();
+    else order();
+    head.querySelector(`[data-column="${CSS.escape(column.id)}"] button`).focus();
     announce(`Sorted by ${column.title}, ${view.descending ? "descending" : "ascending"}`);
   }
 
@@ -154,9 +162,9 @@ sections.table = (root) => {
   }
 
   function refresh() {
-    const best = Object.fromEntries(shown.map((m) => [m, Math.max(...data.means.map((mean) => mean[m] ?? -1))]));
+    if (!columns().some(({ id }) => id === view.sort)) view.sort = shown[0];
     drawHead();
-    data.methods.forEach((_, i) => fillRow(i, best));
+    rows.forEach(({ row }, i) => row.replaceChildren(...columns().flatMap((column) => column.cells(i))));
     order();
   }
 
@@ -166,7 +174,7 @@ sections.table = (root) => {
       (value) => { view.measure = value; refresh(); }));
   }
   const certainty = measures.length
-    ? ` Differences stand with their 95 % intervals; an adjusted p below .05 is bold.` : "";
+    ? ` Differences stand with their 95 % intervals; an adjusted p below .05 is bold, and a column in which all are 1 is left out.` : "";
   const time = data.fits.length ? " Seconds a fold are those of the search, of which the final fit is a part. Open a row to see what was chosen on each fold." : "";
   byRole(root, "lede").textContent = `The best mean of a column is bold.${certainty}${time}`;
   view.sort = shown.includes(data.lead) ? data.lead : shown[0];
@@ -174,4 +182,5 @@ sections.table = (root) => {
   fill(holder, { tabindex: 0, role: "region", "aria-labelledby": "table-title" }, [
     html("table", { class: "stick", "aria-labelledby": "table-title" }, html("thead", {}, head), body)]);
   refresh();
+  window.matchMedia(NARROW).addEventListener("change", refresh);
 };
