@@ -205,6 +205,22 @@ def test_no_item_is_left():
     assert (ids == -1).all()
 
 
+def test_what_nobody_knows_is_the_same_as_on_the_cpu():
+    """User 3 and item 5 have no record."""
+    kept = (TABLE.user_codes() != 3) & (TABLE.indices != 5)
+    table = TABLE.take(kept)
+    fitted = model("cuda").fit(table, False)
+    counts = np.bincount(table.indices, minlength=70)
+    ids, scores = fitted.recommend([2, 3], table.matrix[[2, 3]], N=70, unknown_users="popular")
+    assert ids[1, :69].tolist() == [n for n in np.argsort(-counts, kind="stable") if n != 5]
+    assert scores[1, :69].tolist() == sorted(counts.tolist(), reverse=True)[:69]
+    assert ids[1, 69] == -1
+    assert ids[0, 0] >= 0
+    assert (fitted.similar_items([5])[0] == -1).all()
+    assert 5 not in fitted.similar_items(np.delete(np.arange(70), 5), N=70)[0]
+    assert (fitted.similar_users([3])[0] == -1).all()
+
+
 def test_factors_of_any_layout():
     rng = np.random.default_rng(0)
     U, V = np.asfortranarray(rng.standard_normal((5, 8))), rng.standard_normal((8, 20)).T

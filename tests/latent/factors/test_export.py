@@ -3,12 +3,14 @@
 import sys
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.exceptions import NotFittedError
 
 import robirank as rr
 from latent.tiny import Tiny, tiny
+from robirank.data.ids import Ids
 
 
 @pytest.fixture
@@ -49,6 +51,42 @@ def test_faiss_finds_what_recommend_finds(model, tmp_path):
     shared = [len(set(a) & set(b)) for a, b in zip(ids.tolist(), best.tolist(), strict=True)]
     assert np.mean(shared) > 8
     np.testing.assert_allclose(scores[:, 0], top[:, 0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("library", ["usearch", "faiss"])
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_keys_are_translated_to_outside_ids(model, tmp_path, library, suffix):
+    pytest.importorskip(library)
+    names = [f'item "{n}", new' for n in range(500)]
+    model.item_ids_ = Ids(names)
+    table = tmp_path / f"ids.{suffix}"
+    index = rr.export_index(model, tmp_path / f"items.{library}", ids=table)
+    read = {"parquet": pl.read_parquet, "csv": pl.read_csv}[suffix](table)
+    assert read.rows() == list(enumerate(names))
+    if library == "usearch":
+        key = index.search(model.user_factors[3], 1, exact=True).keys[0]
+    else:
+        key = index.search(model.user_factors[[3]], 1)[1][0, 0]
+    best = model.by_id.recommend(3, N=1, filter_already_liked_items=False)[0][0]
+    assert read["id"][int(key)] == best
+
+
+def test_ids_of_users_and_integers(model, tmp_path):
+    pytest.importorskip("usearch.index")
+    model.user_ids_ = Ids(range(100, 120))
+    rr.export_index(model, tmp_path / "u.usearch", what="users", ids=tmp_path / "u.parquet")
+    assert pl.read_parquet(tmp_path / "u.parquet")["id"].to_list() == list(range(100, 120))
+    rr.export_index(model, tmp_path / "i.usearch", ids=tmp_path / "i.parquet")  # positions
+    assert pl.read_parquet(tmp_path / "i.parquet")["id"].to_list() == list(range(500))
+
+
+def test_ids_that_no_table_can_hold(model, tmp_path):
+    with pytest.raises(ValueError, match=r"ids must be the path of a \.parquet or \.csv.*ids\.txt"):
+        rr.export_index(model, tmp_path / "x.usearch", ids=tmp_path / "ids.txt")
+    model.item_ids_ = Ids([(n, n) for n in range(500)])
+    with pytest.raises(ValueError, match=r"integers or text.*the first is \(0, 0\)"):
+        rr.export_index(model, tmp_path / "x.usearch", ids=tmp_path / "ids.csv")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("library", "module"), [("usearch", "usearch.index"), ("faiss", "faiss")])

@@ -19,6 +19,7 @@ from robirank.experiments.demo.parts import CUTOFFS, DemoPart, MethodResult
 from robirank.latent.factors.evaluate import evaluate
 from robirank.latent.factors.recommend import FactorModel
 from robirank.latent.model import LatentRoBiRank
+from robirank.latent.popularity import Popularity
 from robirank.latent.warp import WARP
 from robirank.storage.files import write_whole
 
@@ -125,9 +126,8 @@ def run_latent_demo(
             model.fit(data.train, show_progress=False)
         methods[name] = _measure(model, data, time.perf_counter() - started)
     plays = np.bincount(data.train.indices, minlength=data.train.n_items)
-    popular = _fixed(np.ones((n_users, 1)), plays[:, None])
     bounds = {
-        "Most popular": _measure(popular, data),
+        "Most popular": _measure(Popularity().fit(data.train), data),
         "Planted tastes": _measure(data.planted, data),
     }
     model = methods["RoBiRank"].model

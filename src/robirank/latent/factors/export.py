@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import polars as pl
 
+from robirank.data.ids import Ids
+from robirank.latent.factors.frame import id_series
 from robirank.latent.factors.recommend import FactorModel
 from robirank.storage.files import write_whole
 
@@ -24,12 +27,14 @@ def export_index(
     *,
     library: Library | None = None,
     what: Literal["items", "users"] = "items",
+    ids: str | os.PathLike[str] | None = None,
 ) -> Any:
     """Write an index for approximate search by inner product.
 
     Searched with a user's factors, an index of items finds nearly the same as `recommend` without
     filters, in a time that hardly grows with the number of items. It knows no filters: to leave
-    out n items that a user has, ask for n more and drop them. Keys are positions of the model.
+    out n items that a user has, ask for n more and drop them. Keys are positions of the model;
+    ``ids`` says what they are called outside.
 
     Parameters
     ----------
@@ -42,6 +47,9 @@ def export_index(
         ``.usearch`` or ``.faiss``.
     what : {"items", "users"}, default="items"
         Whose factors.
+    ids : str or path-like, optional
+        Write what the keys are called outside to this file too, a table of the columns key and id
+        in the order of the keys: ``.parquet`` or ``.csv``.
 
     Returns
     -------
@@ -57,9 +65,29 @@ def export_index(
         raise ValueError(f"what must be 'items' or 'users'; got {what!r}")
     build = _BUILDERS[_library(library, Path(path).suffix)]
     model._check_fitted()
+    if ids is not None:
+        _write_ids(getattr(model.by_id, what), Path(ids))
     vectors = np.ascontiguousarray(getattr(model, f"{what[:-1]}_factors"), dtype=np.float32)
     with write_whole(path) as file:
         return build(vectors, file.name)
+
+
+def _write_ids(known: Ids, path: Path) -> None:
+    """Write keys and outside ids as a table."""
+    if path.suffix not in (".parquet", ".csv"):
+        raise ValueError(f"ids must be the path of a .parquet or .csv file; got {str(path)!r}")
+    if known.kind == "object":
+        raise ValueError(
+            f"ids={str(path)!r} needs ids that are integers or text, which a table can hold; the "
+            f"first is {known[0]!r:.80}"
+        )
+    keys = np.arange(len(known))
+    frame = pl.DataFrame([pl.Series("key", keys), id_series("id", known, keys)])
+    with write_whole(path) as file:
+        if path.suffix == ".csv":
+            frame.write_csv(file)
+        else:
+            frame.write_parquet(file)
 
 
 def _library(given: str | None, suffix: str) -> str:
