@@ -26,7 +26,7 @@ class Script(NamedTuple):
 
 SCRIPTS = {
     "boards.py": Script(
-        "--boards gowalla --methods default64 popular ease grid64 --folder {out}",
+        "--boards gowalla --methods default64 cv64 popular ease grid64 --folder {out}",
         "gowalla_default_recall20",
     ),
     "boosters.py": Script("--quick --output {out}", "web_booster_ndcg10", ("lightgbm",)),

@@ -84,7 +84,8 @@ def make_latent_data(n_users: int, random_state: int) -> LatentData:
     )
     named = Interactions.from_matrix(data.matrix, items=song_names(serves))
     train, test = split_ratio(named, 0.2, random_state=random_state)
-    return LatentData(train, test, _fixed(likes, serves))
+    U, V = (np.ascontiguousarray(rows, dtype=np.float32) for rows in (likes, serves))
+    return LatentData(train, test, FactorModel.of(U, V))
 
 
 def song_names(serves: NDArray[np.float32]) -> list[str]:
@@ -125,27 +126,21 @@ def run_latent_demo(
         with working(f"{name}, latent"):
             model.fit(data.train, show_progress=False)
         methods[name] = _measure(model, data, time.perf_counter() - started)
-    plays = np.bincount(data.train.indices, minlength=data.train.n_items)
+    popular = Popularity(num_threads=num_threads).fit(data.train)
     bounds = {
-        "Most popular": _measure(Popularity().fit(data.train), data),
+        "Most popular": _measure(popular, data),
         "Planted tastes": _measure(data.planted, data),
     }
     model = methods["RoBiRank"].model
     files = _write_files(model, data, folder)
-    return LatentPart(methods, bounds, files, n_users, _tastes(model, data, plays, random_state))
+    tastes = _tastes(model, data, popular.item_counts_, random_state)
+    return LatentPart(methods, bounds, files, n_users, tastes)
 
 
 def _measure(model: Any, data: LatentData, seconds: float = 0.0) -> MethodResult:
     found = evaluate(model, train=data.train, test=data.test, k=CUTOFFS)
     curve = np.array([found[f"precision@{k}"] for k in CUTOFFS])
     return MethodResult({m: found[m] for m in LATENT_MEASURES}, curve, model, seconds)
-
-
-def _fixed(users: NDArray[Any], items: NDArray[Any]) -> FactorModel:
-    model = FactorModel()
-    model.user_factors = np.ascontiguousarray(users, dtype=np.float32)
-    model.item_factors = np.ascontiguousarray(items, dtype=np.float32)
-    return model
 
 
 def _tastes(model: Any, data: LatentData, plays: NDArray[Any], seed: int) -> list[Taste]:
