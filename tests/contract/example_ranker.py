@@ -39,7 +39,7 @@ class LeastSquares(LinearRanker):
         self.tol = tol
         self.verbose = verbose
 
-    def fit(self, X, y, *, qid=None):
+    def fit(self, X, y=None, *, qid=None):
         check_positive("alpha", self.alpha)
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)

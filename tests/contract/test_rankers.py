@@ -17,8 +17,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
 from contract.rankers import MISSING, RANKERS, expected_failures, grid_of
-from robirank import load_model, make_ranking, save_model
+from robirank import RankingData, load_model, make_ranking, save_model
 from robirank._progress import FitProgress
+from robirank.ltr.base import feature_names
 from robirank.metrics import ndcg
 
 each_ranker = pytest.mark.parametrize("ranker", RANKERS, ids=repr)
@@ -146,6 +147,23 @@ def test_threads_do_not_change_a_bit(ranker, data):
         for n in (1, 3)
     ]
     assert_array_equal(runs[0], runs[1])
+
+
+@each_ranker
+def test_judged_documents_in_one_argument(ranker, data):
+    model = clone(ranker).fit(data.X, data.y, qid=data.qid)
+    names = tuple("abcdef")
+    named = RankingData(data.X, data.y, data.qid, feature_names=names)
+    other = clone(ranker).fit(named)
+    assert_array_equal(other.predict(data.X), model.predict(data.X))
+    assert_array_equal(other.predict(named), model.predict(data.X))
+    assert other.score(named) == model.score(data.X, data.y, qid=data.qid)
+    assert feature_names(other) == names
+    assert feature_names(other.fit(data.X, data.y, qid=data.qid))[0] == "f1"
+    with pytest.raises(ValueError, match=r"y and qid must be left out .* has both; got y$"):
+        clone(ranker).fit(data, data.y)
+    with pytest.raises(ValueError, match=r"got qid$"):
+        clone(ranker).fit(data, qid=data.qid)
 
 
 @each_ranker

@@ -6,6 +6,7 @@ from math import comb, factorial
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -109,6 +110,35 @@ def test_the_share_of_a_path_that_floats_cannot_count():
     effects = forest_effects(forest, a, 1.0 - a)
     assert np.isfinite(effects).all()
     assert effects.sum() == pytest.approx(0.0, abs=1e-300)
+
+
+@pytest.mark.parametrize(
+    "model", [RoBiRank(), RoBiRankBooster(**SMALL)], ids=lambda m: type(m).__name__
+)
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_a_whole_query(model, kind, data):
+    model.fit(data.X, data.y, qid=data.qid)
+    X = data.X[data.qid == data.qid[0]]
+    whole = model.explain_query(kind(X))
+    assert sorted(whole.rows.tolist()) == list(range(12))
+    assert_allclose(whole.scores, np.sort(model.predict(X))[::-1])
+    assert len(whole.steps) == 11
+    for a, b, step in zip(whole.rows, whole.rows[1:], whole.steps, strict=False):
+        alone = model.explain(X[a], X[b])
+        assert_allclose(step.effect, alone.effect, atol=1e-12)
+        assert (step.score_a, step.score_b) == pytest.approx((alone.score_a, alone.score_b))
+    frame = whole.to_frame()
+    assert frame.shape == (11 * 4, 7)
+    first = frame.filter(rank=1)
+    assert first["row_a"].unique().to_list() == [whole.rows[0]]
+    assert first["row_b"].unique().to_list() == [whole.rows[1]]
+    assert first["effect"].sum() == pytest.approx(whole.scores[0] - whole.scores[1])
+
+
+def test_a_query_of_one_document_has_no_steps(data):
+    model = RoBiRank().fit(data.X, data.y, qid=data.qid)
+    whole = model.explain_query(data.X[:1])
+    assert (whole.rows.tolist(), whole.steps, whole.to_frame().shape) == ([0], (), (0, 7))
 
 
 def test_linear_effects_are_exact(data):

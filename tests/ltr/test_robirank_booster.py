@@ -8,7 +8,14 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from robirank import RoBiRankBooster, listwise_loss, load_model, make_ranking, save_model
+from robirank import (
+    RankingData,
+    RoBiRankBooster,
+    listwise_loss,
+    load_model,
+    make_ranking,
+    save_model,
+)
 from robirank.ltr._lightgbm import read_forest
 from robirank.ltr.base import Ranker
 from robirank.metrics import ndcg
@@ -218,6 +225,23 @@ def test_importances_are_shares_and_find_the_feature():
     assert model.feature_importances_.shape == (4,)
     assert model.feature_importances_.sum() == pytest.approx(1)
     assert model.feature_importances_[2] > 0.9
+
+
+def test_importances_have_names(data, tmp_path):
+    names = ("a", "b", "c", "d", "e")
+    named = RankingData(data.X, data.y, data.qid, feature_names=names)
+    model = RoBiRankBooster(**SMALL).fit(named)
+    save_model(model, tmp_path / "m")
+    for known in (model, load_model(tmp_path / "m")):
+        frame = known.importance_frame()
+        assert dict(frame.rows()) == dict(zip(names, model.feature_importances_, strict=True))
+        assert frame["importance"].is_sorted(descending=True)
+    assert fitted(data).importance_frame()["feature"].sort().to_list() == [
+        f"f{j}" for j in range(1, 6)
+    ]
+    by_name = RoBiRankBooster(**SMALL, monotonic_cst={"b": 1}).fit(named)
+    by_number = RoBiRankBooster(**SMALL, monotonic_cst=[0, 1, 0, 0, 0]).fit(data)
+    assert_array_equal(by_name.predict(data.X), by_number.predict(data.X))
 
 
 def test_draws_depend_on_the_seed_and_on_nothing_else(data):

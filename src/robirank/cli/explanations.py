@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from robirank._types import Ints64
 from robirank.data.ranking import RankingData
 from robirank.ltr.explain import Explanation
 from robirank.storage.files import write_whole
@@ -25,23 +27,35 @@ class Pair:
 
 def choose(data: RankingData, scores: Any, query: str | None, above: str, below: str) -> Pair:
     """Find two documents by their ids, or by their ranks in the order of the scores."""
+    name, ranked = _ranked(data, scores, query)
+    one = _find(data, ranked, above, "--above")
+    other = _find(data, ranked, below, "--below")
+    return _pair(data, name, ranked, one, other)
+
+
+def neighbours(data: RankingData, scores: Any, query: str | None) -> list[Pair]:
+    """Every document of a query and the one of the next rank."""
+    name, ranked = _ranked(data, scores, query)
+    if len(ranked) < 2:
+        raise ValueError(f"query {name} must have two documents to compare; it has {len(ranked)}")
+    return [_pair(data, name, ranked, *rows) for rows in pairwise(ranked.tolist())]
+
+
+def _ranked(data: RankingData, scores: Any, query: str | None) -> tuple[str, Ints64]:
+    """The id of a query, the first by default, and its rows, the best first."""
     queries = data.queries
     ids = [str(q) for q in queries.ids.tolist()]
     if query is not None and query not in ids:
         raise ValueError(f"--query must be one of the {len(ids)} query ids; got {query!r}")
     number = 0 if query is None else ids.index(query)
     rows = queries.rows()[queries.offsets[number] : queries.offsets[number + 1]]
-    ranked = rows[np.argsort(-scores[rows], kind="stable")]
-    one = _find(data, ranked, above, "--above")
-    other = _find(data, ranked, below, "--below")
+    return ids[number], rows[np.argsort(-scores[rows], kind="stable")]
+
+
+def _pair(data: RankingData, query: str, ranked: Ints64, one: int, other: int) -> Pair:
     place = {int(row): rank for rank, row in enumerate(ranked, 1)}
-    pair = (one, other)
-    return Pair(
-        ids[number],
-        pair,
-        (_name(data, one, place), _name(data, other, place)),
-        (place[one], place[other]),
-    )
+    names = (_name(data, one, place), _name(data, other, place))
+    return Pair(query, (one, other), names, (place[one], place[other]))
 
 
 def _find(data: RankingData, ranked: Any, given: str, option: str) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from robirank.cli import judged
 from robirank.cli.console import (
     check_output,
     note,
@@ -19,6 +20,7 @@ from robirank.cli.console import (
     show_progress,
     step,
 )
+from robirank.cli.judged import FORMATS, Columns, DocId, Label, OnError, Qid
 from robirank.cli.options import Json, Quiet, Rho, Threads
 
 if TYPE_CHECKING:
@@ -29,15 +31,15 @@ app = typer.Typer(no_args_is_help=True, help="Rank documents by their features."
 
 DEFAULT_METRICS = ["ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr"]
 
-Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="Judged documents, LETOR format (.gz too).")
-]
+Data = Annotated[Path, typer.Argument(metavar="DATA", help=f"Judged documents: {FORMATS}.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, from `ltr train`.")]
 Sparse = Annotated[bool, typer.Option("--sparse", help="Keep the features sparse in memory.")]
 FeatureNames = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Names of the features, one a line.")
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Names of the features, one a line; of a table, those to take."
+    ),
 ]
-OnError = Literal["raise", "skip"]
 BadLines = Annotated[
     OnError, typer.Option("--on-error", help="Stop at a bad line, or skip and count it.")
 ]
@@ -46,9 +48,7 @@ BadLines = Annotated[
 @app.command()
 def train(
     context: typer.Context,
-    data: Annotated[
-        Path, typer.Argument(metavar="TRAIN", help="Judged documents, LETOR format (.gz too).")
-    ],
+    data: Annotated[Path, typer.Argument(metavar="TRAIN", help=f"Judged documents: {FORMATS}.")],
     model_path: Annotated[
         Path, typer.Option("--model", "-m", metavar="OUT", help="Where to save the model.")
     ],
@@ -91,6 +91,9 @@ def train(
         ),
     ] = False,
     feature_names: FeatureNames = None,
+    label: Label = None,
+    qid: Qid = None,
+    doc_id: DocId = None,
     on_error: BadLines = "raise",
     sparse: Sparse = False,
     seed: Annotated[int, typer.Option(min=0, help="Decides everything that is random.")] = 0,
@@ -104,6 +107,7 @@ def train(
         raise typer.BadParameter("--normalize makes features dense; leave out --sparse")
     check_output(model_path, data, validation)
     read: dict[str, Any] = {
+        "columns": Columns(label, qid, doc_id),
         "sparse": sparse,
         "normalize": normalize,
         "log_features": log_features,
@@ -111,11 +115,13 @@ def train(
         "threads": threads,
         "quiet": quiet,
     }
-    train_data = _read(data, **read)
-    names = _names_from(feature_names) or train_data.feature_names
+    given_names = _names_from(feature_names)
+    train_data = judged.read(data, features=given_names, **read)
+    names = given_names or train_data.feature_names
     held_out = None
     if validation is not None:
-        held_out = _read(validation, n_features=train_data.n_features, **read)
+        read |= {"features": names, "n_features": train_data.n_features}
+        held_out = judged.read(validation, **read)
     always = {
         "random_state": seed,
         "num_threads": threads or 0,
@@ -155,6 +161,9 @@ def predict(
         typer.Option(help="scores: one a line; tsv: query, document, score; trec: a run file."),
     ] = "scores",
     tag: Annotated[str, typer.Option(help="Name of the run, for --format trec.")] = "robirank",
+    label: Label = None,
+    qid: Qid = None,
+    doc_id: DocId = None,
     on_error: BadLines = "raise",
     sparse: Sparse = False,
     quiet: Quiet = False,
@@ -164,7 +173,8 @@ def predict(
     from robirank.storage.files import write_text
 
     check_output(output, model_path, data)
-    documents, scores = _score(model_path, data, sparse=sparse, on_error=on_error, quiet=quiet)
+    options: Any = {"sparse": sparse, "on_error": on_error, "quiet": quiet, "labelled": False}
+    documents, scores = _score(model_path, data, columns=Columns(label, qid, doc_id), **options)
     text = runs.FORMATS[format](documents, scores, tag)
     if output is None:
         print_text(text)
@@ -198,6 +208,9 @@ def evaluate(
     per_query: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write each query's values (tsv).")
     ] = None,
+    label: Label = None,
+    qid: Qid = None,
+    doc_id: DocId = None,
     on_error: BadLines = "raise",
     sparse: Sparse = False,
     as_json: Json = False,
@@ -209,11 +222,16 @@ def evaluate(
 
     if len(files) != (2 if scores_path is None else 1):
         raise typer.BadParameter("give MODEL and DATA, or --scores FILE and DATA")
-    options: dict[str, Any] = {"sparse": sparse, "on_error": on_error, "quiet": quiet}
+    options: dict[str, Any] = {
+        "columns": Columns(label, qid, doc_id),
+        "sparse": sparse,
+        "on_error": on_error,
+        "quiet": quiet,
+    }
     if scores_path is None:
         data, scores = _score(files[0], files[1], **options)
     else:
-        data = _read(files[0], **options)
+        data = judged.read(files[0], **options)
         scores = runs.read_scores(scores_path, data.n_rows)
     given = (data.y, scores, data.qid)
     wanted: Any = {"metrics": metrics or DEFAULT_METRICS, "convention": convention}
@@ -243,11 +261,17 @@ def explain(
     below: Annotated[
         str, typer.Option(metavar="DOC", help="Document B: its id in the file, or its rank.")
     ] = "2",
+    every: Annotated[
+        bool, typer.Option("--all", help="Every document of the query against the next.")
+    ] = False,
     top: Annotated[int, typer.Option(min=1, help="Features to show.")] = 10,
     feature_names: FeatureNames = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also draw them (.png, .svg, .pdf).")
     ] = None,
+    label: Label = None,
+    qid: Qid = None,
+    doc_id: DocId = None,
     on_error: BadLines = "raise",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -256,19 +280,27 @@ def explain(
     from robirank.cli import explanations
 
     check_output(plot, model_path, data)
-    documents, scores = _score(model_path, data, on_error=on_error, quiet=quiet)
+    if every and plot is not None:
+        raise typer.BadParameter("--plot draws one pair of documents; leave out --all")
+    options: Any = {"on_error": on_error, "quiet": quiet, "labelled": False}
+    documents, scores = _score(model_path, data, columns=Columns(label, qid, doc_id), **options)
     model, _ = _load(model_path)
     names = _names_from(feature_names)
     if names is not None:
         model.feature_names_ = names
-    pair = explanations.choose(documents, scores, query, above, below)
-    why = explanations.explain_pair(model, documents, pair)
+    if every:
+        pairs = explanations.neighbours(documents, scores, query)
+    else:
+        pairs = [explanations.choose(documents, scores, query, above, below)]
+    found = [(explanations.explain_pair(model, documents, pair), pair) for pair in pairs]
     if plot is not None:
-        explanations.save_plot(why, plot, top)
+        explanations.save_plot(found[0][0], plot, top)
         note(f"wrote {plot}", quiet=quiet)
     if as_json:
-        print_json(explanations.as_json(why, pair))
-    else:
+        objects = [explanations.as_json(why, pair) for why, pair in found]
+        print_json({"pairs": objects} if every else objects[0])
+        return
+    for why, pair in found:
         header = ["Feature", "A", "B", "effect"]
         print_table(explanations.title(pair), header, explanations.rows(why, top))
 
@@ -446,42 +478,11 @@ def _score(model_path: Path, data_path: Path, **options: Any) -> tuple[RankingDa
     if extra.get("normalize"):
         options |= {"normalize": True, "sparse": False}
     options["log_features"] = bool(extra.get("log_features"))
+    options |= {"features": judged.known_names(model), "n_features": width}
     try:
-        data = _read(data_path, n_features=width, **options)
+        data = judged.read(data_path, **options)
     except LetorFormatError as error:
         if f"n_features={width}" not in error.reason:
             raise
         raise ValueError(f"{error}, the number of features of {model_path}") from None
     return data, model.predict(data.X)
-
-
-def _read(
-    path: Path,
-    *,
-    n_features: int | None = None,
-    sparse: bool = False,
-    normalize: bool = False,
-    log_features: bool = False,
-    on_error: OnError = "raise",
-    threads: int | None = None,
-    quiet: bool = False,
-) -> RankingData:
-    from robirank.data.letor import load_letor
-
-    with step(f"read {path}", quiet=quiet) as details:
-        data = load_letor(
-            path,
-            sparse=sparse,
-            n_features=n_features,
-            normalize=normalize and not log_features,
-            on_error=on_error,
-            num_threads=threads or 0,
-        )
-        skipped = f", {data.n_skipped:,} bad lines skipped" if data.n_skipped else ""
-        details.append(
-            f"{data.n_rows:,} documents, {data.n_queries:,} queries, "
-            f"{data.n_features} features{skipped}"
-        )
-    if log_features:
-        data = data.log().normalize() if normalize else data.log()
-    return data

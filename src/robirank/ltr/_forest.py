@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from robirank._types import Floats64, Ints32
-from robirank.ltr.base import Ranker
-from robirank.ltr.explain import Explanation, forest_effects
+from robirank.ltr.base import ExplainedRanker
+from robirank.ltr.explain import forest_effects
 from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 _CELLS = 1 << 16  # rows × trees of one block; its few arrays stay in cache
@@ -239,7 +239,7 @@ _ARRAYS = ("tree_offsets_", "split_feature_", "threshold_", "left_child_", "leaf
 _SPECIAL = ("missing_left_", "category_offsets_", "categories_")
 
 
-class ForestRanker(Ranker):
+class ForestRanker(ExplainedRanker):
     """A ranker whose score comes from a forest, which it keeps as arrays."""
 
     fitted_parts = FittedParts(
@@ -283,25 +283,9 @@ class ForestRanker(Ranker):
         forest = self.forest()
         return self._combine(forest.sum(X), forest.n_trees)
 
-    def explain(self, X_a: Any, X_b: Any) -> Explanation:
-        """Say what each feature adds to the score of a document A less that of a document B.
-
-        The effects are Shapley values with B as the background: exact, and they add up to the
-        difference of the scores. LightGBM is not needed.
-
-        Parameters
-        ----------
-        X_a, X_b : array-like of shape (n_features,), or frame of one row
-            The features of the two documents.
-
-        Returns
-        -------
-        Explanation
-        """
-        a, b = self._check_one(X_a, "X_a"), self._check_one(X_b, "X_b")
+    def _effects(self, a: Floats64, b: Floats64) -> Floats64:
         forest = self.forest()
-        effects = self._combine(forest_effects(forest, a, b), forest.n_trees)
-        return self._explanation(a, b, effects)
+        return self._combine(forest_effects(forest, a, b), forest.n_trees)
 
     def forest(self) -> Forest:
         """The trees, checked: a walk through anything else may not end."""

@@ -20,8 +20,9 @@ from robirank._progress import FitProgress
 from robirank._queries import Queries, group_queries, warn_missing_qid
 from robirank._sparse import check_sparse
 from robirank._types import Floats64
+from robirank.data.ranking import RankingData
 from robirank.ltr._held_out import HeldOut
-from robirank.ltr.explain import Explanation, linear_effects
+from robirank.ltr.explain import Explanation, QueryExplanation, linear_effects
 from robirank.metrics import ndcg
 from robirank.objectives.linear import (
     LinearObjective,
@@ -43,11 +44,12 @@ _SHARE_OF_SLOPE = 1e-3  # of the gradient at zero: a minimum is nearer than this
 class Ranker(SaveMixin, BaseEstimator):
     """A scikit-learn estimator that scores documents so that each query's best come first.
 
-    Subclasses implement ``fit(X, y, *, qid=None, …)``, which begins with `_check_fit`, and
-    ``predict(X)``. ``qid`` may be of any type and need not be sorted; without it all rows form one
-    query, and many rows give a `MissingQidWarning`. ``fit`` and ``score`` request ``qid`` by
-    themselves: after ``sklearn.set_config(enable_metadata_routing=True)``, cross-validation, search
-    and pipelines pass it on.
+    Subclasses implement ``fit(X, y=None, *, qid=None, …)``, which begins with `_check_fit`, and
+    ``predict(X)``. ``X`` may be a `RankingData`, which has its own y and qid: ``fit(data)``.
+    ``qid`` may be of any type and need not be sorted; without it all rows form one query, and many
+    rows give a `MissingQidWarning`. ``fit`` and ``score`` request ``qid`` by themselves: after
+    ``sklearn.set_config(enable_metadata_routing=True)``, cross-validation, search and pipelines
+    pass it on.
     """
 
     # What scikit-learn's metadata routing passes on without set_fit_request, set_score_request.
@@ -58,6 +60,8 @@ class Ranker(SaveMixin, BaseEstimator):
     k: Any
     convention: str
     verbose: bool
+
+    feature_names_: NDArray[Any]
 
     fitted_parts: ClassVar[FittedParts]
     comparison: ClassVar[Comparison | None] = None
@@ -71,7 +75,7 @@ class Ranker(SaveMixin, BaseEstimator):
     def score(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         *,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
@@ -79,8 +83,9 @@ class Ranker(SaveMixin, BaseEstimator):
         """Mean NDCG@10 over queries, in the convention ``"standard"`` of `robirank.metrics`.
 
         With ``sample_weight``, one value a row, the mean is weighted: a query weighs as much as the
-        mean of its rows.
+        mean of its rows. ``X`` may be a `RankingData`, which has its own y and qid.
         """
+        X, y, qid = _parts(X, y, qid)
         labels = np.asarray(y)
         warn_missing_qid(qid, len(labels))
         by_query = ndcg(labels, self.predict(X), qid, k=10, per_query=True)
@@ -95,6 +100,8 @@ class Ranker(SaveMixin, BaseEstimator):
         self, X: Any, y: Any, qid: ArrayLike | None, *, accept_sparse: bool = True
     ) -> tuple[Any, Floats64, Queries]:
         """Validate training data; float32 and float64 features are not copied if they fit."""
+        names = X.feature_names if isinstance(X, RankingData) else None
+        X, y, qid = _parts(X, y, qid)
         X, y = validate_data(
             self,
             check_sparse("X", X),
@@ -105,6 +112,7 @@ class Ranker(SaveMixin, BaseEstimator):
             ensure_all_finite=self._finite(),
             y_numeric=True,
         )
+        self._keep_names(names)
         warn_missing_qid(qid, X.shape[0])
         labels, queries = np.asarray(y, dtype=np.float64), group_queries(qid, X.shape[0])
         _warn_of_equal_labels(labels, queries)
@@ -112,8 +120,16 @@ class Ranker(SaveMixin, BaseEstimator):
         log.info("%s: %d documents of %d queries, %d features", type(self).__name__, *sizes)
         return X, labels, queries
 
+    def _keep_names(self, names: tuple[str, ...] | None) -> None:
+        """Keep the names of features that came as an array, in place of those of an earlier fit."""
+        if names is not None:
+            self.feature_names_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_"):
+            del self.feature_names_
+
     def _check_predict(self, X: Any, *, accept_sparse: bool = True) -> Any:
         check_is_fitted(self)
+        X = X.X if isinstance(X, RankingData) else X
         return validate_data(
             self,
             check_sparse("X", X),
@@ -123,19 +139,6 @@ class Ranker(SaveMixin, BaseEstimator):
             ensure_all_finite=self._finite(),
             reset=False,
         )
-
-    def _check_one(self, x: Any, argument: str) -> Floats64:
-        """Validate the features of one document, a vector or a frame of one row."""
-        rows = x if hasattr(x, "columns") or sp.issparse(x) else np.atleast_2d(np.asarray(x))
-        if rows.shape[0] != 1:
-            raise ValueError(f"{argument} must be one document; got {rows.shape[0]} rows")
-        X = self._check_predict(rows)
-        dense = X if isinstance(X, np.ndarray) else X.toarray()
-        return np.asarray(dense, dtype=np.float64)[0]
-
-    def _explanation(self, a: Floats64, b: Floats64, effects: Floats64) -> Explanation:
-        score_a, score_b = self.predict_unnamed(np.stack([a, b])).tolist()
-        return Explanation(feature_names(self), a, b, effects, score_a, score_b)
 
     def predict_unnamed(self, X: NDArray[Any]) -> NDArray[Any]:
         """Score an array whose columns are known to be the features, with or without names."""
@@ -174,7 +177,76 @@ class Ranker(SaveMixin, BaseEstimator):
         return tags
 
 
-class LinearRanker(Ranker):
+class ExplainedRanker(Ranker):
+    """A ranker that can say what each feature adds to a score; subclasses have `_effects`."""
+
+    def explain(self, X_a: Any, X_b: Any) -> Explanation:
+        """Say what each feature adds to the score of a document A less that of a document B.
+
+        The effects are exact, and add up to the difference of the scores: ω_f (a_f − b_f) in a
+        linear model, and of trees the Shapley values with B as the background.
+
+        Parameters
+        ----------
+        X_a, X_b : array-like of shape (n_features,), or frame of one row
+            The features of the two documents.
+
+        Returns
+        -------
+        Explanation
+        """
+        a, b = self._check_one(X_a, "X_a"), self._check_one(X_b, "X_b")
+        return self._explanation(a, b, *self.predict_unnamed(np.stack([a, b])).tolist())
+
+    def explain_query(self, X: Any) -> QueryExplanation:
+        """Say of all documents of a query why each stands above the next.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_documents, n_features)
+            The documents of one query, in any order.
+
+        Returns
+        -------
+        QueryExplanation
+
+        Examples
+        --------
+        >>> from robirank import RoBiRank
+        >>> model = RoBiRank(alpha=0.1).fit([[1.0, 0.0], [0.0, 0.0]], [1, 0])
+        >>> whole = model.explain_query([[0.0, 5.0], [2.0, 5.0], [1.0, 5.0]])
+        >>> whole.rows.tolist(), [step.table(1)[0][0] for step in whole.steps]
+        ([1, 2, 0], ['f1', 'f1'])
+        """
+        X = self._check_predict(X)
+        dense = np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64)
+        scores = self.predict_unnamed(X)
+        rows = np.argsort(-scores, kind="stable")
+        ranked, sorted_scores = dense[rows], scores[rows].tolist()
+        steps = tuple(
+            self._explanation(ranked[i], ranked[i + 1], *sorted_scores[i : i + 2])
+            for i in range(len(rows) - 1)
+        )
+        return QueryExplanation(rows, scores[rows], steps)
+
+    def _check_one(self, x: Any, argument: str) -> Floats64:
+        """Validate the features of one document, a vector or a frame of one row."""
+        rows = x if hasattr(x, "columns") or sp.issparse(x) else np.atleast_2d(np.asarray(x))
+        if rows.shape[0] != 1:
+            raise ValueError(f"{argument} must be one document; got {rows.shape[0]} rows")
+        X = self._check_predict(rows)
+        dense = X if isinstance(X, np.ndarray) else X.toarray()
+        return np.asarray(dense, dtype=np.float64)[0]
+
+    def _explanation(self, a: Floats64, b: Floats64, score_a: float, score_b: float) -> Explanation:
+        return Explanation(feature_names(self), a, b, self._effects(a, b), score_a, score_b)
+
+    def _effects(self, a: Floats64, b: Floats64) -> Floats64:
+        """What each feature adds to the score of A less that of B."""
+        raise NotImplementedError
+
+
+class LinearRanker(ExplainedRanker):
     """A ranker whose score is an inner product with ``coef_``."""
 
     fitted_parts = FittedParts(
@@ -205,23 +277,8 @@ class LinearRanker(Ranker):
         X = self._check_predict(X)
         return np.asarray(X @ self.coef_)
 
-    def explain(self, X_a: Any, X_b: Any) -> Explanation:
-        """Say what each feature adds to the score of a document A less that of a document B.
-
-        The effect of feature f is ω_f (a_f − b_f): exact, and all add up to the difference of the
-        scores.
-
-        Parameters
-        ----------
-        X_a, X_b : array-like of shape (n_features,), or frame of one row
-            The features of the two documents.
-
-        Returns
-        -------
-        Explanation
-        """
-        a, b = self._check_one(X_a, "X_a"), self._check_one(X_b, "X_b")
-        return self._explanation(a, b, linear_effects(self.coef_, a, b))
+    def _effects(self, a: Floats64, b: Floats64) -> Floats64:
+        return linear_effects(self.coef_, a, b)
 
     def _descend(
         self, X: Any, loss: ScoreLoss, *, alpha: float, start: Floats64 | None = None
@@ -282,6 +339,18 @@ class LinearRanker(Ranker):
         self.n_iter_ += 1
         self.loss_curve_.append(objective)
         progress.update(self.n_iter_, loss=objective)
+
+
+def _parts(X: Any, y: Any, qid: Any) -> tuple[Any, Any, Any]:
+    """Features, labels and query ids, which a `RankingData` has in itself."""
+    if not isinstance(X, RankingData):
+        return X, y, qid
+    if y is not None or qid is not None:
+        raise ValueError(
+            "y and qid must be left out where X is a RankingData, which has both; got "
+            + " and ".join(n for n, v in (("y", y), ("qid", qid)) if v is not None)
+        )
+    return X.X, X.y, X.qid
 
 
 def feature_names(model: Any) -> tuple[str, ...]:

@@ -131,16 +131,21 @@ class CoordinateAscent(LinearRanker):
     verbose: bool = False
 
     def fit(
-        self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, validation: Any = None
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        validation: Any = None,
     ) -> Self:
         """Learn the weights.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features)
+        X : array-like or sparse matrix of shape (n_rows, n_features), or RankingData
             Features of the documents, of similar ranges.
-        y : array-like of shape (n_rows,)
-            Relevance labels, 0 for irrelevant.
+        y : array-like of shape (n_rows,), optional
+            Relevance labels, 0 for irrelevant; a RankingData has its own, and its own qid.
         qid : array-like of shape (n_rows,), optional
             The query of each row; without it all rows are one query.
         validation : (X, y, qid) or RankingData, optional

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from robirank._types import Floats64
+from robirank._types import Floats64, Ints64
 
 if TYPE_CHECKING:
     import polars as pl
@@ -118,6 +118,50 @@ class Explanation:
         total = self.score_a - self.score_b
         axes.set_xlabel(f"effect on the score of A less that of B (in all {total:+.4g})")
         return axes
+
+
+@dataclass(frozen=True, eq=False)
+class QueryExplanation:
+    """Why the documents of a query stand in the order in which a ranker puts them.
+
+    Attributes
+    ----------
+    rows : array of shape (n_documents,)
+        The rows of the documents, the best first.
+    scores : array of shape (n_documents,)
+        Their scores.
+    steps : tuple of Explanation
+        Why each document stands above the next: one less than there are documents.
+    """
+
+    rows: Ints64
+    scores: Floats64
+    steps: tuple[Explanation, ...]
+
+    def to_frame(self) -> pl.DataFrame:
+        """All steps as a polars DataFrame: rank and row of A, row of B, and `Explanation.to_frame`.
+
+        Examples
+        --------
+        >>> from robirank import RoBiRank
+        >>> model = RoBiRank(alpha=0.1).fit([[1.0, 0.0], [0.0, 0.0]], [1, 0])
+        >>> model.explain_query([[0.0, 5.0], [2.0, 5.0]]).to_frame().columns
+        ['rank', 'row_a', 'row_b', 'feature', 'a', 'b', 'effect']
+        """
+        import polars as pl
+
+        places = ("rank", "row_a", "row_b")
+        schema: dict[str, Any] = dict.fromkeys((*places, "feature", "a", "b", "effect"), pl.Float64)
+        schema |= dict.fromkeys(places, pl.Int64) | {"feature": pl.String}
+        parts = [pl.DataFrame(schema=schema)]
+        for i, step in enumerate(self.steps):
+            where = (i + 1, int(self.rows[i]), int(self.rows[i + 1]))
+            constant = (
+                pl.lit(number, pl.Int64).alias(name)
+                for number, name in zip(where, places, strict=True)
+            )
+            parts.append(step.to_frame().select(*constant, pl.all()))
+        return pl.concat(parts)
 
 
 def _label(name: str, a: float, b: float) -> str:

@@ -130,16 +130,21 @@ class RankNet(Ranker):
     verbose: bool = False
 
     def fit(
-        self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, validation: Any = None
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        validation: Any = None,
     ) -> Self:
         """Train the network.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
+        X : array-like of shape (n_rows, n_features), or RankingData
             Features of the documents, dense.
-        y : array-like of shape (n_rows,)
-            Relevance labels; only their order within a query matters.
+        y : array-like of shape (n_rows,), optional
+            Relevance labels; only their order within a query matters. A RankingData has its own.
         qid : array-like of shape (n_rows,), optional
             The query of each row; without it all rows are one query.
         validation : (X, y, qid) or RankingData, optional

@@ -82,15 +82,15 @@ class RankSVM(LinearRanker):
     num_threads: int = 0
     verbose: bool = False
 
-    def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None) -> Self:
         """Learn the weights.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features)
+        X : array-like or sparse matrix of shape (n_rows, n_features), or RankingData
             Features of the documents.
-        y : array-like of shape (n_rows,)
-            Relevance labels; only their order within a query matters.
+        y : array-like of shape (n_rows,), optional
+            Relevance labels; only their order within a query matters. A RankingData has its own.
         qid : array-like of shape (n_rows,), optional
             The query of each row; without it all rows are one query.
         """

@@ -111,7 +111,7 @@ class RoBiRank(LinearRanker):
     def fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         *,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
@@ -121,10 +121,10 @@ class RoBiRank(LinearRanker):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features)
+        X : array-like or sparse matrix of shape (n_rows, n_features), or RankingData
             Features of the documents; float32 and float64 are used as they are.
-        y : array-like of shape (n_rows,)
-            Relevance labels, 0 for irrelevant.
+        y : array-like of shape (n_rows,), optional
+            Relevance labels, 0 for irrelevant; a RankingData has its own, and its own qid.
         qid : array-like of shape (n_rows,), optional
             The query of each row, of any type, sorted or not; without it all rows are one query.
         sample_weight : array-like of shape (n_rows,), optional

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from robirank._checks import check_choice
 from robirank._queries import Queries
@@ -18,11 +19,14 @@ from robirank.losses import RHOS, RhoName
 from robirank.ltr._boosting import GRID, BoostedRanker, Objective
 from robirank.ltr._lightgbm import import_lightgbm, read_forest
 from robirank.ltr._row_order import settled_order
-from robirank.ltr.base import check_labels
+from robirank.ltr.base import check_labels, feature_names
 from robirank.metrics._conventions import Gain
 from robirank.objectives.listwise import Lists, Metric, QueryWeight
 from robirank.registry import Comparison, register
 from robirank.storage.fitted_parts import FittedArray
+
+if TYPE_CHECKING:
+    import polars as pl
 
 MAX_CATEGORY = 2**24  # exact in float32, too
 _CHEAP: dict[str, Any] = {
@@ -164,7 +168,7 @@ class RoBiRankBooster(BoostedRanker):
     def fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         *,
         qid: ArrayLike | None = None,
         validation: Any = None,
@@ -175,10 +179,10 @@ class RoBiRankBooster(BoostedRanker):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features)
+        X : array-like or sparse matrix of shape (n_rows, n_features), or RankingData
             Features of the documents; NaN where one is missing.
-        y : array-like of shape (n_rows,)
-            Relevance labels, 0 for irrelevant.
+        y : array-like of shape (n_rows,), optional
+            Relevance labels, 0 for irrelevant; a RankingData has its own, and its own qid.
         qid : array-like of shape (n_rows,), optional
             The query of each row, of any type, sorted or not; without it all rows are one query.
         validation : (X, y, qid) or RankingData, optional
@@ -205,6 +209,30 @@ class RoBiRankBooster(BoostedRanker):
         gain = booster.feature_importance("gain", iteration=self.best_iter_)
         self.feature_importances_ = gain / max(float(gain.sum()), np.finfo(np.float64).tiny)
         return self
+
+    def importance_frame(self) -> pl.DataFrame:
+        """The importances with the names of the features, as a polars frame, the largest first.
+
+        Examples
+        --------
+        >>> from robirank import RankingData, RoBiRankBooster
+        >>> names = ("age", "bm25")
+        >>> data = RankingData([[1, 0], [1, 1]], [0, 1], [0, 0], feature_names=names)
+        >>> model = RoBiRankBooster(1, min_samples_leaf=1).fit(data)
+        >>> model.importance_frame().rows()
+        [('bm25', 1.0), ('age', 0.0)]
+        """
+        import polars as pl
+
+        check_is_fitted(self)
+        order = np.argsort(-self.feature_importances_, kind="stable")
+        names = feature_names(self)
+        return pl.DataFrame(
+            {
+                "feature": [names[j] for j in order],
+                "importance": self.feature_importances_[order],
+            }
+        )
 
     def _lists(
         self,
@@ -268,7 +296,7 @@ class RoBiRankBooster(BoostedRanker):
 
     def _column(self, feature: Any, argument: str = "categorical_features") -> int:
         """The number of a feature that is given by its number or by its name."""
-        names = list(getattr(self, "feature_names_in_", ()))
+        names = list(getattr(self, "feature_names_in_", getattr(self, "feature_names_", ())))
         if isinstance(feature, str) and feature in names:
             return names.index(feature)
         if isinstance(feature, Integral) and 0 <= int(feature) < self.n_features_in_:

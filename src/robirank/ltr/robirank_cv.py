@@ -101,7 +101,7 @@ class RoBiRankCV(LinearRanker):
     def fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         *,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,

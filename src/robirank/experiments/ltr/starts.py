@@ -13,7 +13,9 @@ from robirank.ltr.robirank import RoBiRank
 class FromRankSVM(RoBiRank):
     """RoBiRank, started from RankSVM's solution."""
 
-    def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, **weights: Any) -> Self:
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None, **weights: Any
+    ) -> Self:
         """Fit RankSVM, then RoBiRank from there."""
         self.init = RankSVM(C=1e-3, num_threads=self.num_threads).fit(X, y, qid=qid)
         return super().fit(X, y, qid=qid, **weights)
@@ -25,7 +27,9 @@ class TypeTwo(RoBiRank):
     The gradient of ρ₂ vanishes where ranks are bad, so from a poor start it learns nothing.
     """
 
-    def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, **weights: Any) -> Self:
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None, **weights: Any
+    ) -> Self:
         """Fit the identity loss, then ρ₂ from there."""
         convex = RoBiRank(self.alpha, rho="identity", num_threads=self.num_threads)
         self.rho, self.init = "type2", convex.fit(X, y, qid=qid, **weights)
