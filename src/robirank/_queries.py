@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank._callers import calling_line
+from robirank._sparse import places_of_rows
 from robirank._types import Floats64, Ints64
 
 MANY_ROWS = 200  # judged lists of one query are mostly shorter; tables of many queries are longer
@@ -76,9 +77,7 @@ class Queries:
 
     def take(self, which: Ints64) -> Queries:
         """Keep the queries with the given numbers; rows keep theirs."""
-        sizes = self.sizes[which]
-        offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        places = np.repeat(self.offsets[which] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        offsets, places = places_of_rows(self.offsets, which)
         return Queries(self.ids[which], offsets, self.rows()[places])
 
     def codes(self) -> Ints64:

@@ -86,6 +86,29 @@ def rows_are_sorted(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
     return bool(np.isin(falls, indptr).all()) if len(falls) else True
 
 
+def offsets(lengths: NDArray[Any]) -> NDArray[np.int64]:
+    """Where rows of the given lengths begin, and where the last one ends."""
+    out = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, dtype=np.int64, out=out[1:])
+    return out
+
+
+def places_of_rows(
+    indptr: NDArray[Any], rows: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each of some rows begins when they are put together, and the places of their entries.
+
+    Examples
+    --------
+    >>> places_of_rows(np.array([0, 2, 2, 5]), np.array([2, 0]))
+    (array([0, 3, 5]), array([2, 3, 4, 0, 1]))
+    """
+    begin = indptr[rows]
+    lengths = indptr[rows + 1] - begin
+    starts = offsets(lengths)
+    return starts, np.repeat(begin - starts[:-1], lengths) + np.arange(starts[-1])
+
+
 def sound_csr(name: str, matrix: Any) -> Any:
     """A checked CSR matrix that shares memory with the given one where that is CSR.
 

@@ -13,10 +13,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from robirank._sparse import offsets
 from robirank.data import _frames as module
 from robirank.data._collector import as_times
 from robirank.data.ids import Ids
-from robirank.data.interactions import Interactions, offsets
+from robirank.data.interactions import Interactions
 
 USERS = st.sampled_from(["ann", "bob", "eve", "zoe"])
 ITEMS = st.integers(-2, 4)

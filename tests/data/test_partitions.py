@@ -87,7 +87,7 @@ def test_parts_have_the_users_of_the_plan(tmp_path):
     made = rr.partition(data, tmp_path, parts=4, random_state=5)
     for number, users in enumerate(user_parts(made.seed, 30, 4)):
         part = made.read_part(number)
-        assert_array_equal(part.users, users)
+        assert_array_equal(made.part_users[number], users)
         for place, user in enumerate(users):
             own = data.indices[data.indptr[user] : data.indptr[user + 1]]
             assert_array_equal(part.items[part.indptr[place] : part.indptr[place + 1]], own)
@@ -97,12 +97,11 @@ def test_parts_have_the_users_of_the_plan(tmp_path):
 
 def test_weights_are_those_of_the_models(tmp_path):
     data = rr.Interactions.from_arrays([0, 0, 1], [0, 1, 1], [1, 3, 7])
-    part = rr.partition(data, tmp_path, parts=1, random_state=0).read_part(0)
-    order = np.argsort(part.users)
-    assert part.weight("binary") is None
-    by_user = [part.weight("log")[part.indptr[o] : part.indptr[o + 1]].tolist() for o in order]
-    assert by_user == [[1, 2], [3]]
-    assert sorted(part.weight("count")) == [1, 3, 7]
+    made = rr.partition(data, tmp_path, parts=1, random_state=0)
+    part = made.read_part(0).rows(np.argsort(made.part_users[0]))
+    assert part.weighted("binary").weight is None
+    assert part.weighted("log").weight.tolist() == [1, 2, 3]
+    assert part.weighted("count").weight.tolist() == [1, 3, 7]
 
 
 @pytest.fixture

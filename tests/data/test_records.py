@@ -1,5 +1,7 @@
 """The door of the latent models: which tables come in, and as what."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from robirank import Interactions
-from robirank.data.records import Records, as_records
+from robirank.data.records import Records, SparseRows, as_records
 
 TABLE = np.array([[0, 3, 0, 1], [0, 0, 0, 0], [7, 0, 0, 1]])
 
@@ -175,3 +177,26 @@ def test_counts_of_users_and_items(table):
     assert_array_equal(records.user_counts(), (table > 0).sum(axis=1))
     assert_array_equal(records.item_counts(), (table > 0).sum(axis=0))
     assert isinstance(records, Records)
+
+
+@given(tables, st.data())
+def test_rows_and_entries_are_those_of_the_table(table, data):
+    """The same as numpy's indexing of the dense table, users in any order and more than once."""
+    records = replace(as_records(sp.csr_matrix(table), "count"), cut=(2, 7))
+    users = data.draw(st.lists(st.integers(0, len(table) - 1)))
+    chosen = np.array(data.draw(st.tuples(*[st.booleans()] * records.n_records)), dtype=bool)
+    some, kept = records.rows(np.array(users, dtype=np.int32)), records.take(chosen)
+    assert_array_equal(dense(some), table[users])
+    left = table.copy()
+    left[left > 0] *= chosen
+    assert_array_equal(dense(kept), left)
+    for result in (some, kept):
+        check_form(result)
+        assert (result.n_items, result.cut) == (table.shape[1], None)
+
+
+def test_counts_become_weights():
+    counted = SparseRows(np.array([0, 2]), np.array([1, 4], np.int32), np.array([1, 3], np.float32))
+    assert counted.weighted("log").weight.tolist() == [1, 2]
+    assert counted.weighted("binary").weight is None
+    assert replace(counted, weight=None).weighted("count").weight.tolist() == [1, 1]

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from robirank._sparse import offsets
 from robirank.data.ids import Ids
-from robirank.data.interactions import Interactions, offsets
+from robirank.data.interactions import Interactions
 from robirank.data.known import known
 from robirank.data.splits import (
     split_leave_one_out,

@@ -9,7 +9,7 @@ import torch
 
 from robirank.data.records import as_records
 from robirank.latent.factors import topk_on_card
-from robirank.latent.factors.topk import Liked, top_rows
+from robirank.latent.factors.topk import liked_items, top_rows
 from robirank.latent.gpu import fused, kernels, plain
 from robirank.latent.gpu.block import BlockRecords
 
@@ -155,7 +155,7 @@ def test_the_best_rows(n_best, with_liked):
     queries[:3] = 0
     factors = rng.integers(-2, 3, (300, 8)).astype(np.float32)
     table = sp.random(70, 300, 0.1, random_state=0, format="csr")
-    liked = Liked.of(table, 70, 300) if with_liked else None
+    liked = liked_items(table, 70, 300) if with_liked else None
     arguments = queries, np.arange(70, dtype=np.int32), factors, n_best
     here, there = top_rows(*arguments, liked=liked), topk_on_card.top_rows(*arguments, liked=liked)
     np.testing.assert_array_equal(here[0], there[0])

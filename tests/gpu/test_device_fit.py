@@ -13,7 +13,7 @@ from robirank._workers import Workers
 from robirank.data.records import as_records
 from robirank.data.splits import split_ratio
 from robirank.latent.factors import topk_on_card
-from robirank.latent.factors.topk import Liked, top_rows
+from robirank.latent.factors.topk import liked_items, top_rows
 from robirank.latent.gpu.device import DeviceError, device_errors, has_kernels
 from robirank.latent.gpu.layout import KernelError
 from robirank.latent.train.loop import DivergenceError
@@ -151,7 +151,7 @@ def test_the_best_rows_are_those_of_the_cpu(with_liked, with_rows, n_best):
     queries = rng.integers(-2, 3, (40, 6)).astype(np.float32)  # whole numbers: many equal scores
     queries[0] = 0
     factors = rng.integers(-2, 3, (250, 6)).astype(np.float32)
-    liked = Liked.of(make_interactions(40, 250, 900, random_state=0).matrix, 40, 250)
+    liked = liked_items(make_interactions(40, 250, 900, random_state=0).matrix, 40, 250)
     arguments = (queries, np.arange(40, dtype=np.int32), factors, n_best)
     options = {
         "rows": np.arange(0, 250, 3, dtype=np.int32) if with_rows else None,

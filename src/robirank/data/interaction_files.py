@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from robirank._sparse import offsets
 from robirank.data._blocks import DamagedGzipError, line_blocks
 from robirank.data._collector import Collector
 from robirank.data._layout import (
@@ -24,7 +25,7 @@ from robirank.data._layout import (
     split_line,
 )
 from robirank.data.ids import Ids
-from robirank.data.interactions import Choice, Interactions, from_records, offsets
+from robirank.data.interactions import Choice, Interactions, from_records
 from robirank.storage.files import refuse_device, write_whole
 
 #: What polars raises where a file is damaged; a panic is no Exception.

@@ -13,13 +13,14 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
-from robirank._sparse import sound_csr
+from robirank._sparse import offsets, sound_csr
 from robirank._threads import thread_count
 from robirank.data._collector import CodedColumns, Collector, as_times, choose
 from robirank.data._columns import as_column
 from robirank.data._frames import blocks, pick_columns
 from robirank.data.ids import Codes, Ids
 from robirank.data.nearest import did_you_mean
+from robirank.data.records import SparseRows
 
 Choice = Literal["error", "drop"]
 
@@ -175,11 +176,12 @@ class Interactions:
                 f"chosen must be a mask for {self.n_interactions} interactions; "
                 f"got {chosen.dtype} of shape {chosen.shape}"
             )
+        kept = SparseRows(self.indptr, self.indices, self.counts).take(chosen)
         return replace(
             self,
-            indptr=offsets(_count_in_rows(chosen, self.indptr)),
-            indices=self.indices[chosen],
-            counts=None if self.counts is None else self.counts[chosen],
+            indptr=kept.indptr,
+            indices=kept.items,
+            counts=kept.weight,
             timestamps=None if self.timestamps is None else self.timestamps[chosen],
         )
 
@@ -442,13 +444,6 @@ class Interactions:
         return load_saved(path)
 
 
-def offsets(lengths: NDArray[Any]) -> NDArray[np.int64]:
-    """Where rows of the given lengths begin, and where the last one ends."""
-    out = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, dtype=np.int64, out=out[1:])
-    return out
-
-
 def from_records(records: CodedColumns) -> Interactions:
     """Sort records into rows and merge those with the same user and item."""
     indptr, indices, counts, times = _core.group_records(
@@ -494,14 +489,6 @@ def times_in_words(data: Interactions) -> str:
         return " to ".join([f"numbers from {ends[0]}", str(ends[1])]) if ends else "numbers"
     dates = [str(np.datetime64(int(end), "us").astype("datetime64[s]")) for end in ends]
     return f"dates from {dates[0]} to {dates[1]} (UTC)" if ends else "dates"
-
-
-def _count_in_rows(chosen: NDArray[np.bool_], indptr: NDArray[np.int64]) -> NDArray[np.int64]:
-    filled = np.flatnonzero(np.diff(indptr))
-    counts = np.zeros(len(indptr) - 1, dtype=np.int64)
-    if len(filled):
-        counts[filled] = np.add.reduceat(chosen, indptr[filled], dtype=np.int64)
-    return counts
 
 
 def _ids_for(name: str, ids: Any, n: int) -> Ids:

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from robirank import _core
 from robirank._random import RandomStateLike, native_seed, new_generator
+from robirank._sparse import offsets
 from robirank._threads import thread_count
 from robirank._types import Floats32, Floats64, Ints64
 from robirank.data.ids import Ids
-from robirank.data.interactions import Interactions, offsets
+from robirank.data.interactions import Interactions
 
 Factors = Floats32
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -17,26 +16,11 @@ from robirank import _core
 from robirank.data._collector import Collector
 from robirank.data.ids import Ids
 from robirank.data.interaction_files import collect
-from robirank.data.interactions import Interactions, offsets
-from robirank.data.records import Weighting, weights_of_counts
+from robirank.data.interactions import Interactions
+from robirank.data.records import SparseRows
 
 _RECORD = np.dtype([("user", np.int32), ("item", np.int32), ("count", np.float32)])
 _AT_ONCE = 1 << 22  # records that are dealt out together
-
-
-@dataclass(frozen=True)
-class PartRecords:
-    """The records of one part, in CSR form."""
-
-    users: NDArray[np.int32]
-    indptr: NDArray[np.int64]
-    items: NDArray[np.int32]
-    counts: NDArray[np.float32] | None
-
-    def weight(self, weighting: Weighting) -> NDArray[np.float32] | None:
-        """What the counts weigh; see `robirank.LatentRoBiRank`."""
-        counts = np.ones(len(self.items), np.float32) if self.counts is None else self.counts
-        return weights_of_counts(counts, weighting)
 
 
 class Source(Protocol):
@@ -45,8 +29,8 @@ class Source(Protocol):
     users: Ids
     items: Ids
 
-    def cut(self, parts: Sequence[NDArray[np.int32]]) -> Iterator[PartRecords]:
-        """The records of each part of the users, one part after the other."""
+    def cut(self, parts: Sequence[NDArray[np.int32]]) -> Iterator[SparseRows]:
+        """The records and counts of each part of the users, one part after the other."""
 
 
 class InMemory:
@@ -55,16 +39,11 @@ class InMemory:
     def __init__(self, data: Interactions) -> None:
         self._data, self.users, self.items = data, data.users, data.items
 
-    def cut(self, parts: Sequence[NDArray[np.int32]]) -> Iterator[PartRecords]:
-        """The records of each part of the users, one part after the other."""
-        data = self._data
+    def cut(self, parts: Sequence[NDArray[np.int32]]) -> Iterator[SparseRows]:
+        """The records and counts of each part of the users, one part after the other."""
+        whole = SparseRows(self._data.indptr, self._data.indices, self._data.counts)
         for users in parts:
-            lengths = data.lengths[users]
-            indptr = offsets(lengths)
-            places = np.repeat(data.indptr[users] - indptr[:-1], lengths)
-            places += np.arange(len(places))
-            counts = None if data.counts is None else data.counts[places]
-            yield PartRecords(users, indptr, data.indices[places], counts)
+            yield whole.rows(users)
 
 
 @contextlib.contextmanager
@@ -93,8 +72,8 @@ class Spool:
     def __init__(self, folder: Path, users: Ids, items: Ids) -> None:
         self._folder, self.users, self.items = folder, users, items
 
-    def cut(self, parts: Sequence[NDArray[np.int32]]) -> Iterator[PartRecords]:
-        """The records of each part of the users, one part after the other."""
+    def cut(self, parts: Sequence[NDArray[np.int32]]) -> Iterator[SparseRows]:
+        """The records and counts of each part of the users, one part after the other."""
         self._deal(parts)
         counted = self._counted(len(parts))
         for number, users in enumerate(parts):
@@ -111,7 +90,7 @@ class Spool:
                 n_threads=1,
             )
             n = int(indptr[-1])
-            yield PartRecords(users, indptr, items[:n], counts[:n] if counted else None)
+            yield SparseRows(indptr, items[:n], counts[:n] if counted else None)
 
     def _deal(self, parts: Sequence[NDArray[np.int32]]) -> None:
         """Append every record to the file of its part."""

@@ -28,11 +28,12 @@ from numpy.typing import NDArray
 
 from robirank._checks import check_count
 from robirank._random import as_random_state
+from robirank._sparse import offsets, places_of_rows
 from robirank.data.ids import Ids
 from robirank.data.interaction_files import POLARS_ERRORS
-from robirank.data.interactions import Interactions, offsets
-from robirank.data.partition_sources import InMemory, PartRecords, Source, spooled
-from robirank.data.records import Weighting
+from robirank.data.interactions import Interactions
+from robirank.data.partition_sources import InMemory, Source, spooled
+from robirank.data.records import SparseRows, Weighting
 from robirank.data.user_parts import count_parts, user_parts
 from robirank.storage.folder import DamagedFileError, FileEntry, Folder
 from robirank.storage.manifest import (
@@ -186,15 +187,15 @@ class Partitions:
         """What tells these data from others."""
         return [*self.shape, self.n_records, self.seed, [e.crc32 for e in self.manifest.part]]
 
-    def read_part(self, part: int) -> PartRecords:
-        """Read the records of one part, and check them."""
+    def read_part(self, part: int) -> SparseRows:
+        """Read the records of one part and their counts, and check them."""
         owners, rows = self.manifest.users[part], self.manifest.part[part]
         users = self._table(owners, ["user", "records"])
         columns = ["item", "count"] if self.manifest.counts else ["item"]
         table = self._table(rows, columns)
         lengths, items = users["records"].to_numpy(), table["item"].to_numpy()
         counts = table["count"].to_numpy() if self.manifest.counts else None
-        if not np.array_equal(users["user"], self._cut_users[part]):
+        if not np.array_equal(users["user"], self.part_users[part]):
             raise self._refuse(owners, "its users are not those of the part")
         if (lengths < 0).any() or lengths.sum() != len(items):
             raise self._refuse(rows, "it does not have the records that its users should have")
@@ -205,10 +206,10 @@ class Partitions:
             raise self._refuse(rows, f"items must rise within a user, from 0 to {self.n_items - 1}")
         if counts is not None and not (np.isfinite(counts) & (counts > 0)).all():
             raise self._refuse(rows, "counts must be positive numbers")
-        return PartRecords(self._cut_users[part], indptr, items, counts)
+        return SparseRows(indptr, items, counts)
 
     @cached_property
-    def _cut_users(self) -> list[NDArray[np.int32]]:
+    def part_users(self) -> list[NDArray[np.int32]]:
         """The users of each part."""
         return user_parts(self.seed, self.n_users, self.parts)
 
@@ -238,19 +239,17 @@ class Partitions:
     def interactions(self) -> Interactions:
         """All parts in one table, for a machine that can hold them."""
         parts = [self.read_part(part) for part in range(self.parts)]
-        users = np.concatenate([p.users for p in parts])
-        lengths = np.concatenate([np.diff(p.indptr) for p in parts])
-        in_row = np.zeros(self.shape[0], dtype=np.int64)
-        in_row[users] = lengths
-        indptr = offsets(in_row)
-        places = np.repeat(indptr[users] - offsets(lengths)[:-1], lengths)
-        places += np.arange(len(places))
+        users = np.concatenate(self.part_users)
+        lengths = np.empty(self.n_users, dtype=np.int64)
+        lengths[users] = np.concatenate([p.user_counts() for p in parts])
+        indptr = offsets(lengths)
+        _, places = places_of_rows(indptr, users)
         indices = np.empty(len(places), dtype=np.int32)
         indices[places] = np.concatenate([p.items for p in parts])
         counts = None
         if self.manifest.counts:
             counts = np.empty(len(places), dtype=np.float32)
-            counts[places] = np.concatenate([p.counts for p in parts if p.counts is not None])
+            counts[places] = np.concatenate([p.weight for p in parts if p.weight is not None])
         user_ids = self.user_ids() or Ids.range(self.n_users)
         item_ids = self.item_ids() or Ids.range(self.n_items)
         return Interactions(user_ids, item_ids, indptr, indices, counts)
@@ -345,14 +344,13 @@ def write_parts(folder: Folder, records: Source, parts: int, seed: int) -> Parti
     summary = _Summary(n_items)
     files: dict[str, list[FileEntry]] = {"part": [], "users": []}
     cut = user_parts(seed, n_users, n_parts)
-    for number, table in enumerate(records.cut(cut)):
+    for number, (users, table) in enumerate(zip(cut, records.cut(cut), strict=True)):
         summary.add(table)
-        rows: dict[str, Any] = {"user": np.repeat(table.users, np.diff(table.indptr))}
+        rows: dict[str, Any] = {"user": np.repeat(users, table.user_counts())}
         rows["item"] = table.items
-        if table.counts is not None:
-            rows["count"] = table.counts
-        about = {"user": table.users, "records": np.diff(table.indptr)}
-        owners = _with_ids(about, records.users, table.users)
+        if table.weight is not None:
+            rows["count"] = table.weight
+        owners = _with_ids({"user": users, "records": table.user_counts()}, records.users, users)
         files["part"].append(_write(folder, f"part-{number:05d}.parquet", pl.DataFrame(rows)))
         files["users"].append(_write(folder, f"users-{number:05d}.parquet", owners))
     if not summary.records:
@@ -411,14 +409,14 @@ class _Summary:
         self._lengths: Counter[int] = Counter()
         self._weights = {"binary": 0.0, "log": 0.0, "count": 0.0}
 
-    def add(self, table: PartRecords) -> None:
+    def add(self, table: SparseRows) -> None:
         self.records += len(table.items)
-        self.counted |= table.counts is not None
+        self.counted |= table.weight is not None
         self.of_items += np.bincount(table.items, minlength=len(self.of_items))
-        lengths, times = np.unique(np.diff(table.indptr), return_counts=True)
+        lengths, times = np.unique(table.user_counts(), return_counts=True)
         self._lengths.update(dict(zip(lengths.tolist(), times.tolist(), strict=True)))
         for weighting in self._weights:
-            weight = table.weight(cast(Weighting, weighting))
+            weight = table.weighted(cast(Weighting, weighting)).weight
             total = len(table.items) if weight is None else weight.sum(dtype=np.float64)
             self._weights[weighting] += float(total)
 

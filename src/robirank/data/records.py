@@ -2,39 +2,81 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robirank._callers import warn
-from robirank._sparse import sound_csr
+from robirank._sparse import offsets, places_of_rows, sound_csr
 
 Weighting = Literal["binary", "log", "count"]
 
 
 @dataclass(frozen=True)
-class Records:
-    """The observed pairs (x, y), user after user.
+class SparseRows:
+    """The items of users, one user after the other: x has ``items[indptr[x]:indptr[x + 1]]``.
 
     Attributes
     ----------
     indptr : ndarray of int64, shape (n_users + 1,)
-        User x owns the records ``indptr[x]:indptr[x + 1]``.
     items : ndarray of int32
-        The item of each record, rising within a user.
     weight : ndarray of float32, or None
-        v(W_xy) of each record; None where all are one.
+        Weight or count of each item of a user; None where all are one.
+    """
+
+    indptr: NDArray[np.int64]
+    items: NDArray[np.int32]
+    weight: NDArray[np.float32] | None
+
+    def user_counts(self) -> NDArray[np.int64]:
+        """How many items each user has."""
+        return np.diff(self.indptr)
+
+    def rows(self, users: NDArray[Any]) -> Self:
+        """The rows of some users, who are numbered anew, in the given order.
+
+        Examples
+        --------
+        >>> table = SparseRows(np.array([0, 2, 2, 3]), np.array([4, 7, 1], np.int32), None)
+        >>> table.rows(np.array([2, 0])).items
+        array([1, 4, 7], dtype=int32)
+        """
+        return self._select(*places_of_rows(self.indptr, users))
+
+    def take(self, chosen: NDArray[np.bool_]) -> Self:
+        """The items that a mask marks, of the same users."""
+        filled = np.flatnonzero(self.user_counts())
+        lengths = np.zeros(len(self.indptr) - 1, dtype=np.int64)
+        if len(filled):
+            lengths[filled] = np.add.reduceat(chosen, self.indptr[filled], dtype=np.int64)
+        return self._select(offsets(lengths), chosen)
+
+    def weighted(self, weighting: Weighting) -> Self:
+        """The same rows, with what their counts weigh in place of the counts."""
+        counts = np.ones(len(self.items), np.float32) if self.weight is None else self.weight
+        return replace(self, weight=weights_of_counts(counts, weighting))
+
+    def _select(self, indptr: NDArray[np.int64], where: Any) -> Self:
+        weight = None if self.weight is None else self.weight[where]
+        return replace(self, indptr=indptr, items=self.items[where], weight=weight)
+
+
+@dataclass(frozen=True)
+class Records(SparseRows):
+    """The observed pairs (x, y), user after user; items rise within a user.
+
+    Attributes
+    ----------
+    indptr, items, weight
+        As in `SparseRows`; the weight of a pair is v(W_xy).
     n_items : int
         Size of the catalogue; items without a record count.
     cut : (int, int) or None
         Into how many parts the users were cut beforehand, and the seed that decided how.
     """
 
-    indptr: NDArray[np.int64]
-    items: NDArray[np.int32]
-    weight: NDArray[np.float32] | None
     n_items: int
     cut: tuple[int, int] | None = None
 
@@ -54,27 +96,16 @@ class Records:
             return 1.0
         return float(self.weight.mean(dtype=np.float64))
 
-    def user_counts(self) -> NDArray[np.int64]:
-        """How many records each user has."""
-        return np.diff(self.indptr)
-
     def item_counts(self) -> NDArray[np.int64]:
         """How many records each item has."""
         return np.bincount(self.items, minlength=self.n_items)
-
-    def places_of(self, users: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the records of each of some users start, and their places among all records."""
-        begin = self.indptr[users]
-        counts = self.indptr[users + 1] - begin
-        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        return starts, np.repeat(begin - starts[:-1], counts) + np.arange(starts[-1])
 
     def of_users(
         self, users: NDArray[Any]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
         """Where the records of each of some users start, their items and their weights."""
-        starts, where = self.places_of(users)
-        return starts, self.items[where], self.weights_of(where)
+        own = self.rows(users)
+        return own.indptr, own.items, own.weights_of(slice(None))
 
     def matrix(self) -> Any:
         """The pairs as a CSR matrix of ones, users × items."""
@@ -84,29 +115,13 @@ class Records:
         shape = (self.n_users, self.n_items)
         return sparse.csr_matrix((ones, self.items, self.indptr), shape=shape)
 
-    def take(self, chosen: NDArray[np.bool_]) -> Records:
-        """Some of the records, of the same users and items."""
-        ends = np.concatenate([[0], np.cumsum(chosen)])[self.indptr]
-        weight = None if self.weight is None else self.weight[chosen]
-        return Records(ends.astype(np.int64), self.items[chosen], weight, self.n_items)
-
-    def rows(self, users: NDArray[Any]) -> Records:
-        """The records of some users, who are numbered anew, in the given order."""
-        starts, where = self.places_of(users)
-        weight = None if self.weight is None else self.weight[where]
-        return Records(starts, self.items[where], weight, self.n_items)
+    def _select(self, indptr: NDArray[np.int64], where: Any) -> Self:
+        return replace(super()._select(indptr, where), cut=None)
 
     def part(self, first_user: int, n_items: int) -> Records:
         """The records of the users from one on, among the first items only."""
-        begin = int(self.indptr[first_user])
-        kept = self.items[begin:] < n_items
-        ends = np.concatenate([[0], np.cumsum(kept)])[self.indptr[first_user:] - begin]
-        return Records(
-            ends.astype(np.int64),
-            self.items[begin:][kept],
-            None if self.weight is None else self.weight[begin:][kept],
-            n_items,
-        )
+        own = self.rows(np.arange(first_user, self.n_users))
+        return replace(own.take(own.items < n_items), n_items=n_items)
 
     def weights_of(self, where: Any) -> NDArray[np.float64]:
         """The weights of some records."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank._sparse import places_of_rows
 from robirank._types import Floats32, Ints64
 from robirank.data.records import Records
 from robirank.data.user_parts import count_parts, user_parts
@@ -55,10 +56,7 @@ class StrataMemory:
         n_parts = count_parts(wanted, n_users, self.n_items)
         self.parts = []
         for users in user_parts(part_seed, n_users, n_parts):
-            indptr, where = records.places_of(users)
-            weight = None if records.weight is None else records.weight[where]
-            items = records.items[where]
-            part = Part.empty(users, indptr, items, weight, decay_u[users], self.n_factors)
+            part = Part.empty(users, records.rows(users), decay_u[users], self.n_factors)
             part.start(U[users])
             self.parts.append(part)
         self.plan = Plan(seed, 0, self.n_items, n_parts)
@@ -120,5 +118,4 @@ class StrataMemory:
 
     def _records_of(self, part: Part) -> Ints64:
         """The places of a part's records in the data."""
-        begin = self._indptr[part.users] - part.indptr[:-1]
-        return np.repeat(begin, np.diff(part.indptr)) + np.arange(len(part.items))
+        return places_of_rows(self._indptr, part.users)[1]

@@ -11,16 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from robirank._types import Floats32, Ints32, Ints64
+from robirank.data.records import SparseRows
 
 ROW_UNIT = 16  # floats; rows of factors are padded to a multiple, which the kernels ask for
-
-
-@dataclass(frozen=True)
-class CsrRows:
-    """Items of some users, in CSR form."""
-
-    indptr: Ints64
-    items: Ints32
 
 
 @dataclass
@@ -41,7 +34,7 @@ class Part:
         The share of a row's penalty that one of its records pays.
     slope : array of shape (n_records,)
         weight · ρ'(t) of each record.
-    held_out : CsrRows or None
+    held_out : SparseRows or None
         Their validation records.
     """
 
@@ -53,28 +46,21 @@ class Part:
     sums: Floats32
     decay: Floats32
     slope: Floats32
-    held_out: CsrRows | None = None
+    held_out: SparseRows | None = None
 
     @classmethod
-    def empty(
-        cls,
-        users: Ints32,
-        indptr: Ints64,
-        items: Ints32,
-        weight: Floats32 | None,
-        decay: Floats32,
-        factors: int,
-    ) -> Part:
+    def empty(cls, users: Ints32, records: SparseRows, decay: Floats32, factors: int) -> Part:
         """A part whose rows are zero and whose slopes are the weights."""
+        weight = records.weight
         return cls(
             users,
-            indptr,
-            items,
+            records.indptr,
+            records.items,
             weight,
             U=empty_rows(len(users), factors),
             sums=np.zeros(len(users), dtype=np.float32),
             decay=decay,
-            slope=np.ones(len(items), dtype=np.float32) if weight is None else weight.copy(),
+            slope=np.ones_like(records.items, np.float32) if weight is None else weight.copy(),
         )
 
     def start(self, rows: Floats32) -> None:

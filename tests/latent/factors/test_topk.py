@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import csr_matrix, random_array
 
 from robirank import _core
-from robirank.latent.factors.topk import NOTHING, Liked, inverse_norms, top_rows
+from robirank.latent.factors.topk import NOTHING, inverse_norms, liked_items, top_rows
 
 
 def by_sorting(scores, n_best, rows=None, liked=None):
@@ -34,7 +34,7 @@ def as_liked(lists, m):
     rows = np.repeat(np.arange(len(lists)), [len(row) for row in lists])
     columns = np.concatenate([*lists, np.empty(0, int)])
     matrix = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(lists), m))
-    return Liked.of(matrix, len(lists), m)
+    return liked_items(matrix, len(lists), m)
 
 
 @given(data=st.data())
@@ -152,12 +152,12 @@ def test_nan_is_never_the_best():
 def test_liked_of_unsorted_rows_and_wide_indices():
     matrix = csr_matrix((np.zeros(3), np.array([2, 0, 1]), np.array([0, 2, 3])), shape=(2, 3))
     matrix.indices = matrix.indices.astype(np.int64)
-    liked = Liked.of(matrix, 2, 3)
+    liked = liked_items(matrix, 2, 3)
     assert liked.items.dtype == np.int32
     assert liked.items.tolist() == [0, 2, 1]
     assert matrix.indices.tolist() == [2, 0, 1]  # what was given stays as it is
     new_style = random_array((2, 3), density=0.5, format="csr", rng=0)
-    assert len(Liked.of(new_style, 2, 3).items) == new_style.nnz
+    assert len(liked_items(new_style, 2, 3).items) == new_style.nnz
 
 
 def test_inverse_norms():

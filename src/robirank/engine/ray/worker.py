@@ -19,7 +19,7 @@ from robirank._types import Floats32, Ints32, Ints64
 from robirank.data.partitions import Partitions
 from robirank.data.records import Weighting
 from robirank.engine.interface import Figures, ScanTask, SweepTask
-from robirank.engine.parts import Block, CsrRows, Part, empty_rows, padded
+from robirank.engine.parts import Block, Part, empty_rows, padded
 from robirank.engine.strata import DATA_ORDER, Plan, task_key
 from robirank.storage.folder import FileEntry, Folder
 from robirank.storage.tensor_file import ArraySpec
@@ -108,11 +108,10 @@ class PartWorker:
 
     def _read(self, number: int) -> Part:
         job, records = self._job, self._job.data.read_part(number)
-        decay, weight = job.user_decay(np.diff(records.indptr)), records.weight(job.weighting)
-        part = Part.empty(records.users, records.indptr, records.items, weight, decay, job.factors)
+        users, decay = job.data.part_users[number], job.user_decay(records.user_counts())
+        part = Part.empty(users, records.weighted(job.weighting), decay, job.factors)
         if job.validation is not None:
-            held_out = job.validation.read_part(number)
-            part.held_out = CsrRows(held_out.indptr, held_out.items)
+            part.held_out = job.validation.read_part(number).weighted("binary")
         return part
 
     def start(self, blocks: Sequence[int]) -> list[Payload]:

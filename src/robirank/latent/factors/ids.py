@@ -15,10 +15,10 @@ from scipy import sparse
 
 from robirank._callers import warn
 from robirank._checks import check_choice
-from robirank._sparse import sound_csr
+from robirank._sparse import offsets, sound_csr
 from robirank._types import Floats32, Ints32
 from robirank.data.ids import Ids
-from robirank.data.interactions import Interactions, offsets
+from robirank.data.interactions import Interactions
 from robirank.data.nearest import did_you_mean
 from robirank.latent.factors.query import UnknownUsers, basket_table
 

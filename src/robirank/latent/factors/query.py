@@ -13,7 +13,8 @@ from scipy import sparse
 from robirank._callers import warn
 from robirank._checks import check_choice, check_count
 from robirank._types import Floats32, Ints32
-from robirank.latent.factors.topk import NOTHING, Liked, no_rows, rows_of, top_rows
+from robirank.data.records import SparseRows
+from robirank.latent.factors.topk import NOTHING, liked_items, no_rows, rows_of, top_rows
 
 #: Positions, best first, and scores; outside ids where the question was in them.
 Answer = tuple[NDArray[Any], Floats32]
@@ -40,7 +41,7 @@ class Query:
         How many items each gets; never more than there are.
     candidates : int32 array or None
         The items to choose among, in rising order; None for all.
-    liked : Liked or None
+    liked : SparseRows or None
         The items that each user has and must not get.
     unknown_users : str or None
         What users without a record get; None for the popular items and a warning.
@@ -50,7 +51,7 @@ class Query:
     one: bool
     n: int
     candidates: Ints32 | None
-    liked: Liked | None
+    liked: SparseRows | None
     unknown_users: UnknownUsers | None
 
     @classmethod
@@ -80,7 +81,7 @@ class Query:
         most = n_items if items is None or candidates is None else len(candidates)
         liked = None
         if filter_already_liked_items or n_users is None:
-            liked = Liked.of(user_items, len(users), n_items)
+            liked = liked_items(user_items, len(users), n_items)
         if not filter_already_liked_items:
             liked = None
         return cls(users, one, min(int(N), most), candidates, liked, unknown_users)
@@ -126,7 +127,7 @@ class Query:
             item_counts.astype(np.float32)[:, None],
             self.n,
             rows=self.candidates,
-            liked=None if self.liked is None else self.liked.of_users(users),
+            liked=None if self.liked is None else self.liked.rows(users),
             num_threads=num_threads,
         )
         never = counts <= 0

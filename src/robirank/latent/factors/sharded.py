@@ -7,6 +7,7 @@ The folder holds ``users-….safetensors``, each with the rows of U of one part 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import cached_property
 from inspect import signature
 from itertools import pairwise
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from robirank._types import Floats32, Ints32
 from robirank.data.ids import Ids
+from robirank.data.records import SparseRows
 from robirank.data.user_parts import user_parts
 from robirank.engine.strata import DATA_ORDER, Plan
 from robirank.latent.factors.ids import ById, in_ids
@@ -167,7 +169,7 @@ class ShardedModel:
                     self._item_rows(number),
                     query.n,
                     rows=rows,
-                    liked=None if query.liked is None else query.liked.within(first, last),
+                    liked=None if query.liked is None else _liked_within(query.liked, first, last),
                     num_threads=self.num_threads,
                 )
                 best = merge_best(best, (np.where(ids < 0, -1, ids + first), scores))
@@ -316,6 +318,12 @@ def load_sharded(path: str | os.PathLike[str], cls: Any) -> Any:
     for name, value in numbers.items():
         setattr(model, name, value)
     return model
+
+
+def _liked_within(liked: SparseRows, first: int, last: int) -> SparseRows:
+    """The items of a stretch, counted from its beginning."""
+    inside = liked.take((liked.items >= first) & (liked.items < last))
+    return replace(inside, items=inside.items - np.int32(first))
 
 
 def _within(rows: Ints32 | None, first: int, last: int) -> Ints32 | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,57 +10,39 @@ from numpy.typing import ArrayLike, NDArray
 from robirank import _core
 from robirank._sparse import check_sparse, rows_are_sorted, sound_csr
 from robirank._threads import thread_count
-from robirank._types import Floats32, Ints32, Ints64
+from robirank._types import Floats32, Ints32
+from robirank.data.records import SparseRows
 
 #: The score beside item −1, where a user has fewer items left than were asked for.
 NOTHING = float(np.finfo(np.float32).min)
 
 
-class Liked(NamedTuple):
-    """The items of each of some users: those of user q are ``items[starts[q]:starts[q + 1]]``."""
-
-    starts: Ints64
-    items: Ints32
-
-    @classmethod
-    def of(cls, user_items: Any, n_users: int, n_items: int) -> Liked:
-        """Read them from a CSR matrix or `Interactions`; every stored entry counts, zeros too."""
-        if user_items is None:
-            raise ValueError(
-                "user_items is missing: give what the users have already, a CSR matrix or "
-                "Interactions, or leave nothing out with filter_already_liked_items=False"
-            )
-        matrix: Any = getattr(user_items, "matrix", user_items)
-        if getattr(matrix, "format", "") != "csr":
-            raise ValueError(
-                "user_items must be a CSR matrix or Interactions, one row for each user asked for; "
-                f"got {type(user_items).__name__}"
-            )
-        if matrix.shape != (n_users, n_items):
-            raise ValueError(
-                f"user_items must have one row for each of the {n_users} users asked for and one "
-                f"column for each of the {n_items} items; its shape is {matrix.shape}"
-            )
-        matrix = check_sparse("user_items", matrix)
-        if not rows_are_sorted(matrix.indptr, matrix.indices):
-            matrix = sound_csr("user_items", matrix).sorted_indices()
-        return cls(
-            matrix.indptr.astype(np.int64, copy=False),
-            matrix.indices[: matrix.indptr[-1]].astype(np.int32, copy=False),
+def liked_items(user_items: Any, n_users: int, n_items: int) -> SparseRows:
+    """The items of users, out of a CSR matrix or `Interactions`; stored zeros count too."""
+    if user_items is None:
+        raise ValueError(
+            "user_items is missing: give what the users have already, a CSR matrix or "
+            "Interactions, or leave nothing out with filter_already_liked_items=False"
         )
-
-    def of_users(self, users: NDArray[Any]) -> Liked:
-        """The items of some of the users."""
-        lengths = np.diff(self.starts)[users]
-        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        places = np.repeat(self.starts[users] - starts[:-1], lengths) + np.arange(starts[-1])
-        return Liked(starts, self.items[places])
-
-    def within(self, first: int, last: int) -> Liked:
-        """The items of a stretch, counted from its beginning."""
-        inside = (self.items >= first) & (self.items < last)
-        starts = np.concatenate([[0], np.cumsum(inside)])[self.starts]
-        return Liked(starts.astype(np.int64), self.items[inside] - np.int32(first))
+    matrix: Any = getattr(user_items, "matrix", user_items)
+    if getattr(matrix, "format", "") != "csr":
+        raise ValueError(
+            "user_items must be a CSR matrix or Interactions, one row for each user asked for; "
+            f"got {type(user_items).__name__}"
+        )
+    if matrix.shape != (n_users, n_items):
+        raise ValueError(
+            f"user_items must have one row for each of the {n_users} users asked for and one "
+            f"column for each of the {n_items} items; its shape is {matrix.shape}"
+        )
+    matrix = check_sparse("user_items", matrix)
+    if not rows_are_sorted(matrix.indptr, matrix.indices):
+        matrix = sound_csr("user_items", matrix).sorted_indices()
+    return SparseRows(
+        matrix.indptr.astype(np.int64, copy=False),
+        matrix.indices[: matrix.indptr[-1]].astype(np.int32, copy=False),
+        None,
+    )
 
 
 def top_rows(
@@ -71,7 +53,7 @@ def top_rows(
     *,
     rows: Ints32 | None = None,
     scale: Floats32 | None = None,
-    liked: Liked | None = None,
+    liked: SparseRows | None = None,
     num_threads: int = 0,
     device: str = "cpu",
 ) -> tuple[Ints32, Floats32]:
@@ -95,7 +77,7 @@ def top_rows(
         Choose among these rows of ``factors`` only; in rising order.
     scale : float32 array of shape (m,), optional
         Multiply each row of ``factors`` first.
-    liked : Liked, optional
+    liked : SparseRows, optional
         Rows that each query must not get.
     num_threads : int, default=0
         0: every core.
@@ -132,7 +114,7 @@ def top_rows(
         items=factors,
         item_rows=rows,
         item_scale=scale,
-        excluded=liked,
+        excluded=None if liked is None else (liked.indptr, liked.items),
         wanted=n_best,
         n_threads=thread_count(num_threads),
     )

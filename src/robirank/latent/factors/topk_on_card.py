@@ -14,7 +14,8 @@ import numpy as np
 import torch
 
 from robirank._types import Floats32, Ints32
-from robirank.latent.factors.topk import NOTHING, Liked, no_rows
+from robirank.data.records import SparseRows
+from robirank.latent.factors.topk import NOTHING, no_rows
 from robirank.latent.gpu.block import Grid
 from robirank.latent.gpu.device import cuda_device, device_errors, has_kernels
 from robirank.latent.gpu.fused import count_scores
@@ -34,7 +35,7 @@ def top_rows(
     *,
     rows: Ints32 | None = None,
     scale: Floats32 | None = None,
-    liked: Liked | None = None,
+    liked: SparseRows | None = None,
     device: torch.device | None = None,
 ) -> tuple[Ints32, Floats32]:
     """As `robirank.latent.factors.topk.top_rows`, on the current card."""
@@ -71,11 +72,13 @@ class _Owned:
     counts: torch.Tensor
 
     @classmethod
-    def of(cls, liked: Liked | None, n: int, rows: Ints32 | None, device: torch.device) -> _Owned:
+    def of(
+        cls, liked: SparseRows | None, n: int, rows: Ints32 | None, device: torch.device
+    ) -> _Owned:
         if liked is None:
             nothing = torch.empty(0, dtype=torch.int64, device=device)
             return cls(nothing, torch.zeros(n, dtype=torch.int64, device=device))
-        query = np.repeat(np.arange(n), np.diff(liked.starts))
+        query = np.repeat(np.arange(n), liked.user_counts())
         items: Any = liked.items
         if rows is not None:
             place = np.minimum(np.searchsorted(rows, items), len(rows) - 1)

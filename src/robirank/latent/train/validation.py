@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from robirank._types import Ints32, Ints64
-from robirank.data.interactions import offsets
+from robirank.data.records import SparseRows
 from robirank.engine.interface import Engine, Figures
-from robirank.engine.parts import Block, CsrRows, Part
+from robirank.engine.parts import Block, Part
 from robirank.engine.strata import user_batches
 from robirank.latent.factors.evaluate import (
     MEASURES,
@@ -19,7 +19,7 @@ from robirank.latent.factors.evaluate import (
     mean_of_units,
     measure_lists,
 )
-from robirank.latent.factors.topk import Liked, merge_best, no_rows, top_rows
+from robirank.latent.factors.topk import merge_best, no_rows, top_rows
 from robirank.storage.tensor_file import all_finite
 
 
@@ -54,12 +54,12 @@ def rank_task(
     if part.held_out is None or settings.batch >= len(own):
         return {"done": 0, "units": 0}
     users = np.arange(own[settings.batch].start, own[settings.batch].stop)
-    users = users[np.diff(part.held_out.indptr)[users] > 0]
+    users = users[part.held_out.user_counts()[users] > 0]
     if not len(users):
         return {"done": 0, "units": 0}
     n_items = len(position)
-    known = _rows_of(CsrRows(part.indptr, part.items), users)
-    unknown = np.diff(known.indptr) == 0
+    known = SparseRows(part.indptr, part.items, None).rows(users)
+    unknown = known.user_counts() == 0
     queries = np.column_stack([part.U[users, : settings.factors], unknown.astype(np.float32)])
     each = np.arange(len(users), dtype=np.int32)
     best = no_rows(len(users), min(settings.k, n_items))
@@ -72,7 +72,7 @@ def rank_task(
         top, scores = top_rows(queries, each, V, best[0].shape[1], liked=liked, num_threads=1)
         best = merge_best(best, (np.where(top < 0, -1, items[top]), scores))
     ids = np.where((best[1] <= 0) & unknown[:, None], -1, best[0])
-    held_out = _rows_of(part.held_out, users)
+    held_out = part.held_out.rows(users)
     values = measure_lists(ids, held_out.indptr, held_out.items, n_items, (settings.k,))
     return {
         "done": len(users),
@@ -91,18 +91,9 @@ def finite_task(
     return {"not_finite": (not all_finite(part.U)) + (not all_finite(block.V))}
 
 
-def _rows_of(table: CsrRows, users: Ints64) -> CsrRows:
-    """Some rows of a table in CSR form."""
-    lengths = np.diff(table.indptr)[users]
-    indptr = offsets(lengths)
-    places = np.repeat(table.indptr[users] - indptr[:-1], lengths) + np.arange(indptr[-1])
-    return CsrRows(indptr, table.items[places])
-
-
-def _among(known: CsrRows, items: Ints64) -> Liked:
+def _among(known: SparseRows, items: Ints64) -> SparseRows:
     """The places among rising items of those that each user has."""
     place = np.searchsorted(items, known.items)
     place = np.minimum(place, len(items) - 1)
     inside = items[place] == known.items
-    starts = np.concatenate([[0], np.cumsum(inside)])[known.indptr]
-    return Liked(starts.astype(np.int64), place[inside].astype(np.int32))
+    return replace(known.take(inside), items=place[inside].astype(np.int32))
