@@ -1,5 +1,6 @@
 """Recommending, and finding similar items and users."""
 
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -232,10 +233,12 @@ def test_new_users_without_items_get_the_popular_items(with_strangers):
     assert baskets[0].tolist() == [[1, 2], [2, 1]]
 
 
-def test_a_model_that_counted_nothing_gives_nothing(with_strangers):
+def test_a_model_that_counted_nothing_gives_nothing(with_strangers, tmp_path):
+    """As models have it that an older version saved."""
     del with_strangers.item_counts_
+    with_strangers.save(tmp_path / "model")
     with pytest.warns(UnknownUserWarning, match="does not know which items are popular"):
-        ids, _ = with_strangers.recommend([1, 0], rows([], [0]), N=2)
+        ids, _ = Tiny.load(tmp_path / "model").recommend([1, 0], rows([], [0]), N=2)
     assert ids.tolist() == [[-1, -1], [1, 2]]
 
 
@@ -346,6 +349,26 @@ def test_it_is_a_scikit_learn_estimator():
     assert clone(model).get_params() == model.get_params()
     assert "factors=2" in repr(model)
     assert not hasattr(clone(model), "user_factors")
+
+
+def test_many_threads_ask_one_model():
+    """As the threads of a server do; the guide promises the answers of one thread."""
+    rng = np.random.default_rng(0)
+    model = tiny(rng.standard_normal((300, 64)), rng.standard_normal((900, 64)))
+    liked = csr_matrix(rng.random((300, 900)) < 0.02, dtype=np.float32)
+
+    def ask(user):
+        return [
+            *model.recommend(user, liked[user]),
+            *model.recommend_for(liked[user].indices),
+            *model.similar_items(user),
+        ]
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(ask, range(300)))
+    for user, answer in enumerate(answers):
+        for there, here in zip(answer, ask(user), strict=True):
+            assert_array_equal(there, here)
 
 
 def test_threads_are_those_of_the_model():
