@@ -2,7 +2,7 @@
 #include "bindings.h"
 
 NB_MODULE(_core, m) {
-  nb::set_leak_warnings(false);  // what a program still holds when it ends is no leak
+  nanobind::set_leak_warnings(false);  // what a program still holds when it ends is no leak
   m.doc() = "The native core of robirank.";
   bind_instruction_sets(m);
   bind_list_batch(m);
