@@ -270,3 +270,13 @@ def test_a_qid_without_two_documents_is_warned_of():
     data = make_ranking(n_queries=4, random_state=0)
     with pytest.warns(UserWarning, match="y differs within no query .* is qid the query"):
         RoBiRank().fit(data.X, data.y, qid=np.arange(len(data.y)))
+
+
+@pytest.mark.parametrize("span", [60, 1_400, 86_400])
+def test_times_in_seconds_that_differ_by_little(span):
+    """The gradient at zero is compared with ``tol`` as the features are scaled inside."""
+    times = 1.7e9 + np.random.default_rng(0).permutation(400) * (span / 400)
+    y, qid = np.arange(400) % 2, np.repeat(np.arange(20), 20)
+    times[y == 1] += 2 * span
+    model = RoBiRank().fit(times[:, None], y, qid=qid)
+    assert model.score(times[:, None], y, qid=qid) == 1.0

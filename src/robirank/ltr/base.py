@@ -301,7 +301,7 @@ class LinearRanker(ExplainedRanker):
                     "weights are finite and scale the features"
                 )
             at_zero = objective(np.zeros_like(slope))[1] if self.coef_.any() else slope
-            gtol = self._tolerance(at_zero)
+            gtol = self._tolerance(at_zero if scale is None else at_zero / scale)
             with self._progress(self.max_iter) as progress:
                 result = minimize_lbfgs(
                     objective if scale is None else rescaled(objective, scale),
