@@ -228,7 +228,7 @@ def test_evaluate_is_what_the_library_measures(folder):
     train = load_interactions(folder / "train.tsv")
     test = load_interactions(folder / "test.tsv", users=train.users, items=train.items)
     expected = evaluate(load_model(folder / "model"), train=train, test=test, k=(1, 3))
-    assert report["measures"] == pytest.approx(dict(expected))
+    assert report["metrics"] == pytest.approx(dict(expected))
     assert report["users"] == 6
     table = run(*command, *known_part, "-q").stdout
     assert "6 users" in table
@@ -254,7 +254,7 @@ def test_new_users_are_folded_in(folder, tmp_path):
     report = json.loads(run(*command, "--fold-in", "-k", "3", "--json", "-q").stdout)
     assert report["users"] == 2
     assert report["folded_in"] is True
-    assert report["measures"]["recall@3"] == 1.0
+    assert report["metrics"]["recall@3"] == 1.0
     assert report["test"]["unseen_users"] == 1
 
 
@@ -283,7 +283,7 @@ def test_evaluate_says_whom_it_measured(folder, tmp_path):
     assert found["coverage"]["users_without_history"] == 1
     assert found["coverage"]["records_on_new_items"] == 1
     both = 5 * found["with_history"]["recall@1"] + found["without_history"]["recall@1"]
-    assert found["measures"]["recall@1"] == pytest.approx(both / 6)
+    assert found["metrics"]["recall@1"] == pytest.approx(both / 6)
     alone = json.loads(run(*ask[:5], "-k", "1", "-q", "--json").stdout)
     assert "coverage" not in alone  # without --train, no history is known
 

@@ -251,7 +251,7 @@ def evaluate(
         parts = {"test": held_out.report()} | ({} if seen is None else {"train": seen.report()})
         about = {"users": result.n_users, "folded_in": fold_in, **parts}
         about |= {} if seen is None else _by_history(result)
-        print_json({**about, "measures": result.means, "standard_errors": result.errors})
+        print_json({**about, "metrics": result.means, "standard_errors": result.errors})
     else:
         _print_evaluation(result)
         if seen is not None:

@@ -174,7 +174,8 @@ def predict(
 
     check_output(output, model_path, data)
     options: Any = {"sparse": sparse, "on_error": on_error, "quiet": quiet, "labelled": False}
-    documents, scores = _score(model_path, data, columns=Columns(label, qid, doc_id), **options)
+    columns = Columns(label, qid, doc_id)
+    _, documents, scores = _score(model_path, data, columns=columns, **options)
     text = runs.FORMATS[format](documents, scores, tag)
     if output is None:
         print_text(text)
@@ -229,7 +230,7 @@ def evaluate(
         "quiet": quiet,
     }
     if scores_path is None:
-        data, scores = _score(files[0], files[1], **options)
+        _, data, scores = _score(files[0], files[1], **options)
     else:
         data = judged.read(files[0], **options)
         scores = runs.read_scores(scores_path, data.n_rows)
@@ -283,8 +284,8 @@ def explain(
     if every and plot is not None:
         raise typer.BadParameter("--plot draws one pair of documents; leave out --all")
     options: Any = {"on_error": on_error, "quiet": quiet, "labelled": False}
-    documents, scores = _score(model_path, data, columns=Columns(label, qid, doc_id), **options)
-    model, _ = _load(model_path)
+    columns = Columns(label, qid, doc_id)
+    model, documents, scores = _score(model_path, data, columns=columns, **options)
     names = _names_from(feature_names)
     if names is not None:
         model.feature_names_ = names
@@ -470,7 +471,8 @@ def _load(path: Path) -> tuple[Any, dict[str, Any]]:
     return model, load_extra(path)
 
 
-def _score(model_path: Path, data_path: Path, **options: Any) -> tuple[RankingData, Any]:
+def _score(model_path: Path, data_path: Path, **options: Any) -> tuple[Any, RankingData, Any]:
+    """The model of a file, the documents of another, and the scores of these."""
     from robirank.data.letor import LetorFormatError
 
     model, extra = _load(model_path)
@@ -485,4 +487,4 @@ def _score(model_path: Path, data_path: Path, **options: Any) -> tuple[RankingDa
         if f"n_features={width}" not in error.reason:
             raise
         raise ValueError(f"{error}, the number of features of {model_path}") from None
-    return data, model.predict(data.X)
+    return model, data, model.predict(data.X)
