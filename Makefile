@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.* native/*/*)
+BUILT  := $(NATIVE) lab/pyproject.toml
 SOURCES := $(filter %.cpp %.h,$(NATIVE)) $(wildcard src/robirank/latent/gpu/cuda/*)
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
@@ -15,7 +16,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
-demo: $(VENV)/.demo  ## Train RoBiRank on generated data, compare, print a table, write plots
+demo: $(VENV)/.demo  ## Train RoBiRank on generated data, compare, recommend, write a report
 	$(BIN)/robirank demo
 
 test: $(VENV)/.test  ## Set up and run the whole test suite
@@ -66,9 +67,8 @@ GCC_FILE      = $(shell $${CXX:-c++} -print-file-name=$(1))
 SANITIZED     = LD_PRELOAD="$(call GCC_FILE,libasan.so) $(call GCC_FILE,libubsan.so) $(call GCC_FILE,libstdc++.so)" \
   ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 NATIVE_TESTS := tests/test_core.py tests/test_sparse.py tests/data/test_letor.py tests/data/test_splits.py \
-  tests/objectives tests/latent/solvers tests/latent/factors/test_topk.py tests/latent/test_points.py \
-  tests/latent/test_inner_sums.py tests/ltr/test_measure.py tests/ltr/test_ranksvm.py tests/ltr/test_rankboost.py \
-  tests/fuzz
+  tests/objectives tests/latent/solvers tests/latent/factors/test_topk.py tests/ltr/test_list_metric.py \
+  tests/ltr/test_ranksvm.py tests/ltr/test_rankboost.py tests/fuzz
 
 build/sanitize/.built: $(NATIVE) | $(VENV)/.test
 	@echo "== building robirank with AddressSanitizer and UBSan (a few minutes)"
@@ -78,22 +78,22 @@ build/sanitize/.built: $(NATIVE) | $(VENV)/.test
 	@touch $@
 
 # One stamp for each set of extras; a larger set makes the smaller ones up to date too.
-$(VENV)/.demo: $(NATIVE) | $(BIN)/python
+$(VENV)/.demo: $(BUILT) | $(BIN)/python
 	@echo "== building and installing robirank (a minute or two the first time)"
-	$(PIP) install --progress-bar on -e '.[plots]'
+	$(PIP) install --progress-bar on -e . -e ./lab
 	@touch $@
 
-$(VENV)/.test: $(NATIVE) | $(BIN)/python
+$(VENV)/.test: $(BUILT) | $(BIN)/python
 	@echo "== building and installing robirank with what the tests need (a few minutes the first time)"
-	$(PIP) install --progress-bar on -e '.[test]'
+	$(PIP) install --progress-bar on -e '.[test]' -e './lab[peers]'
 	@touch $(VENV)/.demo $@
 
-$(VENV)/.bench: $(NATIVE) | $(BIN)/python
+$(VENV)/.bench: $(BUILT) | $(BIN)/python
 	@echo "== building and installing robirank with the packages it is compared with"
-	$(PIP) install --progress-bar on -e '.[test,bench]'
+	$(PIP) install --progress-bar on -e '.[test,bench]' -e './lab[peers,boosters]'
 	@touch $(VENV)/.demo $(VENV)/.test $@
 
-$(VENV)/.dev: $(NATIVE) | $(BIN)/python
+$(VENV)/.dev: $(BUILT) | $(BIN)/python
 	@echo "== building and installing robirank with the developers' tools (a few minutes the first time)"
-	$(PIP) install --progress-bar on -e '.[dev]'
+	$(PIP) install --progress-bar on -e '.[dev]' -e './lab[peers]'
 	@touch $(VENV)/.demo $(VENV)/.test $@

@@ -8,9 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from robirank.data.interactions import Interactions
-from robirank.latent.factors.recommend import FactorModel
-from robirank.latent.train.options import EpochReport
+from robirank import EpochReport, FactorModel, Interactions
 
 
 class LightFMWarp(FactorModel):
@@ -70,8 +68,6 @@ class LightFMWarp(FactorModel):
             rows = self.user_factors, self.item_factors
             for callback in callbacks:
                 callback(EpochReport(epoch, self.iterations, seconds, 0.0, None, *rows))
-        self.n_iter_, self.stopped_ = self.iterations, ""
-        self.history_ = [{"epoch": self.iterations, "seconds": seconds}]
         return self
 
 

@@ -1,8 +1,8 @@
 """Published splits of implicit feedback: RoBiRank, its peers, and the best published figures.
 
 Every setting is chosen on a part of the train set; the test part is used once for each line. Only
-the twelve fits of a "grid" are measured on test one by one: they say, for the record, what the best
-λ would have given, and choose nothing.
+the twelve fits of a "grid" are measured on test one by one: they say, for the record, what the
+best λ would have given, and choose nothing.
 
     python benchmarks/boards.py [--boards gowalla …] [--methods default64 …] [--folder runs/boards]
         [--device cuda]
@@ -28,11 +28,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import robirank as rr
-from robirank.data.records import as_records
-from robirank.latent.factors.recommend import FactorModel
+from robirank.data.user_items import as_user_items
+from robirank.latent.factors.factor_model import FactorModel
+from robirank.latent.factors.factors import Factors
 from robirank.latent.solvers import SOLVERS
-from robirank.latent.solvers.start import random_start
-from robirank.latent.tune.settle import settle_by_records
+from robirank.latent.train.local import random_start
+from robirank.latent.tune.settle import settle_by_table
 
 Found = dict[str, Any]
 
@@ -146,20 +147,21 @@ def under_each(
             model = make(regularization=reg)
             yield timed(lambda model=model: model.fit(train, False))
         return
-    records = as_records(train)
-    problems = [settle_by_records(make(regularization=reg).request(), records) for reg in regs]
-    start = random_start(problems[0], records)
+    interactions = as_user_items(train)
+    problems = [settle_by_table(make(regularization=reg).request(), interactions) for reg in regs]
+    start = random_start(problems[0], interactions)
     epochs = SOLVERS["exact"].epochs
-    for fits in SOLVERS["exact"].side_by_side(problems, records, start):
+    for fits in SOLVERS["exact"].side_by_side(problems, interactions, start):
         _, took = timed(lambda fits=fits: [fits.epoch(n, epochs) for n in range(epochs)])
         found = fits.factors()
         each = took | {name: took[name] / len(found) for name in ("seconds", "cpu")}
-        for U, V in found:
+        for factors in map(Factors.on_host, found):
+            U, V = factors.users.rows, factors.items.rows
             yield FactorModel.of(U, V, device=DEVICE), each
 
 
 def rule_of(model: Any, train: Any) -> float:
-    return settle_by_records(model.request(), as_records(train)).penalty.regularization
+    return settle_by_table(model.request(), as_user_items(train)).penalty.regularization
 
 
 def tuned(factors: int, **others: Any) -> Callable[[Board, Found], Found]:
@@ -186,7 +188,7 @@ def implicit_model(name: str, **params: Any) -> Any:
 
 
 def peer(name: str, draw: Callable[[np.random.Generator], Found]) -> Callable[..., Found]:
-    """Random search on held-out records, for as long as RoBiRank's search took, then one fit."""
+    """Random search on held-out data, for as long as RoBiRank's search took, then one fit."""
 
     def run(board: Board, done: Found) -> Found:
         train, test, _ = board

@@ -51,9 +51,9 @@ from robirank import (
     make_ranking,
 )
 from robirank.data.folds import Fold
-from robirank.experiments.ltr import boosters
 from robirank.metrics import Convention, ndcg
 from robirank.storage.files import write_text
+from robirank_lab.ltr import boosters
 
 
 def trees(sizes: Any, draws: Any) -> tuple[dict[str, Any], ...]:

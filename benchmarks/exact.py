@@ -20,11 +20,11 @@ import numpy as np
 import robirank as rr
 from _floor import flops_per_second
 from robirank._workers import Workers
-from robirank.data.records import as_records
+from robirank.data.user_items import as_user_items
 from robirank.engine.interface import never
 from robirank.latent.solvers import make_solver
-from robirank.latent.solvers.start import random_start
-from robirank.latent.tune.settle import settle_by_records
+from robirank.latent.train.local import random_start
+from robirank.latent.tune.settle import settle_by_table
 
 
 def time_products(solver: Any) -> list[float]:
@@ -53,10 +53,10 @@ def main() -> None:
     rate = flops_per_second(args.items)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     model = rr.LatentRoBiRank(args.factors, solver="exact", regularization=0.21, random_state=0)
-    records = as_records(data)
-    problem = settle_by_records(model.request(), records)
+    interactions = as_user_items(data)
+    problem = settle_by_table(model.request(), interactions)
     with Workers() as workers:
-        solver = make_solver(problem, records, random_start(problem, records), workers)
+        solver = make_solver(problem, interactions, random_start(problem, interactions), workers)
         seconds, shares = [], []
         in_products = time_products(solver)
         for number in range(args.epochs):
@@ -65,7 +65,8 @@ def main() -> None:
             solver.epoch(number, 64, never)
             seconds.append(time.perf_counter() - begin)
             shares.append(sum(in_products) / seconds[-1] / os.cpu_count())
-        U, V = solver.factors()
+        factors = solver.factors()
+    U, V = factors.users.rows, factors.items.rows
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e6
     held = (U.nbytes + 3 * V.nbytes + 4 * len(U)) / 1e9  # factors and optimiser
     floor = 6.0 * args.users * args.items * args.factors / rate

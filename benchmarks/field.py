@@ -22,11 +22,11 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from robirank._queries import group_queries
-from robirank.experiments.ltr.methods import PAPER_FIELD
-from robirank.experiments.ltr.results import LtrResults
-from robirank.experiments.ltr.runner import run_ltr
-from robirank.experiments.ltr.units import LtrExperiment
 from robirank.ltr.ranksvm import PairSum
+from robirank_lab.ltr.methods import PAPER_FIELD
+from robirank_lab.ltr.results import LtrResults
+from robirank_lab.ltr.runner import run_ltr
+from robirank_lab.run_format import LtrExperiment
 
 
 def plain_pair_sum(scores: np.ndarray, y: np.ndarray, block: int = 500) -> float:
@@ -72,12 +72,14 @@ def main() -> None:
     arguments = parser.parse_args()
     folder = arguments.run or Path(tempfile.mkdtemp()) / "OHSUMED"
     few = {"folds": 1, "grid_points": 2} if arguments.quick else {}
-    experiment = LtrExperiment(arguments.data / "OHSUMED", **few)
     methods = PAPER_FIELD[:2] if arguments.quick else PAPER_FIELD
-    run = run_ltr(experiment, folder, methods, command="robirank experiment ltr OHSUMED")
+    command = "robirank experiment ltr OHSUMED"
+    run = run_ltr(
+        arguments.data / "OHSUMED", LtrExperiment(**few), folder, methods, command=command
+    )
     # Units share the cores, so a fold takes the seconds of its units over the cores.
     seconds = sum(fit.search_seconds for fit in run.fits())
-    minutes = seconds / len(run.settings.data.folds) / run.settings.machine["cores"] / 60
+    minutes = seconds / len(run.data.folds) / run.settings.cores / 60
     Console(width=140).print(Markdown((folder / "table.md").read_text("utf-8")))
     figures = {
         "ohsumed_fold_minutes": round(minutes, 2),

@@ -40,10 +40,16 @@ from sklearn.base import clone
 
 import boards
 import robirank as rr
-from robirank.data.records import as_records
+from robirank.data.user_items import as_user_items
 from robirank.latent.factors import topk_on_card
 from robirank.latent.gpu import fused, plain
-from robirank.latent.gpu.block import AdamState, AdamStep, BlockRecords, DeviceRecords, Gradients
+from robirank.latent.gpu.batch import (
+    AdamState,
+    AdamStep,
+    BatchInteractions,
+    DeviceInteractions,
+    Gradients,
+)
 from robirank.latent.gpu.device import cuda_device, has_kernels
 from robirank.latent.gpu.kernels import Kernels, kernels_for
 from robirank.latent.solvers import exact_on_card
@@ -51,10 +57,11 @@ from robirank.latent.solvers import exact_on_card
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
 KERNELS = (
     *("count_scores", "user_tables", "gradient_of_users", "gradient_of_items", "adam"),
-    *("to_halves", "user_grids", "sum_users", "add_records"),
+    *("to_halves", "user_grids", "sum_users", "add_interactions"),
 )
 Figures = dict[str, float]
-SHAPES = [  # users, items, factors, records of a user, size of the factors, and of every third user
+#: Users, items, factors, interactions of a user, size of the factors, and of every third user.
+SHAPES = [
     (5, 1, 4, 1, 1.0, 1.0),  # summed directly, as all tables of few items
     (5, 30, 4, 30, 1.0, 1.0),
     (1, 65, 4, 1, 1.0, 1.0),
@@ -114,24 +121,24 @@ def random_block(
     rng = np.random.default_rng(0)
     rows = np.repeat(np.arange(n), each)
     columns = np.tile(np.arange(m), n) if each == m else rng.integers(0, m, len(rows))
-    records = as_records(sp.csr_matrix((np.ones(len(rows)), (rows, columns)), (n, m)))
+    interactions = as_user_items(sp.csr_matrix((np.ones(len(rows)), (rows, columns)), (n, m)))
     device = cuda_device()
     U, V = (
         torch.tensor(size * rng.standard_normal((k, d)), dtype=torch.float32, device=device)
         for k in (n, m)
     )
     U[::3] *= third
-    return U, V, BlockRecords.of_users(records, np.arange(n), device)
+    return U, V, BatchInteractions.of_users(interactions, np.arange(n), device)
 
 
 def check(_: Any) -> Figures:
     worst = 0.0
     print(f"{'users':>6s}{'items':>8s}{'factors':>8s}{'size':>7s}  rho      loss     dU     dV")
     for n, m, d, each, size, third in SHAPES:
-        U, V, records = random_block(n, m, d, each, size, third)
+        U, V, interactions = random_block(n, m, d, each, size, third)
         for rho in ("log", "identity", "type2"):
-            found, again = (fused.gradients(U, V, records, rho) for _ in range(2))
-            expected = summed_directly(U.double(), V.double(), records, rho)
+            found, again = (fused.gradients(U, V, interactions, rho) for _ in range(2))
+            expected = summed_directly(U.double(), V.double(), interactions, rho)
             errors = [distance(a, b) for a, b in zip(found, expected, strict=True)]
             same = all(torch.equal(a, b) for a, b in zip(found, again, strict=True))
             worst = max(worst, *errors)
@@ -151,34 +158,36 @@ def check_long_ranges() -> float:
 
     cut = Kernels.ranges
     Kernels.ranges = one_range  # type: ignore[method-assign]
-    U, V, records = random_block(64, 400_000, 64, 40, 0.35)
-    found = fused.gradients(U, V, records, "log")
+    U, V, interactions = random_block(64, 400_000, 64, 40, 0.35)
+    found = fused.gradients(U, V, interactions, "log")
     Kernels.ranges = cut  # type: ignore[method-assign]
-    expected = summed_directly(U.double(), V.double(), records, "log")
+    expected = summed_directly(U.double(), V.double(), interactions, "log")
     errors = [distance(a, b) for a, b in zip(found, expected, strict=True)]
     print("in one range of items: " + "  ".join(f"{error:.0e}" for error in errors))
     return max(errors)
 
 
-def summed_directly(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: Any) -> Gradients:
+def summed_directly(
+    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: Any
+) -> Gradients:
     """A pair of a relevant item and another at a time, in the precision of U."""
-    own = records._replace(weights=records.weights.to(U.dtype))
+    own = interactions._replace(weights=interactions.weights.to(U.dtype))
     losses, by_score = plain.direct_score_gradients(U @ V.T, own, rho)
     return Gradients(losses, by_score @ V, by_score.T @ U)
 
 
 def check_steps() -> None:
-    """What the kernels take of the records, and their steps, beside PyTorch's."""
+    """What the kernels take of the interactions, and their steps, beside PyTorch's."""
     device, rng = cuda_device(), np.random.default_rng(0)
     table = sp.random(50, 300, 0.1, random_state=0, format="csr")
     table.data[:] = 1 + np.arange(table.nnz) % 5
     users = np.array([3, 4, 20, 49])
     for weighting in ("binary", "log"):
-        records = as_records(table, weighting)
-        blocks = DeviceRecords(records, device, kernels_for(40, 0)).blocks(users, 3)
+        interactions = as_user_items(table, weighting)
+        blocks = DeviceInteractions(interactions, device, kernels_for(40, 0)).batches(users, 3)
         for block in blocks:
-            expected = BlockRecords.of_users(records, block.users, device)
-            for one, other in zip(block.records[:4], expected[:4], strict=True):
+            expected = BatchInteractions.of_users(interactions, block.users, device)
+            for one, other in zip(block.interactions[:4], expected[:4], strict=True):
                 assert torch.equal(one, other)
     places = torch.tensor(users, device=device)
     numbers = [torch.tensor(rng.random((2, 300, 40)), device=device).float() for _ in range(4)]
@@ -230,8 +239,8 @@ def cold(table: str, *numbers: str) -> None:
         model = rr.LatentRoBiRankCV(model, cv=valid)
     fitted = model.fit(train, False)
     done = time.time()
-    found = rr.evaluate(fitted, train=train, test=test, k=20)
     best = getattr(fitted, "best_estimator_", fitted)
+    found = rr.evaluate(best, train=train, test=test, k=20)
     print(
         json.dumps(
             {
@@ -389,9 +398,9 @@ def floors(users: int, items: int) -> dict[str, float]:
 
 def row_speedup(items: int) -> Figures:
     """One step at that many items: the kernels beside plain PyTorch."""
-    U, V, records = random_block(512, items, 64, 44, 0.35)
-    with_kernels = timed(lambda: fused.gradients(U, V, records, "log"), 10)
-    without = timed(lambda: plain.gradients(U, V, records, "log"), 3)
+    U, V, interactions = random_block(512, items, 64, 44, 0.35)
+    with_kernels = timed(lambda: fused.gradients(U, V, interactions, "log"), 10)
+    without = timed(lambda: plain.gradients(U, V, interactions, "log"), 3)
     print(f"  a step of 512 users: {1e3 * with_kernels:.2f} ms, plain {1e3 * without:.2f} ms")
     return {"row_speedup": without / with_kernels}
 
@@ -399,11 +408,11 @@ def row_speedup(items: int) -> Figures:
 def kernel_times(items: int) -> Figures:
     """Milliseconds of the kernels in a step of the largest size, the longest first."""
     users = exact_on_card._MOST_USERS
-    U, V, records = random_block(users, items, 64, 44, 0.35)
+    U, V, interactions = random_block(users, items, 64, 44, 0.35)
     averages = AdamState(torch.zeros_like(V), torch.zeros_like(V), torch.zeros_like(V[:, 0]))
 
     def step() -> None:
-        found = fused.gradients(U, V, records, "log")
+        found = fused.gradients(U, V, interactions, "log")
         fused.adam(V[None], found.items[None], averages, AdamStep(0.0, 0.9, 0.99, 0.0, 1.0))
 
     step()
@@ -436,11 +445,12 @@ def best_items(_: Any) -> Figures:
     Q, V = (0.3 * torch.randn(k, 64, device=device) for k in (users, items))
 
     def ours() -> list[Any]:
-        owned = topk_on_card._Owned.of(None, users, None, device)
+        rows = topk_on_card.CardRows.of_tensor(V)
+        excluded = topk_on_card._Pairs.of(None, users, None, device)
         size = topk_on_card._MOST_USERS
         return [
             topk_on_card._collected(
-                Q[a : a + size], V, n, owned.of_queries(a, min(a + size, users))
+                Q[a : a + size], rows, n, excluded.of_queries(a, min(a + size, users))
             )
             for a in range(0, users, size)
         ]
@@ -501,14 +511,14 @@ def our_curve(train: Any, test: Any) -> list[tuple[float, float]]:
 
 
 def recall_of(U: Any, V: Any, train: Any, test: Any) -> float:
-    from robirank.latent.factors.recommend import FactorModel
+    from robirank.latent.factors.factor_model import FactorModel
 
     model = FactorModel.of(U, V, device="cuda")
     return float(rr.evaluate(model, train=train, test=test, k=20)["recall@20"])
 
 
 def softmax_best(train: Any, test: Any) -> tuple[float, float]:
-    """The best Recall@20 at the temperature chosen on held-out records, and the seconds to it."""
+    """The best Recall@20 at the temperature that held-out data choose, and the seconds to it."""
     part, held_out = (
         p.matrix for p in rr.split_ratio(rr.Interactions.from_matrix(train), 0.1, random_state=0)
     )
@@ -535,17 +545,17 @@ def softmax_curve(
         for n in train.shape
     )
     adam = torch.optim.Adam([U, V], lr=3e-3, fused=True)
-    records = DeviceRecords(as_records(train), device, kernels_for(64, 0))
+    interactions = DeviceInteractions(as_user_items(train), device, kernels_for(64, 0))
     unit = torch.nn.functional.normalize
     order, curve, spent = np.random.default_rng(0), [], 0.0
     for epoch in range(1, epochs + 1):
         torch.cuda.synchronize()
         begin = time.perf_counter()
-        for block in records.blocks(order.permutation(train.shape[0]), train.shape[0] // 60):
+        for block in interactions.batches(order.permutation(train.shape[0]), train.shape[0] // 60):
             q, v = unit(U[block.places]) / temperature, unit(V)
-            counts = block.records.starts.diff()
-            own = (q[block.records.rows.long()] * v[block.records.items.long()]).sum()
-            loss = ((counts * (q @ v.T).logsumexp(1)).sum() - own) / len(block.records.items)
+            counts = block.interactions.starts.diff()
+            own = (q[block.interactions.rows.long()] * v[block.interactions.items.long()]).sum()
+            loss = ((counts * (q @ v.T).logsumexp(1)).sum() - own) / len(block.interactions.items)
             adam.zero_grad()
             loss.backward()
             adam.step()

@@ -26,8 +26,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from _pairwise import PairwiseLogistic
 from robirank import RankingData, RoBiRank, RoBiRankCV, load_dataset
-from robirank.experiments.ltr.baselines import PairwiseLogistic
 from robirank.metrics import evaluate_ranking, ndcg
 
 MEASURES = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "mean_ndcg", "map")

@@ -6,6 +6,9 @@ Factors are random and the same for both; what is left out are 44 random items a
 turns, so that both see the same machine, and each counts with its best time. The floor is the
 product U·Vᵀ alone, at the rate that one large square product reaches on all cores. The last line
 is one JSON object.
+
+Then one user at a time is asked for ten items, as in a server: of a model as it was fitted, and of
+one that has its items laid out by ``prepare()``.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from scipy.sparse import csr_matrix
 
 from _floor import flops_per_second
 from robirank import _core
-from robirank.latent.factors.recommend import FactorModel
+from robirank.latent.factors.factor_model import FactorModel
 
 
 def make_problem(users: int, items: int, factors: int) -> tuple[Any, Any, csr_matrix]:
@@ -40,6 +43,17 @@ def agreement(ours: Any, theirs: Any) -> float:
     return float(same.mean())
 
 
+def one_user_ms(model: FactorModel, user_items: csr_matrix, questions: int = 200) -> float:
+    """The median time of a question for one user, in milliseconds."""
+    seconds = []
+    for user in range(questions):
+        liked = user_items[user]
+        begin = time.perf_counter()
+        model.recommend(user, liked, N=10)
+        seconds.append(time.perf_counter() - begin)
+    return 1e3 * float(np.median(seconds))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--users", type=int, default=10_000)
@@ -53,9 +67,8 @@ def main() -> None:
     rate = 0.0
 
     peer = BayesianPersonalizedRanking(factors=arguments.factors)
-    models = {"robirank": FactorModel(), "implicit": peer}
-    for model in models.values():
-        model.user_factors, model.item_factors = U, V
+    peer.user_factors, peer.item_factors = U, V
+    models = {"robirank": FactorModel.of(U, V), "implicit": peer}
     userids = np.arange(arguments.users)
     seconds, cpu = dict.fromkeys(models, np.inf), dict.fromkeys(models, np.inf)
     answers = {}
@@ -76,6 +89,11 @@ def main() -> None:
     same = agreement(answers["robirank"], answers["implicit"])
     if same < 1:
         raise SystemExit(f"the two disagree in {1 - same:.2%} of the places")
+    one = {}
+    for prepared in (False, True):
+        model = FactorModel.of(U, V)
+        one[prepared] = one_user_ms(model.prepare() if prepared else model, user_items)
+    print(f"one user: {one[False]:.2f} ms, prepared {one[True]:.2f} ms")
     figures = {
         "vs_implicit": round(seconds["implicit"] / seconds["robirank"], 2),
         "vs_implicit_cpu": round(cpu["implicit"] / cpu["robirank"], 2),
@@ -83,6 +101,8 @@ def main() -> None:
         "implicit_seconds": round(seconds["implicit"], 2),
         "over_floor": round(seconds["robirank"] * rate / flops, 2),
         "same_items": same,
+        "one_user_ms": round(one[False], 3),
+        "one_user_prepared_ms": round(one[True], 3),
     }
     print(json.dumps(figures))
 

@@ -9,8 +9,8 @@
 
     python benchmarks/scaling.py [--share 0.25] [--factors 64] [--quick]
 
-`--share` takes that share of the users, items and records of the Million Song data (1,129,318 ×
-386,133 × 49,824,519). ``--quick`` checks the script: a thousandth of both tables, two workers at
+`--share` takes that share of the users, items and interactions of the Million Song data (1,129,318
+× 386,133 × 49,824,519). ``--quick`` checks the script: a thousandth of both tables, two workers at
 most. Needs `pip install robirank[ray]`. The last line is one JSON object.
 """
 
@@ -31,20 +31,20 @@ import numpy as np
 import robirank as rr
 from robirank._workers import Workers
 from robirank.data.partitions import Partitions
-from robirank.data.records import as_records
+from robirank.data.user_items import as_user_items
 from robirank.engine.interface import never
 from robirank.engine.ray.actors import connect, disconnect
 from robirank.engine.ray.driver import ClusterEngine
 from robirank.latent.solvers.in_memory import StrataInMemory
 from robirank.latent.solvers.problem import TableShape
 from robirank.latent.solvers.sgd import SgdSolver
-from robirank.latent.solvers.start import random_start
 from robirank.latent.train.cluster import make_job
+from robirank.latent.train.local import random_start
 from robirank.latent.train.request import Request
-from robirank.latent.tune.settle import settle_by_records, settle_by_shape
+from robirank.latent.tune.settle import settle_by_shape, settle_by_table
 
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
-THREADS_TABLE = (100_000, 50_000, 2_500_000)  # users, items, records
+THREADS_TABLE = (100_000, 50_000, 2_500_000)  # users, items, interactions
 QUICK = 0.001  # of all these numbers
 PARTS = 8
 
@@ -79,10 +79,10 @@ def make_request(factors: int, rho: str) -> Request:
 
 
 def local_solver(data: Any, factors: int, rho: str, workers: Workers) -> Epochs:
-    records, request = as_records(data), make_request(factors, rho)
-    problem = settle_by_records(request, records)
-    start = random_start(problem, records)
-    return Epochs(StrataInMemory(SgdSolver, problem, records, start, workers))
+    interactions, request = as_user_items(data), make_request(factors, rho)
+    problem = settle_by_table(request, interactions)
+    start = random_start(problem, interactions)
+    return Epochs(StrataInMemory(SgdSolver, problem, interactions, start, workers))
 
 
 def run_epochs(threads: int, shape: tuple[int, ...], factors: int, pipe: Any) -> None:
@@ -226,7 +226,7 @@ def main() -> None:
     ladder = (1, 2) if arguments.quick else (1, 2, 4)  # numbers of workers
 
     table = scaled(THREADS_TABLE, QUICK if arguments.quick else 1.0)
-    print("threads: {:,} users x {:,} items, {:,} records".format(*table))
+    print("threads: {:,} users x {:,} items, {:,} interactions".format(*table))
     threads2 = threads_efficiency(table, factors, rounds)
 
     share = QUICK if arguments.quick else arguments.share

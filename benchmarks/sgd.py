@@ -1,16 +1,16 @@
 """Sampled updates a second, against implicit's BPR and LightFM's WARP in the same run.
 
-A triple (x, y, y') is one sampled item y' held against a record (x, y). BPR takes one a record.
-WARP samples until an item violates the margin; here LightFM's and ours may sample one item a
-record, so that their triples can be counted from outside. RoBiRank takes `--negatives` a record,
-and what is timed is its (U,V)-step (the ξ-step has `benchmarks/xi.py`).
+A triple (x, y, y') is one sampled item y' held against an interaction (x, y). BPR takes one for
+each interaction. WARP samples until an item violates the margin; here LightFM's and ours may sample
+one for each, so that their triples can be counted from outside. RoBiRank takes `--negatives` for
+each, and what is timed is its (U,V)-step (the ξ-step has `benchmarks/xi.py`).
 
 Part two repeats our rate at the shape of the Million Song data. The floor is what the memory
 traffic alone costs: every row V_y' is read for its score, then read and written again.
 
     python benchmarks/sgd.py [--share 1]
 
-`--share` takes that share of the users, items and records of both tables. Needs `pip install
+`--share` takes that share of the users, items and interactions of both tables. Needs `pip install
 robirank[peers]`. The last line is one JSON object.
 """
 
@@ -23,49 +23,51 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from robirank import _core
 from robirank._workers import Workers
-from robirank.data.records import Records
+from robirank.data.user_items import UserItems
 from robirank.engine.interface import never
+from robirank.latent.factors.factors import Factors, Side
 from robirank.latent.solvers.in_memory import StrataInMemory
 from robirank.latent.solvers.interface import Solver
 from robirank.latent.solvers.sgd import SgdSolver
 from robirank.latent.solvers.warp import WarpSolver
 from robirank.latent.train.request import Request
-from robirank.latent.tune.settle import settle_by_records
+from robirank.latent.tune.settle import settle_by_table
 
 FACTORS = 64
-TABLE = (200_000, 50_000, 5_000_000)  # users, items, records
+TABLE = (200_000, 50_000, 5_000_000)  # users, items, interactions
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
 
 
-def make_records(n_users: int, n_items: int, n_records: int, seed: int = 0) -> Records:
-    """Random records: users are active, and items popular, by a power law; no record twice."""
+def make_table(n_users: int, n_items: int, n_interactions: int, seed: int = 0) -> UserItems:
+    """Random interactions: users are active, and items popular, by a power law; none twice."""
     rng = np.random.default_rng(seed)
     activity = rng.pareto(1.5, n_users) + 0.5
-    lengths = np.maximum(1, activity * (1.15 * n_records / activity.sum())).astype(np.int64)
+    lengths = np.maximum(1, activity * (1.15 * n_interactions / activity.sum())).astype(np.int64)
     np.minimum(lengths, n_items // 10, out=lengths)
     popularity = np.cumsum((np.arange(n_items) + 10.0) ** -0.8)
     users = np.repeat(np.arange(n_users), lengths)
     items = np.searchsorted(popularity, rng.random(len(users)) * popularity[-1])
-    records = np.unique(users * n_items + rng.permutation(n_items)[items])
-    records = np.sort(rng.choice(records, min(n_records, len(records)), replace=False))
-    counts = np.bincount(records // n_items, minlength=n_users)
+    interactions = np.unique(users * n_items + rng.permutation(n_items)[items])
+    interactions = np.sort(
+        rng.choice(interactions, min(n_interactions, len(interactions)), replace=False)
+    )
+    counts = np.bincount(interactions // n_items, minlength=n_users)
     indptr = np.concatenate([[0], np.cumsum(counts)])
-    return Records(indptr, (records % n_items).astype(np.int32), None, n_items)
+    return UserItems(indptr, (interactions % n_items).astype(np.int32), None, n_items)
 
 
-def start(records: Records) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def start(interactions: UserItems) -> Factors:
     rng = np.random.default_rng(1)
-    U = 0.1 * rng.standard_normal((records.n_users, FACTORS), dtype=np.float32)
-    V = 0.1 * rng.standard_normal((records.n_items, FACTORS), dtype=np.float32)
-    return U, V
+    U = 0.1 * rng.standard_normal((interactions.n_users, FACTORS), dtype=np.float32)
+    V = 0.1 * rng.standard_normal((interactions.n_items, FACTORS), dtype=np.float32)
+    return Factors(Side(U), Side(V))
 
 
-def make_solver(kind: type, records: Records, samples: int, workers: Workers) -> Solver:
-    """A solver whose epoch is a pass over the records: with the identity loss without ξ-step."""
+def make_solver(kind: type, interactions: UserItems, samples: int, workers: Workers) -> Solver:
+    """A solver whose epoch is one pass: with the identity loss, without ξ-step."""
     request = Request(
         "benchmark",
         "sgd" if kind is SgdSolver else "warp",
@@ -78,16 +80,16 @@ def make_solver(kind: type, records: Records, samples: int, workers: Workers) ->
         learning_rate=0.1,
         samples=samples,
     )
-    problem = settle_by_records(request, records)
-    return StrataInMemory(kind, problem, records, start(records), workers)
+    problem = settle_by_table(request, interactions)
+    return StrataInMemory(kind, problem, interactions, start(interactions), workers)
 
 
-def our_solver(records: Records, negatives: int, workers: Workers) -> Solver:
-    return make_solver(SgdSolver, records, negatives, workers)
+def our_solver(interactions: UserItems, negatives: int, workers: Workers) -> Solver:
+    return make_solver(SgdSolver, interactions, negatives, workers)
 
 
-def our_warp(records: Records, workers: Workers) -> Solver:
-    return make_solver(WarpSolver, records, 1, workers)
+def our_warp(interactions: UserItems, workers: Workers) -> Solver:
+    return make_solver(WarpSolver, interactions, 1, workers)
 
 
 def triples_per_second(solver: Solver) -> float:
@@ -107,7 +109,7 @@ def bpr_rate(matrix: sp.csr_matrix, n_threads: int) -> float:
 
 
 def lightfm_rate(matrix: sp.coo_matrix, n_threads: int) -> float:
-    """Records, hence triples, a second of an epoch of LightFM's WARP."""
+    """Interactions, hence triples, a second of an epoch of LightFM's WARP."""
     from lightfm import LightFM
 
     model = LightFM(no_components=FACTORS, loss="warp", max_sampled=1, random_state=0)
@@ -152,19 +154,19 @@ def main() -> None:
 
 def measure(negatives: int, share: float, workers: Workers) -> dict[str, float]:
     n = workers.num_threads
-    records, large = (
-        make_records(*(int(share * size) for size in shape)) for shape in (TABLE, MILLION_SONG)
+    interactions, large = (
+        make_table(*(int(share * size) for size in shape)) for shape in (TABLE, MILLION_SONG)
     )
-    for one in (records, large):
-        print(f"{one.n_users:,} users x {one.n_items:,} items, {one.n_records:,} records")
-    ones = np.ones(records.n_records, np.float32)
-    matrix = sp.csr_matrix((ones, records.items, records.indptr))
-    ours, ours_large = (our_solver(one, negatives, workers) for one in (records, large))
+    for one in (interactions, large):
+        print(f"{one.n_users:,} users x {one.n_items:,} items, {one.n_interactions:,} interactions")
+    ones = np.ones(interactions.n_interactions, np.float32)
+    matrix = sp.csr_matrix((ones, interactions.items, interactions.indptr))
+    ours, ours_large = (our_solver(one, negatives, workers) for one in (interactions, large))
     rates = best(
         {
             "RoBiRank": lambda: triples_per_second(ours),
             "at the Million Song shape": lambda: triples_per_second(ours_large),
-            "our WARP": lambda: triples_per_second(our_warp(records, workers)),
+            "our WARP": lambda: triples_per_second(our_warp(interactions, workers)),
             "implicit BPR": lambda: bpr_rate(matrix, n),
             "LightFM WARP": lambda: lightfm_rate(matrix.tocoo(), n),
             "floor": lambda: floor_rate(n),

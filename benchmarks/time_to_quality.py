@@ -23,35 +23,26 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import robirank as rr
 from boards import PUBLISHED
-from robirank.experiments.latent.methods import LATENT_FIELD, LatentMethod
-from robirank.experiments.latent.results import LearningCurve, learning_curves
-from robirank.experiments.latent.units import (
-    LatentExperiment,
-    Parts,
-    describe_parts,
-    load_parts,
-    search,
-    snapshot_epochs,
-    snapshot_frame,
-)
-from robirank.experiments.report.write import write_report
-from robirank.experiments.run_dir import RunDirectory
-from robirank.experiments.run_format import GridPoint, QualityFit, QualitySettings
-from robirank.experiments.runner import start_run
-from robirank.latent.factors.evaluate import Evaluation, evaluate
-from robirank.latent.factors.recommend import FactorModel
-from robirank.latent.train.options import EpochReport
+from robirank_lab.latent.data import Parts, describe_parts, load_parts
+from robirank_lab.latent.methods import LATENT_FIELD, LatentMethod
+from robirank_lab.latent.results import LearningCurve, learning_curves
+from robirank_lab.latent.units import search, snapshot_epochs, snapshot_frame
+from robirank_lab.report.write import write_report
+from robirank_lab.run_dir import RunDirectory
+from robirank_lab.run_format import Fit, GridPoint, LatentExperiment
+from robirank_lab.runner import start_run
 
 THREADS, SEED, FACTORS = 2, 0, 64
 COMMON: dict[str, Any] = {"factors": FACTORS, "random_state": SEED, "num_threads": THREADS}
-MEASURES = RECALL, _ = "recall@20", "ndcg@20"
+METRICS = RECALL, _ = "recall@20", "ndcg@20"
 COLUMNS = {"user": 0, "item": 1, "header": False}
+CASE = f"seed {SEED}"
 
 DEFAULT, GIVEN, SGD = "RoBiRank", "RoBiRank, λ given", "RoBiRank sgd"
 # What version 0.1.0 did by default, but for the step size of U, and today's steps under its λ.
@@ -68,8 +59,7 @@ PEERS = {  # and the epochs of the fit that is measured
         LatentMethod(
             "LightFM WARP",
             "_lightfm:LightFMWarp",
-            {},
-            steps={"learning_rate": (0.05, 2.0), "alpha": (1e-6, 10.0)},
+            {"learning_rate": (0.05, 2.0), "alpha": (1e-6, 10.0)},
         ),
         64,
     ),
@@ -89,26 +79,13 @@ KEYS = {
 
 
 @dataclass(frozen=True)
-class QualityExperiment:
-    """What decides the numbers of a run."""
-
-    data: Path
-    published: dict[str, float]
-    source: str
-    columns: dict[str, Any] = field(default_factory=lambda: COLUMNS)
-    factors: int = FACTORS
-    threads: int = THREADS
-    seed: int = SEED
-
-
-@dataclass(frozen=True)
 class Snapshot:
     """What was reached after an epoch; processor seconds are divided by the threads."""
 
     epoch: int
     processor: float
     wall: float
-    found: Evaluation
+    found: rr.Evaluation
 
 
 class Clock:
@@ -119,14 +96,14 @@ class Clock:
         self._begin = _now()
         self.taken: list[Snapshot] = []
 
-    def __call__(self, report: EpochReport) -> None:
+    def __call__(self, report: rr.EpochReport) -> None:
         """Measure if it is time."""
         before = _now()
         if report.epoch not in snapshot_epochs(report.epochs):
             return
         processor, wall = (a - b for a, b in zip(before, self._begin, strict=True))
-        model = FactorModel.of(report.user_factors, report.item_factors, THREADS)
-        found = evaluate(model, train=self._parts.learned, test=self._parts.test, k=20)
+        model = rr.FactorModel.of(report.user_factors, report.item_factors, THREADS)
+        found = rr.evaluate(model, train=self._parts.learned, test=self._parts.test, k=20)
         self.taken.append(Snapshot(report.epoch, processor, wall, found))
         print(f"  {report.epoch:3d} {processor:8.1f} s {found['recall@20']:.4f}", flush=True)
         after = _now()
@@ -137,15 +114,15 @@ def _now() -> tuple[float, ...]:
     return time.process_time() / THREADS, time.perf_counter()
 
 
-Unit = tuple[QualityFit, list[Snapshot]]
+Unit = tuple[Fit, list[Snapshot]]
 
 
-def fits(name: str, parts: Parts, data: Path) -> Iterator[Unit]:
+def fits(name: str, parts: Parts) -> Iterator[Unit]:
     """Run a method, with that which has the same fit."""
     if name in (DEFAULT, GIVEN):
         yield from default_fits(parts)
     elif name in PEERS:
-        yield peer_fit(name, parts, data)
+        yield peer_fit(name, parts)
     else:
         clock = Clock(parts)
         rr.LatentRoBiRank(**COMMON, **SETTINGS[name]).fit(parts.learned, False, callbacks=[clock])
@@ -174,11 +151,11 @@ def default_fits(parts: Parts) -> Iterator[Unit]:
     yield unit(GIVEN, params, given.taken)
 
 
-def peer_fit(name: str, parts: Parts, data: Path) -> Unit:
+def peer_fit(name: str, parts: Parts) -> Unit:
     """Choose on the validation part, then fit to both parts."""
     method, iterations = PEERS[name]
     experiment = LatentExperiment(
-        data, COLUMNS, FACTORS, SEARCH_EPOCHS, select="ndcg@20", threads=THREADS
+        factors=FACTORS, iterations=SEARCH_EPOCHS, select="ndcg@20", threads=THREADS
     )
     tried = search(method, parts, experiment, SEED, lambda what: print(f"  try {what}", flush=True))
     best = max(tried, key=lambda point: point.validation or 0.0)
@@ -191,31 +168,33 @@ def peer_fit(name: str, parts: Parts, data: Path) -> Unit:
 def unit(
     name: str, params: dict[str, Any], taken: list[Snapshot], tried: list[GridPoint] | None = None
 ) -> Unit:
-    fit = QualityFit(method=name, params=params, grid=tried or [], wall_seconds=taken[-1].wall)
+    fit = Fit(method=name, case=CASE, params=params, grid=tried or [], final_seconds=taken[-1].wall)
     return fit, taken
 
 
-def run_board(
-    board: str, data: Path, folder: Path, methods: set[str]
-) -> RunDirectory[QualitySettings]:
+def run_board(board: str, data: Path, folder: Path, methods: set[str]) -> RunDirectory:
     recall, ndcg, source = PUBLISHED[board]
-    experiment = QualityExperiment(data, dict(zip(MEASURES, (recall, ndcg), strict=True)), source)
-    loading = LatentExperiment(data, COLUMNS)
-    parts = load_parts(loading)
+    experiment = LatentExperiment(
+        factors=FACTORS,
+        seed=SEED,
+        threads=THREADS,
+        clock=f"processor time ÷ {THREADS}",
+        published=dict(zip(METRICS, (recall, ndcg), strict=True)),
+        source=source,
+    )
+    parts = load_parts(data, COLUMNS, SEED)
     run = start_run(
-        QualitySettings,
         experiment,
         folder,
-        data=describe_parts(loading, parts),
+        data=describe_parts(data, parts),
         methods=[name for name in BOARDS[board] if name in methods],
         command=f"python benchmarks/time_to_quality.py --boards {board}",
     )
-    while todo := [name for (name,) in run.todo() if name in methods]:
-        name = todo[0]
-        print(f"{board}: {name}", flush=True)
-        for fit, taken in fits(name, parts, data):
+    while todo := [name for name, _ in run.todo() if name in methods]:
+        print(f"{board}: {todo[0]}", flush=True)
+        for fit, taken in fits(todo[0], parts):
             rows = [(s.epoch, s.processor, s.found) for s in taken]
-            run.append_fit(fit, snapshot_frame(fit.method, rows, MEASURES))
+            run.append_fit(fit, snapshot_frame(fit.method, CASE, rows, METRICS))
     if not run.missing():
         run.finish()
     print(f"report: {write_report(run.path)}")

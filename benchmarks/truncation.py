@@ -35,9 +35,9 @@ def truncated(scores: np.ndarray, labels: np.ndarray, level: int) -> tuple[np.nd
     counts[np.arange(len(relevant)), relevant] = False
     gap = scores - scores[relevant][:, None]
     inner = (np.logaddexp2(0, gap) * counts).sum(axis=1, keepdims=True)
-    slope = gain[relevant][:, None] / ideal / ((1 + inner) * np.log(2))
+    rho_weight = gain[relevant][:, None] / ideal / ((1 + inner) * np.log(2))
     share = counts / (1 + np.exp2(-gap))
-    pull, bend = slope * share, slope * share * (1 - share) * np.log(2)
+    pull, bend = rho_weight * share, rho_weight * share * (1 - share) * np.log(2)
     gradient, curvature = pull.sum(axis=0), bend.sum(axis=0)
     gradient[relevant] -= pull.sum(axis=1)
     curvature[relevant] += bend.sum(axis=1)
@@ -49,9 +49,9 @@ class TruncatedBooster(RoBiRankBooster):
 
     level: int
 
-    def _lists(self, y: Any, queries: Any, rows: Any, *weights: Any) -> Lists:
-        self._labels = y[rows]
-        return super()._lists(y, queries, rows, *weights)
+    def _grow(self, X: Any, y: Any, *arguments: Any) -> Any:
+        self._labels = y
+        return super()._grow(X, y, *arguments)
 
     def _objective(self, lists: Lists, seed: int) -> Any:
         offsets, rng = lists.queries.offsets, np.random.default_rng(seed)

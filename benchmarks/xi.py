@@ -82,7 +82,7 @@ def given_scores(n_items: int, read: float) -> tuple[dict[str, float], dict[str,
         def listwise(scores=scores, places=places) -> object:
             lists = _core.ListBatch(offsets=whole, starts=offsets, relevant=places, weight=weight)
             how = {"rho": "log", "method": "direct", "hessian": None}
-            return _core.listwise(scores[0], lists, **how, gradient=False, n_threads=1)
+            return _core.listwise(scores[0], lists, **how, gradient=False, num_threads=1)
 
         calls = {"listwise": listwise, "bare": lambda: sums("direct"), "grid": lambda: sums("grid")}
         best = in_turns(calls, 150)  # a second: longer than most disturbances

@@ -129,7 +129,7 @@ class Lists {
 // For each user, as many distinct items as indptr says, drawn one after the other with
 // probability Σ_k share[user, k] · table[k, item] / Σ table[k], sorted.
 Result<int32_t> draw_lists(Vector<int64_t> indptr, Matrix<float> share, Matrix<float> tables,
-                           uint64_t seed, int n_threads) {
+                           uint64_t seed, int num_threads) {
   const int64_t n_users = static_cast<int64_t>(indptr.shape(0)) - 1;
   const int64_t n_items = tables.shape(1);
   check_offsets("indptr", indptr);
@@ -144,7 +144,7 @@ Result<int32_t> draw_lists(Vector<int64_t> indptr, Matrix<float> share, Matrix<f
   {
     nb::gil_scoped_release released;
     const Mixture mixture(tables);
-    const int threads = thread_count(n_threads, n_users, 100.0 * n);
+    const int threads = thread_count(num_threads, n_users, 100.0 * n);
     const auto make = [&] { return Lists(mixture); };
     parallel_for(threads, n_users, 64, make, [&](int64_t u, Lists& lists) {
       lists.draw(share.data() + u * share.shape(1), u, seed, items.get() + indptr.data()[u],
@@ -158,6 +158,6 @@ Result<int32_t> draw_lists(Vector<int64_t> indptr, Matrix<float> share, Matrix<f
 
 void bind_draw_lists(nb::module_& m) {
   m.def("draw_lists", &draw_lists, nb::arg("indptr"), nb::arg("share"), nb::arg("tables"),
-        nb::kw_only(), nb::arg("seed"), nb::arg("n_threads"),
+        nb::kw_only(), nb::arg("seed"), nb::arg("num_threads"),
         "Distinct items of each user, as many as indptr says, from a mixture of the tables.");
 }

@@ -28,7 +28,7 @@ using Scores = nb::ndarray<nb::numpy, float, nb::ndim<2>, nb::device::cpu>;
 std::tuple<Result<double>, Result<double>> listwise_block(Scores scores, Vector<int64_t> starts,
                                                           Vector<int32_t> relevant,
                                                           Vector<double> weight, Choice<Rho> rho,
-                                                          int n_threads) {
+                                                          int num_threads) {
   const int64_t rows = scores.shape(0), items = scores.shape(1), stride = scores.stride(0);
   if (items > 1 && rows > 0 && scores.stride(1) != 1)
     throw std::invalid_argument("each row of scores must be contiguous");
@@ -43,7 +43,7 @@ std::tuple<Result<double>, Result<double>> listwise_block(Scores scores, Vector<
   auto losses = allocate<double>(rows), t = allocate<double>(relevant.shape(0));
   {
     nb::gil_scoped_release released;
-    const int threads = thread_count(n_threads, rows, 2.0 * rows * items);
+    const int threads = thread_count(num_threads, rows, 2.0 * rows * items);
     const auto memory = [&] { return std::pair(ThreadScratch(most), allocate<float>(items)); };
     parallel_for(threads, rows, 4, memory, [&](int64_t b, const auto& own) {
       const auto& [scratch, gradient] = own;
@@ -66,15 +66,15 @@ void check_shape(const char* name, const M& matrix, size_t n, size_t d) {
 }
 
 void adam(MutableMatrix<float> rows, MutableMatrix<float> first, MutableMatrix<float> second,
-          Matrix<float> gradient, Vector<float> decay, float rate, float b1, float b2,
+          Matrix<float> gradient, Vector<float> penalty, float rate, float b1, float b2,
           float correction) {
   const size_t n = rows.shape(0), d = rows.shape(1);
   check_shape("first", first, n, d);
   check_shape("second", second, n, d);
   check_shape("gradient", gradient, n, d);
-  check_length("decay", decay.shape(0), n);
+  check_length("penalty", penalty.shape(0), n);
   nb::gil_scoped_release released;
-  kernels().lists.adam(rows.data(), first.data(), second.data(), gradient.data(), decay.data(), n,
+  kernels().lists.adam(rows.data(), first.data(), second.data(), gradient.data(), penalty.data(), n,
                        d, AdamStep{b1, b2, rate, correction});
 }
 
@@ -83,12 +83,12 @@ void adam(MutableMatrix<float> rows, MutableMatrix<float> first, MutableMatrix<f
 void bind_exact(nb::module_& m) {
   m.def("listwise_block", &listwise_block, nb::arg("scores").noconvert(), nb::kw_only(),
         nb::arg("starts"), nb::arg("relevant"), nb::arg("weight"), nb::arg("rho"),
-        nb::arg("n_threads"),
+        nb::arg("num_threads"),
         "Turn rows of scores into the gradient by them, in place. Row b has the relevant items "
         "relevant[starts[b]:starts[b + 1]]. Returns the loss of every row and the inner sum of "
         "every relevant item.");
   m.def("adam", &adam, nb::arg("rows").noconvert(), nb::kw_only(), nb::arg("first").noconvert(),
-        nb::arg("second").noconvert(), nb::arg("gradient"), nb::arg("decay"), nb::arg("rate"),
+        nb::arg("second").noconvert(), nb::arg("gradient"), nb::arg("penalty"), nb::arg("rate"),
         nb::arg("b1"), nb::arg("b2"), nb::arg("correction"),
-        "One step of Adam on rows, in place; decay[i] of row i is added to its gradient.");
+        "One step of Adam on rows, in place; penalty[i] of row i is added to its gradient.");
 }

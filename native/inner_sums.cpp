@@ -1,6 +1,6 @@
-// The inner sums of a block of users for Python, while the items pass by.
+// The inner sums of a batch of users for Python, while the items pass by.
 //
-// Items are taken a chunk at a time, packed once for all users of the block; then a few users at a
+// Items are taken a chunk at a time, packed once for all users of the batch; then a few users at a
 // time are multiplied with the chunk, which stays in a cache. As a rule no score leaves the
 // first-level cache.
 #include <algorithm>

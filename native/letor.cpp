@@ -1,9 +1,9 @@
-// The LETOR / SVMlight reader: blocks of text in, arrays out.
+// The LETOR / SVMlight reader: chunks of text in, arrays out.
 //
-// Python reads (and unpacks) the file and feeds blocks of whole lines; the lines of a block are
+// Python reads (and unpacks) the file and feeds chunks of whole lines; the lines of a chunk are
 // shared between threads, and what each thread has read is kept as a segment, in the order of the
 // file. At the end Python allocates the arrays and has them filled. So neither the number of
-// threads nor the size of the blocks changes the result.
+// threads nor the size of the chunks changes the result.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -55,19 +55,19 @@ class BytesView {
 template <typename T>
 class Parser {
  public:
-  Parser(bool sparse, std::int64_t n_features, bool zero_based, bool skip, int n_threads,
+  Parser(bool sparse, std::int64_t n_features, bool zero_based, bool skip, int num_threads,
          std::int64_t piece_bytes)
       : options_{sparse, zero_based, skip, n_features},
-        workers_(n_threads),
+        workers_(num_threads),
         piece_bytes_(std::max<std::int64_t>(1, piece_bytes)),
         scratch_(static_cast<std::size_t>(workers_.size())) {}
 
   // False where a bad line ends the reading.
-  bool feed(nb::handle block) {
+  bool feed(nb::handle chunk) {
     if (taken_) throw nb::value_error("the features have been taken already");
-    const BytesView text(block);
+    const BytesView text(chunk);
     if (text.begin() == text.end()) return true;
-    if (text.end()[-1] != '\n') throw nb::value_error("a block must end with a line end");
+    if (text.end()[-1] != '\n') throw nb::value_error("a chunk must end with a line end");
     const nb::gil_scoped_release release;
 
     const std::vector<const char*> cuts = cut(text.begin(), text.end());
@@ -303,13 +303,13 @@ class Parser {
 template <typename T>
 void bind_parser(nb::module_& m, const char* name) {
   using P = Parser<T>;
-  nb::class_<P>(m, name, "Reads blocks of LETOR lines; see robirank.data.load_letor.")
+  nb::class_<P>(m, name, "Reads chunks of LETOR lines; see robirank.load_letor.")
       .def(nb::init<bool, std::int64_t, bool, bool, int, std::int64_t>(), nb::kw_only(),
            nb::arg("sparse"), nb::arg("n_features"), nb::arg("zero_based"), nb::arg("skip"),
-           nb::arg("n_threads"), nb::arg("piece_bytes"))
-      .def("feed", &P::feed, nb::arg("block"),
-           nb::sig("def feed(self, block: bytes | bytearray | memoryview) -> bool"),
-           "Read a block of whole lines; False where a bad line ends the reading.")
+           nb::arg("num_threads"), nb::arg("piece_bytes"))
+      .def("feed", &P::feed, nb::arg("chunk"),
+           nb::sig("def feed(self, chunk: bytes | bytearray | memoryview) -> bool"),
+           "Read a chunk of whole lines; False where a bad line ends the reading.")
       .def_prop_ro("n_rows", &P::n_rows)
       .def_prop_ro("n_stored", &P::n_stored)
       .def_prop_ro("n_lines", &P::n_lines)

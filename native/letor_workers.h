@@ -1,6 +1,6 @@
 // A few threads that share out the pieces of a job and sleep in between.
 //
-// Not OpenMP: its threads spin while they wait for one another, and here they wait often (a block
+// Not OpenMP: its threads spin while they wait for one another, and here they wait often (a chunk
 // takes a few milliseconds, and one more thread than there are cores is at work, the reader). Where
 // other programs want the cores too, that took about twice as long as sleeping does. OpenMP can
 // sleep as well (OMP_WAIT_POLICY=passive, then both are equal), but only its user can ask for that.

@@ -53,23 +53,23 @@ class LinearPass {
     explicit Memory(const ListBatch& lists)
         : scratch(lists.most_relevant()),
           scores(allocate<double>(lists.longest())),
-          slope(allocate<double>(lists.longest())) {}
+          by_score(allocate<double>(lists.longest())) {}
     ThreadScratch scratch;
-    std::unique_ptr<double[]> scores, slope;
+    std::unique_ptr<double[]> scores, by_score;  // and the gradient by the scores
   };
 
   // Returns the loss of list q and adds its gradient by w to `sum`.
   double add_list(int64_t q, const Memory& memory, double* sum) const {
     if (lists_.relevant_size(q) == 0) return 0.0;
     const int64_t begin = lists_.begin(q), n = lists_.size(q);
-    const T* block = rows_ ? X_ : X_ + begin * d_;
+    const T* first_row = rows_ ? X_ : X_ + begin * d_;
     const int64_t* its_rows = rows_ ? rows_ + begin : nullptr;
     const LossKernels<T>& features = loss_kernels<T>();
-    features.dot(block, its_rows, n, d_, w_, memory.scores.get());
+    features.dot(first_row, its_rows, n, d_, w_, memory.scores.get());
     const double loss = loss_kernels<double>().loss(
         lists_.list(q, memory.scores.get()), rho_, method_, Hessian::none,
-        Answer<double>{memory.slope.get(), nullptr, nullptr}, memory.scratch.view());
-    features.add(block, its_rows, n, d_, memory.slope.get(), sum);
+        Answer<double>{memory.by_score.get(), nullptr, nullptr}, memory.scratch.view());
+    features.add(first_row, its_rows, n, d_, memory.by_score.get(), sum);
     return loss;
   }
 
@@ -86,7 +86,7 @@ class LinearPass {
 template <class T>
 std::tuple<double, Result<double>> linear(Matrix<T> X, Vector<double> w, const ListBatch& lists,
                                           std::optional<Vector<int64_t>> rows, Choice<Rho> rho,
-                                          Choice<Method> method, int n_threads) {
+                                          Choice<Method> method, int num_threads) {
   const int64_t d = X.shape(1), n = lists.n_items();
   check_length("w", w.shape(0), d);
   check_length(rows ? "rows" : "X", rows ? rows->shape(0) : X.shape(0), n);
@@ -102,7 +102,7 @@ std::tuple<double, Result<double>> linear(Matrix<T> X, Vector<double> w, const L
     std::vector<double> losses(n_chunks, 0.0);
     auto sums = allocate<double>(n_chunks * d);
     using Memory = typename LinearPass<T>::Memory;
-    const int threads = thread_count(n_threads, n_chunks, lists.work() + 0.25 * n * d);
+    const int threads = thread_count(num_threads, n_chunks, lists.work() + 0.25 * n * d);
     const auto make = [&] { return Memory(lists); };
     parallel_for(threads, n_chunks, 1, make, [&](int64_t c, const Memory& memory) {
       double* sum = sums.get() + c * d;
@@ -123,7 +123,8 @@ template <class T>
 void bind(nb::module_& m) {
   m.def("linear", &linear<T>, nb::arg("X").noconvert(), nb::arg("w"), nb::arg("lists"),
         nb::kw_only(), nb::arg("rows").none(), nb::arg("rho"), nb::arg("method"),
-        nb::arg("n_threads"), "Loss of the scores X w (of the rows given), and its gradient by w.");
+        nb::arg("num_threads"),
+        "Loss of the scores X w (of the rows given), and its gradient by w.");
 }
 
 }  // namespace

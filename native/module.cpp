@@ -14,13 +14,13 @@ NB_MODULE(_core, m) {
   bind_topk(m);
   bind_task(m);
   bind_sgd(m);
-  bind_record_scores(m);
+  bind_interaction_scores(m);
   bind_letor(m);
   bind_letor_writer(m);
   bind_ranksvm(m);
   bind_rankboost(m);
-  bind_ranking_measure(m);
-  bind_group_records(m);
+  bind_list_metric(m);
+  bind_group_interactions(m);
   bind_sample_rows(m);
   bind_draw_lists(m);
 }

@@ -32,7 +32,7 @@ void check(const Scores& scores, const Vector<int64_t>& offsets, const Vector<fl
 // t[p] += Σ_j log2(1 + 2^(s_bj − points[p])) for the points offsets[b]:offsets[b + 1] of every row
 // b. Rows are independent, so the result does not depend on the number of threads.
 void point_sums(Scores scores, Vector<int64_t> offsets, Vector<float> points,
-                MutableVector<double> t, Choice<Method> method, int n_threads) {
+                MutableVector<double> t, Choice<Method> method, int num_threads) {
   check(scores, offsets, points, t);
   const Method sum = method.value();
   const int64_t rows = scores.shape(0), n = scores.shape(1), stride = scores.stride(0);
@@ -43,7 +43,7 @@ void point_sums(Scores scores, Vector<int64_t> offsets, Vector<float> points,
     ThreadScratch scratch;
     std::vector<double> moments, sums;
   };
-  const int threads = thread_count(n_threads, rows, 0.5 * rows * n);
+  const int threads = thread_count(num_threads, rows, 0.5 * rows * n);
   const auto make = [] { return Memory{ThreadScratch(0), {}, {}}; };
   parallel_for(threads, rows, 4, make, [&](int64_t b, Memory& memory) {
     auto& [scratch, moments, sums] = memory;
@@ -64,6 +64,6 @@ void point_sums(Scores scores, Vector<int64_t> offsets, Vector<float> points,
 void bind_point_sums(nb::module_& m) {
   m.def("point_sums", &point_sums, nb::arg("scores").noconvert(), nb::arg("offsets"),
         nb::arg("points").noconvert(), nb::arg("t").noconvert(), nb::kw_only(),
-        nb::arg("method") = "auto", nb::arg("n_threads") = 1,
+        nb::arg("method") = "auto", nb::arg("num_threads") = 1,
         "Add to t the sum over each row of scores for each of its points.");
 }

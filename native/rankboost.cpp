@@ -44,16 +44,16 @@ struct Pairs {
     }
     double below = 0.0, loss = 0.0;
     for (int32_t g = 0; g < grades; ++g) {
-      const double own = worse[g];
+      const double of_grade = worse[g];
       worse[g] = below;
       loss += better[g] * below;
-      below += own;
+      below += of_grade;
     }
     double above = 0.0;
     for (int32_t g = grades; g-- > 0;) {
-      const double own = better[g];
+      const double of_grade = better[g];
       better[g] = above;
-      above += own;
+      above += of_grade;
     }
     for (int64_t i = 0; i < n; ++i) out[i] = worse[grade[i]] / lift[i] - lift[i] * better[grade[i]];
     return loss;
@@ -64,7 +64,7 @@ struct Pairs {
 // document, which is the negative gradient. `grade` counts the labels of a list from 0.
 std::tuple<double, Result<double>> rankboost_potential(Vector<double> scores, Vector<int32_t> grade,
                                                        Vector<int64_t> offsets,
-                                                       Vector<double> weight, int n_threads) {
+                                                       Vector<double> weight, int num_threads) {
   const int64_t n_rows = scores.shape(0), n_lists = static_cast<int64_t>(offsets.shape(0)) - 1;
   check_length("grade", grade.shape(0), n_rows);
   check_indices("grade", grade, n_rows);
@@ -74,7 +74,7 @@ std::tuple<double, Result<double>> rankboost_potential(Vector<double> scores, Ve
   double loss = 0.0;
   {
     nb::gil_scoped_release released;
-    const int threads = thread_count(n_threads, n_lists, 20.0 * n_rows);
+    const int threads = thread_count(num_threads, n_lists, 20.0 * n_rows);
     parallel_for(
         threads, n_lists, 8, [] { return Pairs(); },
         [&](int64_t q, Pairs& pairs) {
@@ -129,7 +129,7 @@ int64_t largest(const Matrix<Code>& codes) {
 template <class Code>
 std::tuple<int64_t, int64_t, double> rankboost_weak_ranker(Matrix<Code> codes, Vector<int64_t> cuts,
                                                            Vector<double> potential, double loss,
-                                                           int n_threads) {
+                                                           int num_threads) {
   const int64_t n_features = codes.shape(0), n_rows = codes.shape(1);
   check_length("cuts", cuts.shape(0), n_features);
   check_length("potential", potential.shape(0), n_rows);
@@ -140,32 +140,32 @@ std::tuple<int64_t, int64_t, double> rankboost_weak_ranker(Matrix<Code> codes, V
   if (kAllCodes ? most >= kAllCodes : largest(codes) > most)
     throw std::invalid_argument("codes must not exceed the number of cuts");
   const int64_t width = kAllCodes ? kAllCodes : most + 1;
-  std::vector<Cut> found(n_features);
+  std::vector<Cut> best_cuts(n_features);
   int64_t feature = -1;
   {
     nb::gil_scoped_release released;
     const double tie = kTie * loss;
-    const int threads = thread_count(n_threads, n_features, 1.0 * n_features * n_rows);
+    const int threads = thread_count(num_threads, n_features, 1.0 * n_features * n_rows);
     const auto make = [] { return std::vector<double>(); };
     parallel_for(threads, n_features, 1, make, [&](int64_t f, std::vector<double>& sums) {
-      found[f] = best_cut(codes.data() + f * n_rows, potential.data(), n_rows, cuts.data()[f],
-                          width, tie, sums);
+      best_cuts[f] = best_cut(codes.data() + f * n_rows, potential.data(), n_rows, cuts.data()[f],
+                              width, tie, sums);
     });
     double best = 0.0;
     for (int64_t f = 0; f < n_features; ++f)
-      if (std::abs(found[f].r) > best + tie) {
-        best = std::abs(found[f].r);
+      if (std::abs(best_cuts[f].r) > best + tie) {
+        best = std::abs(best_cuts[f].r);
         feature = f;
       }
   }
   if (feature < 0) return {-1, -1, 0.0};
-  return {feature, found[feature].cut, found[feature].r};
+  return {feature, best_cuts[feature].cut, best_cuts[feature].r};
 }
 
 template <class Code>
 void bind_weak_ranker(nb::module_& m) {
   m.def("rankboost_weak_ranker", &rankboost_weak_ranker<Code>, nb::arg("codes"), nb::arg("cuts"),
-        nb::arg("potential"), nb::arg("loss"), nb::arg("n_threads"),
+        nb::arg("potential"), nb::arg("loss"), nb::arg("num_threads"),
         "The best weak ranker 'code of a feature > cut': (feature, cut, r), feature -1 for none.");
 }
 
@@ -173,7 +173,7 @@ void bind_weak_ranker(nb::module_& m) {
 
 void bind_rankboost(nb::module_& m) {
   m.def("rankboost_potential", &rankboost_potential, nb::arg("scores"), nb::arg("grade"),
-        nb::arg("offsets"), nb::arg("weight"), nb::arg("n_threads"),
+        nb::arg("offsets"), nb::arg("weight"), nb::arg("num_threads"),
         "Sum over lists of weight times exp(worse - better) of all pairs, and the potential of "
         "each document.");
   bind_weak_ranker<uint8_t>(m);

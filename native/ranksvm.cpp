@@ -45,12 +45,12 @@ class LabelTree {
   };
 
   Sums below(int rank) const {
-    Sums found{0.0, 0.0};
+    Sums sums{0.0, 0.0};
     for (size_t i = rank; i > 0; i -= i & (~i + 1)) {
-      found.count += count_[i];
-      found.score += sum_[i];
+      sums.count += count_[i];
+      sums.score += sum_[i];
     }
-    return found;
+    return sums;
   }
 
   Sums above(int rank) const {
@@ -104,7 +104,7 @@ double one_list(const double* s, const int32_t* rank, int64_t n, double* gradien
 // Σ over lists of weight · Σ_{better i, worse j} max(0, 1 − s_i + s_j)², and its gradient by s.
 std::tuple<double, Result<double>> ranksvm(Vector<double> scores, Vector<int32_t> rank,
                                            Vector<int64_t> offsets, Vector<double> weight,
-                                           int ranks, int n_threads) {
+                                           int ranks, int num_threads) {
   const int64_t n_rows = scores.shape(0), n_lists = static_cast<int64_t>(offsets.shape(0)) - 1;
   check_between("ranks", ranks, 0, std::numeric_limits<int>::max() - 1);
   check_length("rank", rank.shape(0), n_rows);
@@ -120,7 +120,7 @@ std::tuple<double, Result<double>> ranksvm(Vector<double> scores, Vector<int32_t
       std::vector<int64_t> order;
       std::vector<double> centred;
     };
-    const int threads = thread_count(n_threads, n_lists, 200.0 * n_rows);
+    const int threads = thread_count(num_threads, n_lists, 200.0 * n_rows);
     const auto make = [&] { return Memory{LabelTree(ranks), {}, {}}; };
     parallel_for(threads, n_lists, 8, make, [&](int64_t q, Memory& memory) {
       const int64_t begin = offsets.data()[q], n = offsets.data()[q + 1] - begin;
@@ -153,6 +153,6 @@ std::tuple<double, Result<double>> ranksvm(Vector<double> scores, Vector<int32_t
 
 void bind_ranksvm(nb::module_& m) {
   m.def("ranksvm", &ranksvm, nb::arg("scores"), nb::kw_only(), nb::arg("rank"), nb::arg("offsets"),
-        nb::arg("weight"), nb::arg("ranks"), nb::arg("n_threads"),
+        nb::arg("weight"), nb::arg("ranks"), nb::arg("num_threads"),
         "Sum over lists of weight times the squared hinge of all pairs, and its gradient.");
 }

@@ -14,15 +14,15 @@ namespace nb = nanobind;
 
 namespace robirank {
 
-FactorRows::FactorRows(MutableMatrix<float> rows, MutableVector<float> sums, Vector<float> decay)
-    : rows_(rows), sums_(sums), decay_(decay) {
+FactorRows::FactorRows(MutableMatrix<float> rows, MutableVector<float> sums, Vector<float> penalty)
+    : rows_(rows), sums_(sums), penalty_(penalty) {
   check_row_width("rows", width());
   check_length("sums", sums.shape(0), n());
-  check_length("decay", decay.shape(0), n());
+  check_length("penalty", penalty.shape(0), n());
 }
 
-Records::Records(Vector<int64_t> indptr, Vector<int32_t> items, std::optional<Vector<float>> weight,
-                 int64_t n_items)
+UserItems::UserItems(Vector<int64_t> indptr, Vector<int32_t> items,
+                     std::optional<Vector<float>> weight, int64_t n_items)
     : indptr_(indptr), items_(items), weight_(weight), n_items_(n_items) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   check_between("n_items", n_items, 0, kMost);
@@ -43,7 +43,7 @@ Block::Block(const Vector<int32_t>& position, int64_t first, int64_t items, int6
   check_between("first", first, 0, n_items - items);
 }
 
-SortedRecords::SortedRecords(const Records& records, const Block& block) {
+SortedInteractions::SortedInteractions(const UserItems& user_items, const Block& block) {
   struct Found {
     int32_t user;
     uint32_t place;
@@ -53,10 +53,11 @@ SortedRecords::SortedRecords(const Records& records, const Block& block) {
   for (int64_t c = 0; c < block.cells(); ++c)
     std::fill(cell_of.begin() + block.begin(c), cell_of.begin() + block.begin(c + 1), c);
   std::vector<Found> found;
-  found.reserve(records.n() * block.items() / std::max<int64_t>(1, records.n_items()) * 9 / 8);
+  found.reserve(user_items.n() * block.items() / std::max<int64_t>(1, user_items.n_items()) * 9 /
+                8);
   starts_.assign(block.cells() + 1, 0);
-  const float* weight = records.weight();
-  block.visit(records, [&](int64_t r, int32_t x, uint32_t place) {
+  const float* weight = user_items.weight();
+  block.visit(user_items, [&](int64_t r, int32_t x, uint32_t place) {
     found.push_back({x, place, weight ? weight[r] : 1.0f});
     ++starts_[cell_of[place] + 1];
   });
@@ -74,15 +75,15 @@ SortedRecords::SortedRecords(const Records& records, const Block& block) {
   }
 }
 
-Cell SortedRecords::cell(int64_t c, const Block& block, const FactorRows& users,
-                         const FactorRows& items, uint64_t key) const {
+Cell SortedInteractions::cell(int64_t c, const Block& block, const FactorRows& users,
+                              const FactorRows& items, uint64_t key) const {
   const int64_t begin = block.begin(c), at = starts_[c];
   return {users.rows(),
           users.sums(),
           items.rows() + begin * items.width(),
           items.sums() + begin,
-          users.decay(),
-          items.decay() + begin,
+          users.penalty(),
+          items.penalty() + begin,
           users.width(),
           static_cast<int32_t>(block.begin(c + 1) - begin),
           user_.get() + at,
@@ -105,11 +106,11 @@ void check_row_width(const char* name, int64_t width) {
                               std::to_string(kMaxWidth) + "; got " + std::to_string(width));
 }
 
-void check_task(const FactorRows& users, const FactorRows& items, const Records& records,
+void check_task(const FactorRows& users, const FactorRows& items, const UserItems& user_items,
                 const Vector<int32_t>& position) {
   check_columns("items", items.width(), users.width());
-  check_length("users", users.n(), records.n_users());
-  check_length("position", position.shape(0), records.n_items());
+  check_length("users", users.n(), user_items.n_users());
+  check_length("position", position.shape(0), user_items.n_items());
 }
 
 }  // namespace robirank
@@ -119,13 +120,13 @@ using namespace robirank;
 void bind_task(nb::module_& m) {
   nb::class_<FactorRows>(m, "FactorRows",
                          "Rows of factors, padded with zeros to a multiple of 16, with Adagrad's "
-                         "sum of each and the penalty that one record of each pays.")
+                         "sum of each and the penalty that one interaction of each pays.")
       .def(nb::init<MutableMatrix<float>, MutableVector<float>, Vector<float>>(),
-           nb::arg("rows").noconvert(), nb::arg("sums").noconvert(), nb::arg("decay"));
-  nb::class_<Records>(m, "Records",
-                      "Records by user: user x has items[indptr[x]:indptr[x + 1]], each below "
-                      "n_items, with weights (None: all 1). All is checked here, so indptr and "
-                      "items must not change afterwards.")
+           nb::arg("rows").noconvert(), nb::arg("sums").noconvert(), nb::arg("penalty"));
+  nb::class_<UserItems>(m, "UserItems",
+                        "UserItems by user: user x has items[indptr[x]:indptr[x + 1]], each below "
+                        "n_items, with weights (None: all 1). All is checked here, so indptr and "
+                        "items must not change afterwards.")
       .def(nb::init<Vector<int64_t>, Vector<int32_t>, std::optional<Vector<float>>, int64_t>(),
            nb::kw_only(), nb::arg("indptr"), nb::arg("items"), nb::arg("weight") = nb::none(),
            nb::arg("n_items"));

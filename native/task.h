@@ -12,29 +12,29 @@
 namespace robirank {
 
 // Rows of U or V with what row-wise Adagrad keeps for each: the sum of its mean squares, and the
-// penalty that one of the row's records pays.
+// penalty that one of the row's interactions pays.
 class FactorRows {
  public:
-  FactorRows(MutableMatrix<float> rows, MutableVector<float> sums, Vector<float> decay);
+  FactorRows(MutableMatrix<float> rows, MutableVector<float> sums, Vector<float> penalty);
 
   int64_t n() const { return rows_.shape(0); }
   int64_t width() const { return rows_.shape(1); }
   float* rows() const { return rows_.data(); }
   float* sums() const { return sums_.data(); }
-  const float* decay() const { return decay_.data(); }
+  const float* penalty() const { return penalty_.data(); }
 
  private:
   MutableMatrix<float> rows_;
   MutableVector<float> sums_;
-  Vector<float> decay_;
+  Vector<float> penalty_;
 };
 
-// The records of a part of the users: user x has items[indptr[x]:indptr[x + 1]], each below
+// The interactions of a part of the users: user x has items[indptr[x]:indptr[x + 1]], each below
 // n_items.
-class Records {
+class UserItems {
  public:
-  Records(Vector<int64_t> indptr, Vector<int32_t> items, std::optional<Vector<float>> weight,
-          int64_t n_items);
+  UserItems(Vector<int64_t> indptr, Vector<int32_t> items, std::optional<Vector<float>> weight,
+            int64_t n_items);
 
   int64_t n() const { return items_.shape(0); }
   int64_t n_users() const { return static_cast<int64_t>(indptr_.shape(0)) - 1; }
@@ -60,11 +60,12 @@ class Block {
   int64_t cells() const { return cells_; }
   int64_t begin(int64_t cell) const { return items_ * cell / cells_; }
 
-  // Calls visitor(record, user, place in the block) for the records whose items lie in the block.
+  // Calls visitor(interaction, user, place in the block) for the interactions whose items lie in
+  // the block.
   template <class Visitor>
-  void visit(const Records& records, Visitor visitor) const {
-    const int64_t *indptr = records.indptr(), n_users = records.n_users();
-    const int32_t* items = records.items();
+  void visit(const UserItems& user_items, Visitor visitor) const {
+    const int64_t *indptr = user_items.indptr(), n_users = user_items.n_users();
+    const int32_t* items = user_items.items();
     const uint32_t first = static_cast<uint32_t>(first_), size = static_cast<uint32_t>(items_);
     for (int64_t x = 0; x < n_users; ++x)
       for (int64_t r = indptr[x]; r < indptr[x + 1]; ++r) {
@@ -78,10 +79,11 @@ class Block {
   int64_t first_, items_, cells_;
 };
 
-// The records of a part that lie in a block, cell by cell, in the order of the users within a cell.
-class SortedRecords {
+// The interactions of a part that lie in a block, cell by cell, in the order of the users within a
+// cell.
+class SortedInteractions {
  public:
-  SortedRecords(const Records& records, const Block& block);
+  SortedInteractions(const UserItems& user_items, const Block& block);
 
   // What the kernel needs to know of cell c, but for the proposal.
   Cell cell(int64_t c, const Block& block, const FactorRows& users, const FactorRows& items,
@@ -100,8 +102,8 @@ uint64_t cell_key(uint64_t key, int64_t cell);
 // The kernels take rows of a whole number of vectors, whatever the instruction set.
 void check_row_width(const char* name, int64_t width);
 
-// Rows, records and items must fit together.
-void check_task(const FactorRows& users, const FactorRows& items, const Records& records,
+// Rows, interactions and items must fit together.
+void check_task(const FactorRows& users, const FactorRows& items, const UserItems& user_items,
                 const Vector<int32_t>& position);
 
 }  // namespace robirank

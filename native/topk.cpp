@@ -1,9 +1,9 @@
 // The N best items of each user, exactly, without a matrix of scores.
 //
-// Each thread takes a block of users; items are packed a few at a time and multiplied with each
-// user of the block while they are in the first-level cache. Each user keeps the best so far in a
-// buffer of about 2N; when it is full it is cut back to N, and the worst of those is the threshold
-// that the following scores are compared with.
+// Each thread takes a batch of users; items are packed a few at a time (or were packed before, once
+// for many calls) and multiplied with each user of the batch while they are in the first-level
+// cache. Each user keeps the best so far in a buffer of about 2N; when it is full it is cut back to
+// N, and the worst of those is the threshold that the following scores are compared with.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
@@ -43,7 +43,30 @@ struct Excluded {
   bool has(int32_t item) const { return std::binary_search(begin, end, item); }
 };
 
-// The best so far of each user of a block.
+// Rows of items in the order in which the kernels read them, tile after tile.
+class PackedItems {
+ public:
+  explicit PackedItems(Matrix<float> items)
+      : tiles_(kernels().tiles),
+        n_(items.shape(0)),
+        d_(items.shape(1)),
+        memory_(allocate_lines(round_up(n_, tiles_.items) * d_)) {
+    nb::gil_scoped_release released;
+    if (n_) tiles_.pack(items.data(), nullptr, nullptr, n_, d_, tiles_.items, memory_.get());
+  }
+
+  int64_t n() const { return n_; }
+  int64_t d() const { return d_; }
+  const TileKernels& tiles() const { return tiles_; }  // for which the rows were packed
+  const float* tile(int64_t first) const { return memory_.get() + first * d_; }
+
+ private:
+  const TileKernels& tiles_;
+  int64_t n_, d_;
+  Lines memory_;
+};
+
+// The best so far of each user of a batch.
 class Best {
  public:
   Best(int64_t users, int64_t padded, int64_t wanted, int64_t items)
@@ -94,8 +117,9 @@ struct Request {
   const float* users;  // factors, and which rows of them are asked for
   const int32_t* user_rows;
   const float* items;
-  const int32_t* item_rows;  // in rising order, or null for all
-  const float* item_scale;   // or null
+  const int32_t* item_rows;   // in rising order, or null for all
+  const float* item_scale;    // or null
+  const PackedItems* packed;  // all items, or null
   int64_t n_users, n_items, d;
   const int64_t* starts;  // excluded[starts[q]:starts[q + 1]] of the q-th user asked for, or null
   const int32_t* excluded;
@@ -107,34 +131,34 @@ struct Request {
   }
 };
 
-// A block's factors stay in the second-level cache; its buffers are bounded.
+// The factors of a batch stay in the second-level cache; its buffers are bounded.
 constexpr int64_t kUserBytes = 1 << 17, kBufferBytes = 1 << 24;
 
 // How the work is cut up; the result does not depend on it.
 struct Plan {
-  int64_t block_users, n_blocks, split_items, n_splits;
+  int64_t batch_users, n_batches, split_items, n_splits;
 
   Plan(const Request& request, const TileKernels& tiles, int threads) {
     const int64_t row = std::max<int64_t>(request.d, 1) * static_cast<int64_t>(sizeof(float));
     const int64_t buffer = Best::capacity(request.wanted, request.n_items) * sizeof(Entry);
     const int64_t most = std::max<int64_t>(1, std::min(kUserBytes / row, kBufferBytes / buffer));
     const int64_t rounds = (request.n_users + most * threads - 1) / (most * threads);
-    block_users = std::max<int64_t>(
+    batch_users = std::max<int64_t>(
         1, (request.n_users + rounds * threads - 1) / std::max<int64_t>(1, rounds * threads));
-    block_users = round_up(block_users, tiles.users);
-    n_blocks = (request.n_users + block_users - 1) / block_users;
-    n_splits = n_blocks > 0 ? std::max<int64_t>(1, threads / n_blocks) : 1;
+    batch_users = round_up(batch_users, tiles.users);
+    n_batches = (request.n_users + batch_users - 1) / batch_users;
+    n_splits = n_batches > 0 ? std::max<int64_t>(1, threads / n_batches) : 1;
     split_items = round_up((request.n_items + n_splits - 1) / n_splits, tiles.items);
   }
 };
 
 // The best of items begin:end for users first:first + n.
-class Block {
+class Batch {
  public:
-  Block(const Request& request, const TileKernels& tiles, const Plan& plan)
+  Batch(const Request& request, const TileKernels& tiles, const Plan& plan)
       : request_(request),
         tiles_(tiles),
-        users_(allocate<float>(plan.block_users * request.d)),
+        users_(allocate<float>(plan.batch_users * request.d)),
         items_(allocate<float>(tiles.items * request.d)) {}
 
   void run(int64_t first, int64_t n, int64_t begin, int64_t end, int32_t* ids, float* scores) {
@@ -143,15 +167,17 @@ class Block {
                 users_.get());
     for (int64_t at = begin; at < end; at += tiles_.items) {
       const int64_t count = std::min<int64_t>(tiles_.items, end - at);
-      pack_items(at, count);
-      for (int64_t i = 0; i < n; i += tiles_.users) score(first, i, n, at, count, best);
+      const float* tile = tile_at(at, count);
+      for (int64_t i = 0; i < n; i += tiles_.users) score(first, i, n, tile, at, count, best);
     }
     for (int64_t i = 0; i < n; ++i)
       best.finish(i, ids + i * request_.wanted, scores + i * request_.wanted);
   }
 
  private:
-  void pack_items(int64_t at, int64_t count) {
+  // The items at : at + count, packed.
+  const float* tile_at(int64_t at, int64_t count) {
+    if (request_.packed) return request_.packed->tile(at);
     if (request_.item_rows)
       tiles_.pack(request_.items, request_.item_rows + at, request_.item_scale, count, request_.d,
                   tiles_.items, items_.get());
@@ -159,12 +185,13 @@ class Block {
       tiles_.pack(request_.items + at * request_.d, nullptr,
                   request_.item_scale ? request_.item_scale + at : nullptr, count, request_.d,
                   tiles_.items, items_.get());
+    return items_.get();
   }
 
-  void score(int64_t first, int64_t user, int64_t n, int64_t at, int64_t count, Best& best) {
+  void score(int64_t first, int64_t user, int64_t n, const float* tile, int64_t at, int64_t count,
+             Best& best) {
     const auto scores = n - user == 1 ? tiles_.find_one : tiles_.find;
-    if (!scores(users_.get() + user * request_.d, items_.get(), request_.d, best.threshold(user),
-                &hits_))
+    if (!scores(users_.get() + user * request_.d, tile, request_.d, best.threshold(user), &hits_))
       return;
     const uint64_t real = count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
     for (int64_t i = user; i < std::min(n, user + tiles_.users); ++i)
@@ -197,28 +224,28 @@ void merge(const int32_t* ids, const float* scores, int64_t splits, int64_t stri
   }
 }
 
-void search(const Request& request, int n_threads, int32_t* ids, float* scores) {
-  const TileKernels& tiles = kernels().tiles;
-  // Items are packed once per block of users (of 512 where d = 64), then multiplied with each user.
-  const double users = request.n_users, blocks = 1.0 + users / 512.0;
+void search(const Request& request, int num_threads, int32_t* ids, float* scores) {
+  const TileKernels& tiles = request.packed ? request.packed->tiles() : kernels().tiles;
+  // Items are packed once per batch of users (of 512 where d = 64), then multiplied with each user.
+  const double users = request.n_users, batches = 1.0 + users / 512.0;
   const double work =
-      request.n_items * (0.3 * blocks * request.d + 0.03 * users * (request.d + 8.0));
-  const int threads = thread_count(n_threads, std::numeric_limits<int32_t>::max(), work);
+      request.n_items * (0.3 * batches * request.d + 0.03 * users * (request.d + 8.0));
+  const int threads = thread_count(num_threads, std::numeric_limits<int32_t>::max(), work);
   const Plan plan(request, tiles, threads);
   const int64_t splits = plan.n_splits, stride = request.n_users * request.wanted;
   std::vector<int32_t> split_ids(splits > 1 ? splits * stride : 0);
   std::vector<float> split_scores(split_ids.size());
   int32_t* to_ids = splits > 1 ? split_ids.data() : ids;
   float* to_scores = splits > 1 ? split_scores.data() : scores;
-  const auto make = [&] { return Block(request, tiles, plan); };
-  parallel_for(threads, plan.n_blocks * splits, 1, make, [&](int64_t task, Block& block) {
+  const auto make = [&] { return Batch(request, tiles, plan); };
+  parallel_for(threads, plan.n_batches * splits, 1, make, [&](int64_t task, Batch& batch) {
     const int64_t b = task / splits, s = task % splits;
-    const int64_t first = b * plan.block_users;
-    const int64_t n = std::min(plan.block_users, request.n_users - first);
+    const int64_t first = b * plan.batch_users;
+    const int64_t n = std::min(plan.batch_users, request.n_users - first);
     const int64_t begin = std::min(s * plan.split_items, request.n_items);
     const int64_t end = std::min(begin + plan.split_items, request.n_items);
     const int64_t at = s * stride + first * request.wanted;
-    block.run(first, n, begin, end, to_ids + at, to_scores + at);
+    batch.run(first, n, begin, end, to_ids + at, to_scores + at);
   });
   for (int64_t q = 0; splits > 1 && q < request.n_users; ++q) {
     const int64_t at = q * request.wanted;
@@ -253,7 +280,8 @@ std::pair<Table<int32_t>, Table<float>> topk(Matrix<float> users, Vector<int32_t
                                              Matrix<float> items, int64_t wanted,
                                              std::optional<Vector<int32_t>> item_rows,
                                              std::optional<Vector<float>> item_scale,
-                                             std::optional<Exclusions> excluded, int n_threads) {
+                                             std::optional<Exclusions> excluded,
+                                             const PackedItems* packed, int num_threads) {
   const int64_t n_users = user_rows.shape(0), n_rows = items.shape(0);
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   check_between("the number of rows of items", n_rows, 0, kMost);
@@ -266,11 +294,17 @@ std::pair<Table<int32_t>, Table<float>> topk(Matrix<float> users, Vector<int32_t
   }
   if (item_scale) check_length("item_scale", item_scale->shape(0), n_rows);
   if (excluded) check_exclusions(*excluded, n_users);
+  if (packed) {
+    check_length("packed", packed->n(), n_rows);
+    check_columns("packed", packed->d(), users.shape(1));
+  }
+  const bool use_packed = packed && !item_rows && !item_scale;
   const Request request = {users.data(),
                            user_rows.data(),
                            items.data(),
                            item_rows ? item_rows->data() : nullptr,
                            item_scale ? item_scale->data() : nullptr,
+                           use_packed ? packed : nullptr,
                            n_users,
                            item_rows ? static_cast<int64_t>(item_rows->shape(0)) : n_rows,
                            static_cast<int64_t>(items.shape(1)),
@@ -281,7 +315,7 @@ std::pair<Table<int32_t>, Table<float>> topk(Matrix<float> users, Vector<int32_t
   auto scores = allocate<float>(n_users * wanted);
   {
     nb::gil_scoped_release released;
-    search(request, n_threads, ids.get(), scores.get());
+    search(request, num_threads, ids.get(), scores.get());
   }
   return {hand_over(std::move(ids), n_users, wanted),
           hand_over(std::move(scores), n_users, wanted)};
@@ -290,9 +324,14 @@ std::pair<Table<int32_t>, Table<float>> topk(Matrix<float> users, Vector<int32_t
 }  // namespace
 
 void bind_topk(nb::module_& m) {
+  nb::class_<PackedItems>(m, "PackedItems",
+                          "Rows of items laid out for topk: made once, used by any number of calls "
+                          "from any thread.")
+      .def(nb::init<Matrix<float>>(), nb::arg("items"));
   m.def("topk", &topk, nb::kw_only(), nb::arg("users"), nb::arg("user_rows"), nb::arg("items"),
         nb::arg("wanted"), nb::arg("item_rows") = nb::none(), nb::arg("item_scale") = nb::none(),
-        nb::arg("excluded") = nb::none(), nb::arg("n_threads"),
+        nb::arg("excluded") = nb::none(), nb::arg("packed") = nb::none(), nb::arg("num_threads"),
         "The best items of each user and their scores, -1 where nothing is left. The user of row q "
-        "must not get excluded[1][excluded[0][q]:excluded[0][q + 1]].");
+        "must not get excluded[1][excluded[0][q]:excluded[0][q + 1]]. packed has the same rows as "
+        "items, and is used where all of them are searched.");
 }

@@ -238,7 +238,7 @@ def test_float32_is_summed_in_blocks_in_double_precision(monkeypatch):
     X, y = two_clusters(n=50)
     X = X.astype(np.float32)
     whole = RobustClassifier(tol=1e-7).fit(X, y)
-    monkeypatch.setattr("robirank.classifier._BLOCK_ROWS", 7)
+    monkeypatch.setattr("robirank.classifier._CHUNK_ROWS", 7)
     blocks = RobustClassifier(tol=1e-7).fit(X, y)
     np.testing.assert_allclose(blocks.coef_, whole.coef_, rtol=1e-6)
     assert blocks.decision_function(X).dtype == np.float64

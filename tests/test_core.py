@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robirank import _core
-from robirank.engine.parts import empty_rows
+from robirank.engine.state import empty_rows
 
 I32, I64, F32 = np.int32, np.int64, np.float32
 
@@ -27,13 +27,13 @@ LISTS = {
     "relevant": ints(1, 0, 2),
     "weight": np.ones(3),
 }
-RECORDS = {
+USER_ITEMS = {
     "indptr": np.array([0, 2, 3]),
     "items": ints(0, 4, 2),
     "weight": np.ones(3, F32),
     "n_items": 5,
 }
-ROWS = {"rows": empty_rows(2, 3), "sums": floats(2), "decay": floats(2)}
+ROWS = {"rows": empty_rows(2, 3), "sums": floats(2), "penalty": floats(2)}
 STEPS = {"factors": 3, "negatives": 4, "rate_u": 0.1, "rate_v": 0.1, "cell_items": 2}
 WARP_STEPS = {
     "factors": 3,
@@ -66,7 +66,7 @@ GOOD = {
         "method": "auto",
         "hessian": None,
         "gradient": True,
-        "n_threads": 1,
+        "num_threads": 1,
     },
     "linear": {
         "X": np.zeros((7, 2)),
@@ -75,7 +75,7 @@ GOOD = {
         "rows": np.array([0, 6, 3, 3, 1]),
         "rho": "log",
         "method": "auto",
-        "n_threads": 1,
+        "num_threads": 1,
     },
     "listwise_block": {
         "scores": floats(2, 4),
@@ -83,14 +83,14 @@ GOOD = {
         "relevant": ints(1, 0, 2),
         "weight": np.ones(3),
         "rho": "log",
-        "n_threads": 1,
+        "num_threads": 1,
     },
     "adam": {
         "rows": floats(2, 3),
         "first": floats(2, 3),
         "second": floats(2, 3),
         "gradient": floats(2, 3),
-        "decay": floats(2),
+        "penalty": floats(2),
         "rate": 0.1,
         "b1": 0.5,
         "b2": 0.5,
@@ -111,16 +111,16 @@ GOOD = {
         "item_scale": floats(5),
         "excluded": (np.array([0, 1, 2]), ints(1, 2)),
         "wanted": 2,
-        "n_threads": 1,
+        "num_threads": 1,
     },
     "FactorRows": ROWS,
-    "Records": RECORDS,
+    "UserItems": USER_ITEMS,
     "SgdSteps": STEPS,
     "WarpSteps": WARP_STEPS,
     "sgd_task": {
         "users": made(factor_rows, 2),
         "items": made(factor_rows, 3),
-        "records": made(_core.Records, **RECORDS),
+        "user_items": made(_core.UserItems, **USER_ITEMS),
         "popularity": floats(3),
         "position": ints(4, 3, 2, 1, 0),
         "first": 2,
@@ -130,16 +130,16 @@ GOOD = {
     "warp_task": {
         "users": made(factor_rows, 2),
         "items": made(factor_rows, 3),
-        "records": made(_core.Records, **RECORDS),
+        "user_items": made(_core.UserItems, **USER_ITEMS),
         "position": ints(4, 3, 2, 1, 0),
         "first": 2,
         "steps": made(_core.WarpSteps, **WARP_STEPS),
         "key": 0,
     },
-    "record_scores": {
+    "interaction_scores": {
         "U": floats(2, 16),
         "V": floats(3, 16),
-        "records": made(_core.Records, **RECORDS),
+        "user_items": made(_core.UserItems, **USER_ITEMS),
         "position": ints(4, 3, 2, 1, 0),
         "first": 2,
         "out": floats(3),
@@ -147,7 +147,7 @@ GOOD = {
     "letor_features": {
         "values": np.ones(3),
         "columns": ints(0, 1, 0),
-        "offsets": RECORDS["indptr"],
+        "offsets": USER_ITEMS["indptr"],
     },
     "ranksvm": {
         "scores": np.zeros(3),
@@ -155,23 +155,23 @@ GOOD = {
         "offsets": np.array([0, 1, 3]),
         "weight": np.ones(2),
         "ranks": 2,
-        "n_threads": 1,
+        "num_threads": 1,
     },
     "rankboost_potential": {
         "scores": np.zeros(3),
         "grade": ints(1, 0, 0),
         "offsets": np.array([0, 1, 3]),
         "weight": np.ones(2),
-        "n_threads": 1,
+        "num_threads": 1,
     },
     "rankboost_weak_ranker": {
         "codes": np.array([[0, 2, 1]], np.uint32),
         "cuts": np.array([2]),
         "potential": np.zeros(3),
         "loss": 1.0,
-        "n_threads": 1,
+        "num_threads": 1,
     },
-    "measure_along": {
+    "metric_along": {
         "base": np.zeros(3),
         "direction": np.zeros(3),
         "steps": np.zeros(2),
@@ -180,29 +180,29 @@ GOOD = {
         "scale": np.ones(2),
         "discount": np.ones(2),
         "average": True,
-        "n_threads": 1,
+        "num_threads": 1,
     },
-    "group_records": {
+    "group_interactions": {
         "user": ints(0, 1, 1),
         "item": ints(0, 1, 0),
         "count": None,
         "time": np.zeros(3),
         "n_users": 2,
         "n_items": 2,
-        "n_threads": 1,
+        "num_threads": 1,
     },
     "sample_rows": {
         "indptr": np.array([0, 2, 3]),
         "take": np.array([1, 1]),
         "seed": 0,
-        "n_threads": 1,
+        "num_threads": 1,
     },
     "draw_lists": {
         "indptr": np.array([0, 2, 3]),
         "share": np.ones((2, 1), F32),
         "tables": np.ones((1, 4), F32),
         "seed": 0,
-        "n_threads": 1,
+        "num_threads": 1,
     },
 }
 
@@ -238,7 +238,7 @@ BAD = [
     ("adam", {"first": floats(1, 3)}, "first must have length 2; got 1"),
     ("adam", {"second": floats(2, 2)}, "second must have 3 columns; got 2"),
     ("adam", {"gradient": floats(1, 3)}, "gradient must have length 2; got 1"),
-    ("adam", {"decay": floats(3)}, "decay must have length 2; got 3"),
+    ("adam", {"penalty": floats(3)}, "penalty must have length 2; got 3"),
     ("point_sums", {"offsets": np.array([0, 3, 2])}, "offsets must begin with 0 and never fall"),
     ("point_sums", {"scores": floats(1, 3)}, "offsets must have length 2; got 3"),
     ("point_sums", {"t": np.zeros(1)}, "t must have length 2; got 1"),
@@ -259,15 +259,15 @@ BAD = [
     ("FactorRows", {"rows": floats(2, 17)}, "multiple of 16 columns, up to 4096; got 17"),
     ("FactorRows", {"rows": floats(2, 0)}, "multiple of 16 columns, up to 4096; got 0"),
     ("FactorRows", {"sums": floats(3)}, "sums must have length 2; got 3"),
-    ("FactorRows", {"decay": floats(1)}, "decay must have length 2; got 1"),
-    ("Records", {"items": ints(0, 5, 2)}, rf"items {INDEX} 5; items\[1\] is 5"),
-    ("Records", {"items": ints(0, 4, -7)}, rf"items {INDEX} 5; items\[2\] is -7"),
-    ("Records", {"indptr": np.zeros(0, I64)}, "indptr must begin with 0 .* it is empty"),
-    ("Records", {"indptr": np.array([1, 2, 3])}, r"indptr must begin .* indptr\[0\] is 1"),
-    ("Records", {"indptr": FALLS}, r"indptr must .* never fall; indptr\[2\] is 3 after 4"),
-    ("Records", {"indptr": np.array([0, 2, 4])}, "indptr must end with 3; it ends with 4"),
-    ("Records", {"weight": np.ones(2, F32)}, "weight must have length 3; got 2"),
-    ("Records", {"n_items": -1}, "n_items must be between 0 and"),
+    ("FactorRows", {"penalty": floats(1)}, "penalty must have length 2; got 1"),
+    ("UserItems", {"items": ints(0, 5, 2)}, rf"items {INDEX} 5; items\[1\] is 5"),
+    ("UserItems", {"items": ints(0, 4, -7)}, rf"items {INDEX} 5; items\[2\] is -7"),
+    ("UserItems", {"indptr": np.zeros(0, I64)}, "indptr must begin with 0 .* it is empty"),
+    ("UserItems", {"indptr": np.array([1, 2, 3])}, r"indptr must begin .* indptr\[0\] is 1"),
+    ("UserItems", {"indptr": FALLS}, r"indptr must .* never fall; indptr\[2\] is 3 after 4"),
+    ("UserItems", {"indptr": np.array([0, 2, 4])}, "indptr must end with 3; it ends with 4"),
+    ("UserItems", {"weight": np.ones(2, F32)}, "weight must have length 3; got 2"),
+    ("UserItems", {"n_items": -1}, "n_items must be between 0 and"),
     ("SgdSteps", {"factors": 0}, "factors must be between 1 and 4096; got 0"),
     ("SgdSteps", {"negatives": 1025}, "negatives must be between 1 and 1024; got 1025"),
     ("SgdSteps", {"cell_items": 65537}, "cell_items must be between 2 and 65536; got 65537"),
@@ -288,10 +288,10 @@ BAD = [
     ("warp_task", {"items": made(factor_rows, 6)}, "rows of items must be between 0 and 5; got 6"),
     ("warp_task", {"position": ints(0)}, "position must have length 5; got 1"),
     ("warp_task", {"first": 2**62}, "first must be between 0 and 2"),
-    ("record_scores", {"U": floats(3, 16)}, "U must have length 2; got 3"),
-    ("record_scores", {"V": floats(3, 32)}, "V must have 16 columns; got 32"),
-    ("record_scores", {"position": ints(0)}, "position must have length 5; got 1"),
-    ("record_scores", {"out": floats(2)}, "out must have length 3; got 2"),
+    ("interaction_scores", {"U": floats(3, 16)}, "U must have length 2; got 3"),
+    ("interaction_scores", {"V": floats(3, 32)}, "V must have 16 columns; got 32"),
+    ("interaction_scores", {"position": ints(0)}, "position must have length 5; got 1"),
+    ("interaction_scores", {"out": floats(2)}, "out must have length 3; got 2"),
     ("letor_features", {"columns": ints(0)}, "columns must have length 3; got 1"),
     ("letor_features", {"offsets": FALLS}, "offsets must begin with 0 and never fall"),
     ("ranksvm", {"rank": ints(2, 0, 0)}, rf"rank {INDEX} 2; rank\[0\] is 2"),
@@ -308,14 +308,14 @@ BAD = [
         "codes must not exceed the number of cuts",
     ),
     ("rankboost_weak_ranker", {"potential": np.zeros(2)}, "potential must have length 3; got 2"),
-    ("measure_along", {"offsets": np.array([0, 2])}, "offsets must end with 3; it ends with 2"),
-    ("measure_along", {"offsets": FALLS}, "offsets must begin with 0 and never fall"),
-    ("measure_along", {"value": np.zeros(2)}, "value must have length 3; got 2"),
-    ("group_records", {"n_users": 1}, rf"user {INDEX} 1; user\[1\] is 1"),
-    ("group_records", {"item": ints(0, -1, 0)}, rf"item {INDEX} 2; item\[1\] is -1"),
-    ("group_records", {"n_items": -1}, "n_items must be between 0"),
-    ("group_records", {"count": np.ones(2, F32)}, "count must have length 3; got 2"),
-    ("group_records", {"time": np.zeros(4)}, "time must have length 3; got 4"),
+    ("metric_along", {"offsets": np.array([0, 2])}, "offsets must end with 3; it ends with 2"),
+    ("metric_along", {"offsets": FALLS}, "offsets must begin with 0 and never fall"),
+    ("metric_along", {"value": np.zeros(2)}, "value must have length 3; got 2"),
+    ("group_interactions", {"n_users": 1}, rf"user {INDEX} 1; user\[1\] is 1"),
+    ("group_interactions", {"item": ints(0, -1, 0)}, rf"item {INDEX} 2; item\[1\] is -1"),
+    ("group_interactions", {"n_items": -1}, "n_items must be between 0"),
+    ("group_interactions", {"count": np.ones(2, F32)}, "count must have length 3; got 2"),
+    ("group_interactions", {"time": np.zeros(4)}, "time must have length 3; got 4"),
     ("sample_rows", {"indptr": np.array([0, 2, 1])}, "indptr must begin with 0 and never fall"),
     ("sample_rows", {"take": np.array([1])}, "take must have length 2; got 1"),
     ("draw_lists", {"indptr": np.array([0, 2, 1])}, "indptr must begin with 0 and never fall"),
@@ -349,7 +349,7 @@ def test_bad_arguments_are_named(name, change, message):
         ("InnerSums", "U"),
         ("FactorRows", "rows"),
         ("FactorRows", "sums"),
-        ("record_scores", "out"),
+        ("interaction_scores", "out"),
     ],
 )
 def test_what_is_written_to_or_large_is_not_converted(name, argument):
@@ -359,8 +359,8 @@ def test_what_is_written_to_or_large_is_not_converted(name, argument):
 
 
 def test_small_arrays_of_another_type_are_converted():
-    records = RECORDS | {"indptr": ints(0, 2, 3), "items": np.array([0, 4, 2])}
-    assert call("sgd_task", records=_core.Records(**records)) == call("sgd_task")
+    records = USER_ITEMS | {"indptr": ints(0, 2, 3), "items": np.array([0, 4, 2])}
+    assert call("sgd_task", user_items=_core.UserItems(**records)) == call("sgd_task")
 
 
 def test_items_with_another_number_of_factors():
@@ -381,10 +381,10 @@ def test_records_are_checked(indptr, items, n_items):
     rises = indptr[:1] == [0] and sorted(indptr) == indptr and indptr[-1] == len(items)
     arrays = {"indptr": np.array(indptr, I64), "items": np.array(items, I32)}
     if rises and all(0 <= i < n_items for i in items):
-        _core.Records(**arrays, n_items=n_items)
+        _core.UserItems(**arrays, n_items=n_items)
     else:
         with pytest.raises(ValueError):
-            _core.Records(**arrays, n_items=n_items)
+            _core.UserItems(**arrays, n_items=n_items)
 
 
 @given(
@@ -400,7 +400,7 @@ def test_a_task_stays_within_its_rows(rows, position, first, n_rows):
     task = {
         "users": factor_rows(len(rows)),
         "items": factor_rows(n_rows),
-        "records": _core.Records(indptr=indptr, items=items, n_items=6),
+        "user_items": _core.UserItems(indptr=indptr, items=items, n_items=6),
         "popularity": floats(n_rows),
         "position": np.array(position, I32),
         "first": first,
@@ -420,5 +420,5 @@ def test_memory_that_is_not_there_in_a_thread_is_an_error():
     codes = np.zeros((8, 4000), dtype=np.uint32)
     with pytest.raises(MemoryError):
         _core.rankboost_weak_ranker(
-            codes, np.full(8, 1 << 50), np.ones(4000), loss=1.0, n_threads=2
+            codes, np.full(8, 1 << 50), np.ones(4000), loss=1.0, num_threads=2
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.report.browser import FLAGS, find_chromium
+from lab.report.browser import FLAGS, find_chromium
 
 ROOT = Path(__file__).parents[1]
 

@@ -189,11 +189,11 @@ def test_indices_that_are_no_longer_sorted():
     assert not set(found) & set(matrix.indices[begin:end])
 
 
-def test_interactions_are_checked_before_their_codes_become_32_bits_wide():
+def test_interactions_are_checked_before_positions_become_32_bits_wide():
     data = rr.Interactions.from_matrix(table())
     indices = data.indices.astype(np.int64)
     indices[0] += 2**32
-    with pytest.raises(ValueError, match="indices must be from 0 to 19"):
+    with pytest.raises(ValueError, match=r"indices\[0\] is \d+; it must be from 0 to 19"):
         rr.Interactions(data.users, data.items, data.indptr, indices)
 
 

@@ -2,16 +2,16 @@
 // A part of list_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
-// One step of Adam on n rows of d numbers: the gradient gets decay[i] · row, then
+// One step of Adam on n rows of d numbers: the gradient gets penalty[i] · row, then
 //   first ← b1 first + (1 − b1) g,  second ← b2 second + (1 − b2) g²,
 //   row ← row − rate · first / (√(second · correction) + ε).
 // Everything is read and written once.
 void adam(float* __restrict rows, float* __restrict first, float* __restrict second,
-          const float* __restrict gradient, const float* decay, int64_t n, int64_t d,
+          const float* __restrict gradient, const float* penalty, int64_t n, int64_t d,
           const AdamStep& step) {
   const float b1 = step.b1, b2 = step.b2, rate = step.rate, correction = step.correction;
   for (int64_t i = 0; i < n; ++i) {
-    const float pull = decay[i];
+    const float pull = penalty[i];
 #pragma omp simd
     for (int64_t j = i * d; j < (i + 1) * d; ++j) {
       const float g = gradient[j] + pull * rows[j];

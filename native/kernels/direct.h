@@ -5,9 +5,9 @@
 // Scores this close together have 2^(s_j − s_y) = 2^(s_j − c) · 2^(c − s_y) without overflow.
 constexpr double kFactorRange = 900.0;
 
-// Sums over one relevant item: log2 Π(1 + p_j), Σ h_j and Σ h_j (1 − h_j).
+// Sums over the other items of one relevant item: log2 Π(1 + p_j), Σ h_j and Σ h_j (1 − h_j).
 struct PairSums {
-  double log2_product = 0.0, slope = 0.0, bend = 0.0;
+  double log2_product = 0.0, h_sum = 0.0, h_spread = 0.0;
 };
 
 // Pairs of two relevant items with up to kProduct items, p_j = e_j r. Two at a time, because one
@@ -17,13 +17,14 @@ constexpr int kProduct = 512;
 constexpr uint64_t kMantissa = 0x000fffffffffffffull, kOne = 0x3ff0000000000000ull;
 
 template <bool kStore>
-inline void pair_block(const double* __restrict e, int n, const double* r, double* __restrict h0,
+inline void pair_chunk(const double* __restrict e, int n, const double* r, double* __restrict h0,
                        double* __restrict h1, PairSums* sums) {
   const double r0 = r[0], r1 = r[1];
-  double product0 = 1.0, slope0 = 0.0, bend0 = 0.0, product1 = 1.0, slope1 = 0.0, bend1 = 0.0;
+  double product0 = 1.0, h_sum0 = 0.0, h_spread0 = 0.0, product1 = 1.0, h_sum1 = 0.0,
+         h_spread1 = 0.0;
   uint64_t exponents0 = 0, exponents1 = 0;
 #pragma omp simd reduction(* : product0, product1) \
-    reduction(+ : slope0, bend0, exponents0, slope1, bend1, exponents1)
+    reduction(+ : h_sum0, h_spread0, exponents0, h_sum1, h_spread1, exponents1)
   for (int j = 0; j < n; ++j) {
     const double p0 = e[j] * r0, p1 = e[j] * r1;
     const double u0 = 1.0 + p0, u1 = 1.0 + p1;
@@ -33,22 +34,23 @@ inline void pair_block(const double* __restrict e, int n, const double* r, doubl
     exponents1 += bits1 >> 52;
     product0 *= bits_to_double((bits0 & kMantissa) | kOne);
     product1 *= bits_to_double((bits1 & kMantissa) | kOne);
-    slope0 += x0;
-    slope1 += x1;
-    bend0 += x0 - x0 * x0;
-    bend1 += x1 - x1 * x1;
+    h_sum0 += x0;
+    h_sum1 += x1;
+    h_spread0 += x0 - x0 * x0;
+    h_spread1 += x1 - x1 * x1;
     if (kStore) h0[j] = x0, h1[j] = x1;
   }
   sums[0].log2_product += static_cast<double>(exponents0) - 1023.0 * n + log2_fast(product0);
   sums[1].log2_product += static_cast<double>(exponents1) - 1023.0 * n + log2_fast(product1);
-  sums[0].slope += slope0, sums[1].slope += slope1;
-  sums[0].bend += bend0, sums[1].bend += bend1;
+  sums[0].h_sum += h_sum0, sums[1].h_sum += h_sum1;
+  sums[0].h_spread += h_spread0, sums[1].h_spread += h_spread1;
 }
 
 // What a relevant item adds to its own derivatives.
 inline void add_to_self(const PairSums& sums, const Outer& y, double* gradient, double* hessian) {
-  *gradient -= y.first * sums.slope;
-  if (hessian) *hessian += y.first * kLn2 * sums.bend + y.second * sums.slope * sums.slope;
+  *gradient -= y.rho_weight * sums.h_sum;
+  if (hessian)
+    *hessian += y.rho_weight * kLn2 * sums.h_spread + y.rho_curvature * sums.h_sum * sums.h_sum;
 }
 
 template <class T>
@@ -63,14 +65,21 @@ void exponentials(const T* s, int64_t n, double centre, double* e) {
   for (int64_t j = 0; j < n; ++j) e[j] = exp2_fast(static_cast<double>(s[j]) - centre);
 }
 
-// What is kept of each relevant item, one array after the other.
+// What is kept of each relevant item, one array after the other: r = 2^(c − s_y), the sums, and
+// the derivatives of ρ times the weight.
 struct Relevant {
-  double *r, *t, *slope, *bend, *first, *second;
+  double *r, *t, *h_sum, *h_spread, *rho_weight, *rho_curvature;
   Relevant(double* base, int64_t k)
-      : r(base), t(r + k), slope(t + k), bend(slope + k), first(bend + k), second(first + k) {}
+      : r(base),
+        t(r + k),
+        h_sum(t + k),
+        h_spread(h_sum + k),
+        rho_weight(h_spread + k),
+        rho_curvature(rho_weight + k) {}
   Relevant from(int64_t i) const {
     Relevant rest = *this;
-    rest.r += i, rest.t += i, rest.slope += i, rest.bend += i, rest.first += i, rest.second += i;
+    rest.r += i, rest.t += i, rest.h_sum += i, rest.h_spread += i;
+    rest.rho_weight += i, rest.rho_curvature += i;
     return rest;
   }
 };
@@ -82,7 +91,7 @@ void open_sums(const List<T>& list, double centre, const Relevant& y) {
 #pragma omp simd
   for (int64_t i = 0; i < list.n_relevant; ++i) {
     y.r[i] = exp2_fast(centre - y.r[i]);
-    y.t[i] = y.slope[i] = y.bend[i] = 0.0;
+    y.t[i] = y.h_sum[i] = y.h_spread[i] = 0.0;
   }
 }
 
@@ -97,14 +106,14 @@ void add_pairs(const double* e, int64_t n, const Relevant& y, int64_t k, double*
     PairSums sums[2];
     double *h0 = kStore ? h + i * stride : nullptr, *h1 = kStore ? h0 + stride : nullptr;
     for (int64_t begin = 0; begin < n; begin += kProduct) {
-      const int block = n - begin < kProduct ? n - begin : kProduct;
-      pair_block<kStore>(e + begin, block, r, kStore ? h0 + begin : h0, kStore ? h1 + begin : h1,
+      const int chunk = n - begin < kProduct ? n - begin : kProduct;
+      pair_chunk<kStore>(e + begin, chunk, r, kStore ? h0 + begin : h0, kStore ? h1 + begin : h1,
                          sums);
     }
     for (int a = 0; a < (two ? 2 : 1); ++a) {
       y.t[i + a] += sums[a].log2_product;
-      y.slope[i + a] += sums[a].slope;
-      y.bend[i + a] += sums[a].bend;
+      y.h_sum[i + a] += sums[a].h_sum;
+      y.h_spread[i + a] += sums[a].h_spread;
     }
   }
 }
@@ -119,45 +128,48 @@ inline double close_sums(const double* weight, int64_t k, Rho rho, Hessian want,
     const double sum = y.t[i] - 1.0, inner = sum > 0.0 ? sum : 0.0;
     const RhoAt at = rho_fast(rho, inner);
     y.t[i] = inner;
-    y.slope[i] -= 0.5;
-    y.bend[i] -= 0.25;
-    y.first[i] = weight[i] * at.first;
-    y.second[i] = want == Hessian::exact ? weight[i] * at.second : 0.0;
+    y.h_sum[i] -= 0.5;
+    y.h_spread[i] -= 0.25;
+    y.rho_weight[i] = weight[i] * at.first;
+    y.rho_curvature[i] = want == Hessian::exact ? weight[i] * at.second : 0.0;
     loss += weight[i] * at.value;
   }
   if (t) memcpy(t, y.t, k * sizeof(double));
   return loss;
 }
 
-// Σ_y first_y h_yj, four relevant items at a time.
-void add_slopes(const double* h, int64_t stride, int64_t n, const Relevant& y, int64_t k,
-                double* __restrict gradient) {
+// Adds Σ_y rho_weight_y h_yj to the gradient, four relevant items at a time.
+void add_gradients(const double* h, int64_t stride, int64_t n, const Relevant& y, int64_t k,
+                   double* __restrict gradient) {
   int64_t i = 0;
   for (; i + 4 <= k; i += 4) {
     const double *h0 = h + i * stride, *h1 = h0 + stride, *h2 = h1 + stride, *h3 = h2 + stride;
-    const double f0 = y.first[i], f1 = y.first[i + 1], f2 = y.first[i + 2], f3 = y.first[i + 3];
+    const double f0 = y.rho_weight[i], f1 = y.rho_weight[i + 1], f2 = y.rho_weight[i + 2],
+                 f3 = y.rho_weight[i + 3];
 #pragma omp simd
     for (int64_t j = 0; j < n; ++j)
       gradient[j] += (f0 * h0[j] + f1 * h1[j]) + (f2 * h2[j] + f3 * h3[j]);
   }
   for (; i < k; ++i) {
-    const double *h0 = h + i * stride, f0 = y.first[i];
+    const double *h0 = h + i * stride, f0 = y.rho_weight[i];
 #pragma omp simd
     for (int64_t j = 0; j < n; ++j) gradient[j] += f0 * h0[j];
   }
 }
 
-void add_bends(const double* h, int64_t stride, int64_t n, const Relevant& y, int64_t k,
-               double* __restrict hessian) {
+// Adds Σ_y h_yj (rho_weight_y ln2 (1 − h_yj) + rho_curvature_y h_yj) to the Hessian.
+void add_hessians(const double* h, int64_t stride, int64_t n, const Relevant& y, int64_t k,
+                  double* __restrict hessian) {
   for (int64_t i = 0; i < k; ++i) {
-    const double *row = h + i * stride, bend = kLn2 * y.first[i], second = y.second[i];
+    const double *row = h + i * stride, rho_weight = kLn2 * y.rho_weight[i],
+                 rho_curvature = y.rho_curvature[i];
 #pragma omp simd
     for (int64_t j = 0; j < n; ++j)
-      hessian[j] += row[j] * (bend * (1.0 - row[j]) + second * row[j]);
+      hessian[j] += row[j] * (rho_weight * (1.0 - row[j]) + rho_curvature * row[j]);
   }
 }
 
-// Lists are taken in blocks of items; `kKept` values of h are kept between the sums and the
+// A list whose items fit into the cache. `kKept` values of h are kept between the sums and the
 // derivatives, for as many relevant items at a time as that allows.
 template <class T>
 double direct_short(const List<T>& list, double centre, Rho rho, Hessian want,
@@ -182,18 +194,18 @@ double direct_short(const List<T>& list, double centre, Rho rho, Hessian want,
     loss += close_sums(list.weight + begin, n, rho, want, y, answer.t ? answer.t + begin : nullptr);
     for (int64_t i = 0; i < n; ++i) {
       h[i * m + places[i]] = 0.0;
-      add_to_self({0.0, y.slope[i], y.bend[i]}, {0.0, y.first[i], y.second[i]},
+      add_to_self({0.0, y.h_sum[i], y.h_spread[i]}, {0.0, y.rho_weight[i], y.rho_curvature[i]},
                   gradient + places[i], hessian + places[i]);
     }
-    add_slopes(h, m, m, y, n, gradient);
-    if (answer.hessian) add_bends(h, m, m, y, n, hessian);
+    add_gradients(h, m, m, y, n, gradient);
+    if (answer.hessian) add_hessians(h, m, m, y, n, hessian);
   }
   write_out(gradient, m, answer.gradient);
   if (answer.hessian) write_out(hessian, m, answer.hessian);
   return loss;
 }
 
-// A list that does not fit the cache: one sweep over blocks of items for the sums, and one more
+// A list that does not fit the cache: one pass over chunks of items for the sums, and one more
 // for the derivatives.
 template <class T>
 double direct_long(const List<T>& list, double centre, Rho rho, Hessian want,
@@ -221,11 +233,11 @@ double direct_long(const List<T>& list, double centre, Rho rho, Hessian want,
       const int64_t own = list.relevant[i] - begin;
       if (own >= 0 && own < n) {
         h[own] = 0.0;
-        add_to_self({0.0, y.slope[i], y.bend[i]}, {0.0, y.first[i], y.second[i]}, gradient + own,
-                    hessian + own);
+        add_to_self({0.0, y.h_sum[i], y.h_spread[i]}, {0.0, y.rho_weight[i], y.rho_curvature[i]},
+                    gradient + own, hessian + own);
       }
-      add_slopes(h, 0, n, y.from(i), 1, gradient);
-      if (answer.hessian) add_bends(h, 0, n, y.from(i), 1, hessian);
+      add_gradients(h, 0, n, y.from(i), 1, gradient);
+      if (answer.hessian) add_hessians(h, 0, n, y.from(i), 1, hessian);
     }
     write_out(gradient, n, answer.gradient + begin);
     if (answer.hessian) write_out(hessian, n, answer.hessian + begin);
@@ -247,8 +259,8 @@ double direct_wide(const List<T>& list, Rho rho, Hessian want, const Answer<T>& 
       if (j == y) continue;
       const double d = s[j] - own, p = exp2(-fabs(d)), h = (d > 0 ? 1.0 : p) / (1.0 + p);
       sums.log2_product += (d > 0 ? d : 0.0) + log1p(p) * kInvLn2;
-      sums.slope += h;
-      sums.bend += h * (1.0 - h);
+      sums.h_sum += h;
+      sums.h_spread += h * (1.0 - h);
     }
     const Outer outer = outer_term(rho, want, list.weight[i], sums.log2_product);
     loss += outer.loss;
@@ -257,10 +269,10 @@ double direct_wide(const List<T>& list, Rho rho, Hessian want, const Answer<T>& 
     for (int64_t j = 0; j < m; ++j) {
       if (j == y) continue;
       const double d = s[j] - own, p = exp2(-fabs(d)), h = (d > 0 ? 1.0 : p) / (1.0 + p);
-      answer.gradient[j] += static_cast<T>(outer.first * h);
+      answer.gradient[j] += static_cast<T>(outer.rho_weight * h);
       if (answer.hessian)
         answer.hessian[j] +=
-            static_cast<T>(h * (outer.first * kLn2 * (1.0 - h) + outer.second * h));
+            static_cast<T>(h * (outer.rho_weight * kLn2 * (1.0 - h) + outer.rho_curvature * h));
     }
     double gradient = 0.0, hessian = 0.0;
     add_to_self(sums, outer, &gradient, &hessian);

@@ -83,8 +83,8 @@ RhoAt rho_at(Rho rho, double t) {
 // The outer term of a relevant item and its derivatives by t_y.
 struct Outer {
   double loss = 0.0;
-  double first = 0.0;   // w_y ρ'(t_y)
-  double second = 0.0;  // w_y ρ''(t_y), only where the exact Hessian is wanted
+  double rho_weight = 0.0;     // w_y ρ'(t_y)
+  double rho_curvature = 0.0;  // w_y ρ''(t_y), only where the exact Hessian is wanted
 };
 
 inline Outer outer_term(Rho rho, Hessian hessian, double weight, double t) {

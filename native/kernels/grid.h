@@ -15,7 +15,7 @@ constexpr double kFine = kCell / kFinePerCell;
 constexpr double kQuantum = kFine / (1 << kFractionBits);
 constexpr int kPlaceBits = 46;  // of a bin's counter; the bits above count items
 constexpr uint64_t kOneItem = uint64_t{1} << kPlaceBits;
-constexpr int kPlaceBlock = 256;  // places computed together; more would evict the counts
+constexpr int kPlaceChunk = 256;  // places computed together; more would evict the counts
 constexpr double kFar = 32.0;     // 2^−32 is negligible beside 1
 
 template <class T>
@@ -44,8 +44,8 @@ struct CellMoments {
 // Rows of scratch.grid, kMaxCells each.
 struct Cells : CellMoments {
   double *e, *h;                   // 2^(centre − middle), h
-  double *a0, *a1, *a2, *a3, *a4;  // Σ_y first · h and its derivatives
-  double *b0, *b1, *b2, *b3;       // Σ_y second · h² and its derivatives
+  double *a0, *a1, *a2, *a3, *a4;  // Σ_y rho_weight · h and its derivatives
+  double *b0, *b1, *b2, *b3;       // Σ_y rho_curvature · h² and its derivatives
   explicit Cells(double* g)
       : CellMoments{g, g + kMaxCells, g + 2 * kMaxCells, g + 3 * kMaxCells},
         e(m3 + kMaxCells),
@@ -80,22 +80,22 @@ template <class T>
 void count_items(const T* s, int64_t n, const Grid<T>& grid, bool clip,
                  uint64_t* __restrict counts) {
   const T limit = last_place(grid);
-  uint32_t place[kPlaceBlock];
-  uint64_t unit[kPlaceBlock];
-  for (int64_t begin = 0; begin < n; begin += kPlaceBlock) {
-    const int block = n - begin < kPlaceBlock ? n - begin : kPlaceBlock;
+  uint32_t place[kPlaceChunk];
+  uint64_t unit[kPlaceChunk];
+  for (int64_t begin = 0; begin < n; begin += kPlaceChunk) {
+    const int chunk = n - begin < kPlaceChunk ? n - begin : kPlaceChunk;
     const T* from = s + begin;
 #pragma omp simd
-    for (int j = 0; j < block; ++j) place[j] = place_of(from[j], grid.begin, limit);
+    for (int j = 0; j < chunk; ++j) place[j] = place_of(from[j], grid.begin, limit);
     if (!clip) {
 #pragma GCC unroll 4
-      for (int j = 0; j < block; ++j) counts[place[j] >> kFractionBits] += kOneItem + place[j];
+      for (int j = 0; j < chunk; ++j) counts[place[j] >> kFractionBits] += kOneItem + place[j];
       continue;
     }
 #pragma omp simd
-    for (int j = 0; j < block; ++j)
+    for (int j = 0; j < chunk; ++j)
       unit[j] = from[j] >= grid.begin && from[j] <= grid.end ? kOneItem + place[j] : 0;
-    for (int j = 0; j < block; ++j) counts[place[j] >> kFractionBits] += unit[j];
+    for (int j = 0; j < chunk; ++j) counts[place[j] >> kFractionBits] += unit[j];
   }
 }
 
@@ -170,9 +170,9 @@ Outside fill_cells(const T* s, int64_t n, const Grid<T>& grid, const Range<T>& r
     g.m0[c] = g.m1[c] = g.m2[c] = g.m3[c] = 0.0;
   }
   for (int64_t begin = 0; begin < n; begin += kMaxCount) {
-    const int64_t block = n - begin < kMaxCount ? n - begin : kMaxCount;
+    const int64_t chunk = n - begin < kMaxCount ? n - begin : kMaxCount;
     memset(counts, 0, cells * kFinePerCell * sizeof(uint64_t));
-    count_items(s + begin, block, grid, clip, counts);
+    count_items(s + begin, chunk, grid, clip, counts);
     fold_counts(counts, 0, cells, g);
   }
   return clip ? outside_items(s, n, grid) : Outside{};
@@ -192,17 +192,17 @@ struct Derivatives {
 
 // The sums of one relevant item over all cells; keeps h of each cell in g.h.
 PairSums grid_sums(const Cells& g, int cells, double r) {
-  double t = 0.0, slope = 0.0, bend = 0.0;
-#pragma omp simd reduction(+ : t, slope, bend)
+  double t = 0.0, h_sum = 0.0, d1_sum = 0.0;
+#pragma omp simd reduction(+ : t, h_sum, d1_sum)
   for (int c = 0; c < cells; ++c) {
     const double p = g.e[c] * r, u = 1.0 + p, h = p / u;
     const Derivatives d(h);
     g.h[c] = h;
     t += g.m0[c] * log2_fast(u) + g.m1[c] * h + g.m2[c] * d.d1 + g.m3[c] * d.d2;
-    slope += g.m0[c] * h + g.m1[c] * d.d1 + g.m2[c] * d.d2 + g.m3[c] * d.d3;
-    bend += g.m0[c] * d.d1 + g.m1[c] * d.d2 + g.m2[c] * d.d3 + g.m3[c] * d.d4;
+    h_sum += g.m0[c] * h + g.m1[c] * d.d1 + g.m2[c] * d.d2 + g.m3[c] * d.d3;
+    d1_sum += g.m0[c] * d.d1 + g.m1[c] * d.d2 + g.m2[c] * d.d3 + g.m3[c] * d.d4;
   }
-  return {t, slope, bend * kInvLn2};
+  return {t, h_sum, d1_sum * kInvLn2};
 }
 
 // The relevant item's own term as the grid computes it, so that subtracting it is exact.
@@ -221,30 +221,32 @@ PairSums self_sums(const Grid<T>& grid, const Cells& g, T s, double r) {
 
 inline PairSums minus(const PairSums& a, const PairSums& b) {
   const double t = a.log2_product - b.log2_product;
-  return {t > 0.0 ? t : 0.0, a.slope - b.slope, a.bend - b.bend};
+  return {t > 0.0 ? t : 0.0, a.h_sum - b.h_sum, a.h_spread - b.h_spread};
 }
 
-void add_slopes(const Cells& g, int cells, double first) {
+// Adds rho_weight · h and its derivatives at the cells' centres, for one relevant item.
+void add_gradients(const Cells& g, int cells, double rho_weight) {
 #pragma omp simd
   for (int c = 0; c < cells; ++c) {
     const Derivatives d(g.h[c]);
-    g.a0[c] += first * g.h[c];
-    g.a1[c] += first * d.d1;
-    g.a2[c] += first * d.d2;
-    g.a3[c] += first * d.d3;
-    g.a4[c] += first * d.d4;
+    g.a0[c] += rho_weight * g.h[c];
+    g.a1[c] += rho_weight * d.d1;
+    g.a2[c] += rho_weight * d.d2;
+    g.a3[c] += rho_weight * d.d3;
+    g.a4[c] += rho_weight * d.d4;
   }
 }
 
-void add_squares(const Cells& g, int cells, double second) {
+// Adds rho_curvature · h² and its derivatives.
+void add_squares(const Cells& g, int cells, double rho_curvature) {
 #pragma omp simd
   for (int c = 0; c < cells; ++c) {
     const double h = g.h[c];
     const Derivatives d(h);
-    g.b0[c] += second * h * h;
-    g.b1[c] += second * 2.0 * h * d.d1;
-    g.b2[c] += second * 2.0 * (d.d1 * d.d1 + h * d.d2);
-    g.b3[c] += second * (6.0 * d.d1 * d.d2 + 2.0 * h * d.d3);
+    g.b0[c] += rho_curvature * h * h;
+    g.b1[c] += rho_curvature * 2.0 * h * d.d1;
+    g.b2[c] += rho_curvature * 2.0 * (d.d1 * d.d1 + h * d.d2);
+    g.b3[c] += rho_curvature * (6.0 * d.d1 * d.d2 + 2.0 * h * d.d3);
   }
 }
 
@@ -252,7 +254,7 @@ void add_squares(const Cells& g, int cells, double second) {
 struct Cubic {
   double c0, c1, c2, c3;
   double value(double x) const { return c0 + x * (c1 + x * (c2 / 2.0 + x * (c3 / 6.0))); }
-  double slope(double x) const { return c1 + x * (c2 + x * (c3 / 2.0)); }
+  double derivative(double x) const { return c1 + x * (c2 + x * (c3 / 2.0)); }
 };
 
 inline Cubic gradient_cubic(const Cells& g, int c) { return {g.a0[c], g.a1[c], g.a2[c], g.a3[c]}; }
@@ -267,10 +269,10 @@ void tabulate(Cubic (*cubic)(const Cells&, int), const Cells& g, int cells, floa
     const Cubic curve = cubic(g, c);
 #pragma omp simd
     for (int f = 0; f < kFinePerCell; ++f) {
-      const double x = fine_centre(f), slope = curve.slope(x);
+      const double x = fine_centre(f), rise = curve.derivative(x);
       float* line = table + 2 * (c * kFinePerCell + f);
-      line[0] = static_cast<float>(curve.value(x) - 0.5 * kFine * slope);
-      line[1] = static_cast<float>(slope * kQuantum);
+      line[0] = static_cast<float>(curve.value(x) - 0.5 * kFine * rise);
+      line[1] = static_cast<float>(rise * kQuantum);
     }
   }
 }
@@ -280,22 +282,22 @@ void tabulate(Cubic (*cubic)(const Cells&, int), const Cells& g, int cells, floa
 template <class T>
 void look_up(const T* s, int64_t n, const Grid<T>& grid, const float* table, T* out) {
   const T limit = last_place(grid);
-  int32_t place[kPlaceBlock];
-  for (int64_t begin = 0; begin < n; begin += kPlaceBlock) {
-    const int block = n - begin < kPlaceBlock ? n - begin : kPlaceBlock;
+  int32_t place[kPlaceChunk];
+  for (int64_t begin = 0; begin < n; begin += kPlaceChunk) {
+    const int chunk = n - begin < kPlaceChunk ? n - begin : kPlaceChunk;
     const T* from = s + begin;
     T* to = out + begin;
 #pragma omp simd
-    for (int j = 0; j < block; ++j) place[j] = place_of(from[j], grid.begin, limit);
-    for (int j = 0; j < block; ++j) {
+    for (int j = 0; j < chunk; ++j) place[j] = place_of(from[j], grid.begin, limit);
+    for (int j = 0; j < chunk; ++j) {
       const float* line = table + 2 * (place[j] >> kFractionBits);
       to[j] = line[0] + line[1] * static_cast<float>(place[j] & kFractionMask);
     }
   }
 }
 
-// Items outside the grid get their closed forms: below, first and its bend are both 2^(s − begin)
-// times a constant; above, the gradient is the sum of all weights and nothing bends.
+// Items outside the grid get their closed forms: below, gradient and Hessian are both 2^(s − begin)
+// times a constant; above, the gradient is the sum of all rho_weights and h does not change.
 template <class T>
 void write_outside(const List<T>& list, const Grid<T>& grid, double below, double above,
                    double above_square, const Answer<T>& answer) {
@@ -332,19 +334,19 @@ double grid_list(const List<T>& list, const Grid<T>& grid, const Range<T>& range
     PairSums sums = minus(grid_sums(g, cells, r), self_sums(grid, g, s, r));
     const double down = exp2_fast(static_cast<double>(grid.begin) - s);
     sums.log2_product += outside.sum(down, static_cast<double>(grid.end) - s);
-    sums.slope += down * outside.below + outside.above;
-    sums.bend += down * outside.below;
+    sums.h_sum += down * outside.below + outside.above;
+    sums.h_spread += down * outside.below;
     const Outer outer = outer_term(rho, want, list.weight[i], sums.log2_product);
     loss += outer.loss;
     if (answer.t) answer.t[i] = sums.log2_product;
     if (!answer.gradient) continue;
-    add_slopes(g, cells, outer.first);
-    if (want == Hessian::exact) add_squares(g, cells, outer.second);
-    below += outer.first * down;
-    above += outer.first;
-    above_square += outer.second;
-    y.r[i] = r, y.slope[i] = sums.slope, y.bend[i] = sums.bend;
-    y.first[i] = outer.first, y.second[i] = outer.second;
+    add_gradients(g, cells, outer.rho_weight);
+    if (want == Hessian::exact) add_squares(g, cells, outer.rho_curvature);
+    below += outer.rho_weight * down;
+    above += outer.rho_weight;
+    above_square += outer.rho_curvature;
+    y.r[i] = r, y.h_sum[i] = sums.h_sum, y.h_spread[i] = sums.h_spread;
+    y.rho_weight[i] = outer.rho_weight, y.rho_curvature[i] = outer.rho_curvature;
   }
   if (!answer.gradient) return loss;
 
@@ -365,16 +367,17 @@ double grid_list(const List<T>& list, const Grid<T>& grid, const Range<T>& range
     const double x = s - grid.centre(c), p = g.e[c] * y.r[i], h = p / (1.0 + p);
     const Derivatives d(h);
     const Cubic own{h, d.d1, d.d2, d.d3};
-    double gradient = gradient_cubic(g, c).value(x) - y.first[i] * own.value(x);
+    double gradient = gradient_cubic(g, c).value(x) - y.rho_weight[i] * own.value(x);
     double hessian = 0.0;
     if (answer.hessian) {
-      const Cubic bend{d.d1, d.d2, d.d3, d.d4};
+      const Cubic own_derivative{d.d1, d.d2, d.d3, d.d4};
       const Cubic square{h * h, 2.0 * h * d.d1, 2.0 * (d.d1 * d.d1 + h * d.d2),
                          6.0 * d.d1 * d.d2 + 2.0 * h * d.d3};
-      hessian =
-          hessian_cubic(g, c).value(x) - y.first[i] * bend.value(x) - y.second[i] * square.value(x);
+      hessian = hessian_cubic(g, c).value(x) - y.rho_weight[i] * own_derivative.value(x) -
+                y.rho_curvature[i] * square.value(x);
     }
-    add_to_self({0.0, y.slope[i], y.bend[i]}, {0.0, y.first[i], y.second[i]}, &gradient, &hessian);
+    add_to_self({0.0, y.h_sum[i], y.h_spread[i]}, {0.0, y.rho_weight[i], y.rho_curvature[i]},
+                &gradient, &hessian);
     answer.gradient[place] = static_cast<T>(gradient);
     if (answer.hessian) answer.hessian[place] = static_cast<T>(hessian);
   }

@@ -27,8 +27,8 @@ struct LossKernels {
 struct ListKernels {
   LossKernels<float> f32;
   LossKernels<double> f64;
-  void (*adam)(float* rows, float* first, float* second, const float* gradient, const float* decay,
-               int64_t n, int64_t d, const AdamStep& step);
+  void (*adam)(float* rows, float* first, float* second, const float* gradient,
+               const float* penalty, int64_t n, int64_t d, const AdamStep& step);
   // Sums over a row of items for its points: t[i] = Σ_j log2(1 + 2^(s_j − points[i])). After
   // opening, the caller points moments and t to zeros. Adding leaves the counts zero, as they must
   // be before; closing writes the sums.
@@ -60,11 +60,11 @@ struct TileKernels {
 
 // sgd_kernels.cpp
 struct SgdKernels {
-  // Visits the records of a cell once.
+  // Visits the interactions of a cell once.
   CellReport (*robirank)(const Cell&, const RobirankRule&);
   CellReport (*warp)(const Cell&, const WarpRule&);
-  // The random numbers from:from + n of a record, each below `bound`.
-  void (*draw)(uint64_t key, int64_t record, int from, int n, uint32_t bound, uint32_t* out);
+  // The random numbers from:from + n of an interaction, each below `bound`.
+  void (*draw)(uint64_t key, int64_t interaction, int from, int n, uint32_t bound, uint32_t* out);
   float (*dot)(const float* a, const float* b, int64_t width);
 };
 

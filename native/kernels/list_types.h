@@ -58,7 +58,7 @@ struct AdamStep {
 struct PointRow {
   const float* points;
   int64_t k;         // how many
-  float begin, end;  // what the cells cover; without cells, every block is summed directly
+  float begin, end;  // what the cells cover; without cells, every chunk is summed directly
   int cells;
   int first, last;              // the cells that hold items
   double below, above, excess;  // closed forms of the items outside

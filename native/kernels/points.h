@@ -2,9 +2,9 @@
 // A part of list_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
-// The items of a row may come in any number of blocks. The points are known before, so the grid is
-// laid around them; each block is counted into it, and the points are summed up once at the end.
-// A block of a few items is summed directly.
+// The items of a row may come in any number of chunks. The points are known before, so the grid is
+// laid around them; each chunk is counted into it, and the points are summed up once at the end.
+// A chunk of a few items is summed directly.
 
 constexpr int kGroup = 8;  // cells that are folded together, or skipped if they are empty
 
@@ -51,10 +51,10 @@ inline void direct_points(const float* s, int64_t n, double centre, double top, 
                           int64_t k, double* t, const Scratch& scratch) {
   const int64_t run = static_cast<int64_t>(1000.0 / (top + 1.0));
   for (int64_t begin = 0; begin < n; begin += kShortList) {
-    const int64_t block = n - begin < kShortList ? n - begin : kShortList;
-    const int64_t lanes = (block + kDoubles - 1) / kDoubles;
-    exponentials(s + begin, block, centre, scratch.items);
-    for (int64_t j = block; j < lanes * kDoubles; ++j) scratch.items[j] = 0.0;
+    const int64_t chunk = n - begin < kShortList ? n - begin : kShortList;
+    const int64_t lanes = (chunk + kDoubles - 1) / kDoubles;
+    exponentials(s + begin, chunk, centre, scratch.items);
+    for (int64_t j = chunk; j < lanes * kDoubles; ++j) scratch.items[j] = 0.0;
     for (int64_t i = 0; i < k; i += kTogether) {
       const int64_t group = k - i < kTogether ? k - i : kTogether;
       double r[kTogether] = {}, sums[kTogether] = {};
@@ -139,7 +139,7 @@ void fold_row(PointRow* row, uint64_t* counts) {
 }
 
 // Adds up to kMaxCount items to the row.
-void count_block(const float* s, int64_t n, PointRow* row, uint64_t* counts) {
+void count_chunk(const float* s, int64_t n, PointRow* row, uint64_t* counts) {
   count_items(s, n, grid_of(*row), false, counts);
   if (any_outside(*row, counts)) recount(s, n, row, counts);
   fold_row(row, counts);
@@ -150,9 +150,8 @@ inline double cell_sum(const CellMoments& g, const double* e, int first, int las
   double t = 0.0;
 #pragma omp simd reduction(+ : t)
   for (int c = first; c < last; ++c) {
-    const double p = e[c] * r, u = 1.0 + p, h = p / u, bend = kLn2 * h * (1.0 - h);
-    t += g.m0[c] * log2_fast(u) + g.m1[c] * h +
-         bend * (g.m2[c] + g.m3[c] * (kLn2 * (1.0 - 2.0 * h)));
+    const double p = e[c] * r, u = 1.0 + p, h = p / u, d1 = kLn2 * h * (1.0 - h);
+    t += g.m0[c] * log2_fast(u) + g.m1[c] * h + d1 * (g.m2[c] + g.m3[c] * (kLn2 * (1.0 - 2.0 * h)));
   }
   return t;
 }
@@ -177,7 +176,7 @@ void add_to_row(const float* s, int64_t n, Method method, PointRow* row, const S
   if (!worth_counting(n, method, *row))
     return sum_directly(s, n, row->points, row->k, row->t, scratch);
   for (int64_t begin = 0; begin < n; begin += kMaxCount)
-    count_block(s + begin, n - begin < kMaxCount ? n - begin : kMaxCount, row, scratch.counts);
+    count_chunk(s + begin, n - begin < kMaxCount ? n - begin : kMaxCount, row, scratch.counts);
 }
 
 void close_row(const PointRow& row, double* t, const Scratch& scratch) {

@@ -32,11 +32,12 @@ inline uint32_t mix(uint32_t x) {
   return x ^ (x >> 16);
 }
 
-// Draw i of a record is a pure function of the key, the record and i: a number below `bound`.
-void draw(uint64_t key, int64_t record, int from, int n, uint32_t bound, uint32_t* out) {
+// Draw i of an interaction is a pure function of the key, the interaction and i: a number below
+// `bound`.
+void draw(uint64_t key, int64_t interaction, int from, int n, uint32_t bound, uint32_t* out) {
   const uint32_t high = static_cast<uint32_t>(key >> 32);
-  const uint32_t first = mix(static_cast<uint32_t>(key) + static_cast<uint32_t>(record)) + high +
-                         0x9e3779b9u * static_cast<uint32_t>(from);
+  const uint32_t first = mix(static_cast<uint32_t>(key) + static_cast<uint32_t>(interaction)) +
+                         high + 0x9e3779b9u * static_cast<uint32_t>(from);
 #pragma omp simd
   for (int i = 0; i < n; ++i) {
     const uint32_t bits = mix(first + 0x9e3779b9u * static_cast<uint32_t>(i));

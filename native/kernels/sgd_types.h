@@ -11,17 +11,17 @@ constexpr int kMaxNegatives = 1024;
 constexpr int kMaxTrials = 1 << 20;
 constexpr int kMaxCell = 65536;  // items of a cell: their places are 16 bits wide
 
-// A cell: the records of some users with a few items, whose rows stay in the cache.
+// A cell: the interactions of some users with a few items, whose rows stay in the cache.
 struct Cell {
-  float *U, *acc_u;                // rows of the users of the part, and Adagrad's sums
-  float *V, *acc_v;                // rows of the items of the cell
-  const float *decay_u, *decay_v;  // of each row: the penalty that one of its records pays
-  int64_t width;                   // floats per row
+  float *U, *acc_u;                    // rows of the users of the part, and Adagrad's sums
+  float *V, *acc_v;                    // rows of the items of the cell
+  const float *penalty_u, *penalty_v;  // of each row: the penalty that one of its interactions pays
+  int64_t width;                       // floats per row
   int32_t items;
-  const int32_t* user;   // of each record, never decreasing
-  const uint16_t* item;  // of each record: its place in the cell
-  const float* slope;    // of each record: weight · ρ'(t)
-  int64_t records;
+  const int32_t* user;   // of each interaction, never decreasing
+  const uint16_t* item;  // of each interaction: its place in the cell
+  const float* weight;   // of each interaction: the ρ-weight w ρ'(t), or w for WARP
+  int64_t interactions;
   const uint16_t* table;  // `items` entries; an item occurs in proportion to its popularity
   const float* inverse;   // of each item: 1 / expected number of its draws
   uint64_t key;           // of the random numbers
@@ -31,7 +31,7 @@ struct RobirankRule {
   float rate_u, rate_v;
   float per_factor;        // 1 / d: Adagrad sums the mean square of a row's gradient
   float scale;             // (|Y| − 1) / (|cell| − 1): from a cell's sum to that over all items
-  int negatives, uniform;  // draws per record, and how many of them are uniform
+  int negatives, uniform;  // draws per interaction, and how many of them are uniform
 };
 
 struct WarpRule {
@@ -42,7 +42,7 @@ struct WarpRule {
 
 struct CellReport {
   int64_t draws;
-  int64_t not_finite;  // records whose step was left out, because it was not finite
+  int64_t not_finite;  // interactions whose step was left out, because it was not finite
   double loss;
 };
 

@@ -2,7 +2,7 @@
 // A part of sgd_kernels.cpp, which includes it inside the namespace of an instruction set.
 #pragma once
 
-// Whether the item is one of the user's own: records begin:end of the cell are the user's.
+// Whether the item is one of the user's own: interactions begin:end of the cell are the user's.
 inline bool is_positive(const Cell& cell, int64_t begin, int64_t end, uint32_t item) {
   for (int64_t r = begin; r < end; ++r)
     if (cell.item[r] == item) return true;
@@ -15,13 +15,13 @@ CellReport warp_cell(const Cell& cell, const WarpRule& rule) {
   constexpr int kAhead = 16;  // trials are drawn a few at a time: often the first one is enough
   uint32_t drawn[kAhead];
   CellReport report = {0, 0, 0.0};
-  int64_t begin = 0, end = 0;  // the records of the current user
-  for (int64_t i = 0; i < cell.records; ++i) {
-    if (i + 2 < cell.records) prefetch_row(cell.U + cell.user[i + 2] * cell.width, cell.width);
+  int64_t begin = 0, end = 0;  // the interactions of the current user
+  for (int64_t i = 0; i < cell.interactions; ++i) {
+    if (i + 2 < cell.interactions) prefetch_row(cell.U + cell.user[i + 2] * cell.width, cell.width);
     const int64_t x = cell.user[i];
     if (i == end) {
       begin = i;
-      while (end < cell.records && cell.user[end] == x) ++end;
+      while (end < cell.interactions && cell.user[end] == x) ++end;
     }
     const uint32_t y = cell.item[i];
     float* u_row = rows.at(cell.U, x);
@@ -43,12 +43,12 @@ CellReport warp_cell(const Cell& cell, const WarpRule& rule) {
       const float violation = rule.margin + rows.dot(u, row) - s;
       ++trials;
       if (!(violation > 0.0f)) continue;
-      const float c = cell.slope[i] * rule.weight_after[trials];
+      const float c = cell.weight[i] * rule.weight_after[trials];
       report.loss += static_cast<double>(c) * violation;
-      rows.start(u, y_row, cell.decay_u[x], -c, g);
+      rows.start(u, y_row, cell.penalty_u[x], -c, g);
       rows.exchange(row, c, 0.0f, u, g);
       rows.descend(row, u, 0.0f, c, rule.rate_v, rule.per_factor, cell.acc_v + other);
-      rows.descend(y_row, u, cell.decay_v[y], -c, rule.rate_v, rule.per_factor, cell.acc_v + y);
+      rows.descend(y_row, u, cell.penalty_v[y], -c, rule.rate_v, rule.per_factor, cell.acc_v + y);
       rows.descend(u_row, g, 0.0f, 1.0f, rule.rate_u, rule.per_factor, cell.acc_u + x);
       break;
     }

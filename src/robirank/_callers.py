@@ -6,18 +6,21 @@ import sys
 import warnings
 from types import FrameType
 
-#: Modules of which no line is the user's: this package, scikit-learn, and what runs things for it.
+#: Modules that are not the user's program: this package, scikit-learn, and what scikit-learn runs.
 _INSIDE = ("robirank.", "sklearn.", "joblib.", "contextlib")
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line outside of this package and of scikit-learn that led here."""
+    """Warn at the line of the user's program, outside of this package and scikit-learn."""
     _, level = calling_line()
     warnings.warn(message, category, stacklevel=level)
 
 
 def calling_line() -> tuple[FrameType, int]:
-    """The frame of that line, and the ``stacklevel`` that names it from the function that asks."""
+    """The frame of the line of the user's program that led to the caller of this function.
+
+    With it comes the ``stacklevel`` by which the caller names that line in `warnings.warn`.
+    """
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and _is_inside(frame):
         frame, level = frame.f_back, level + 1

@@ -7,19 +7,28 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from robirank.errors import ArgumentError
 
 
 def check_positive(name: str, value: Any, *, at_most: float = np.inf) -> None:
     """Raise an error unless the parameter is a finite number above 0, and at most ``at_most``."""
     if not _is_number(value) or not 0 < float(value) <= at_most or np.isinf(value):
         also = "" if np.isinf(at_most) else f", at most {at_most:g}"
-        raise ValueError(f"{name} must be a positive number{also}; got {value!r}")
+        raise ArgumentError(name, f"must be a positive number{also}; got {value!r}")
 
 
 def check_not_negative(name: str, value: Any) -> None:
     """Raise an error unless the parameter is a finite number of at least 0."""
     if not _is_number(value) or not 0 <= float(value) < np.inf:
-        raise ValueError(f"{name} must be a finite number >= 0; got {value!r}")
+        raise ArgumentError(name, f"must be a finite number >= 0; got {value!r}")
+
+
+def check_fraction(name: str, value: Any, *, at_most: float = 1.0) -> None:
+    """Raise an error unless the parameter is a number from 0 to ``at_most``."""
+    if not _is_number(value) or not 0 <= float(value) <= at_most:
+        raise ArgumentError(name, f"must be a fraction from 0 to {at_most:g}; got {value!r}")
 
 
 def check_count(
@@ -30,16 +39,21 @@ def check_count(
         return
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         also = " or None" if or_none else ""
-        raise ValueError(f"{name} must be a positive integer{also}; got {value!r}")
+        raise ArgumentError(name, f"must be a positive integer{also}; got {value!r}")
     if at_most is not None and int(value) > at_most:
-        raise ValueError(f"{name} must be at most {at_most}; got {value!r}")
+        raise ArgumentError(name, f"must be at most {at_most}; got {value!r}")
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[Any], also: str = "") -> None:
     """Raise an error unless the parameter is one of the allowed values; ``also`` names others."""
     if value not in list(allowed):
-        raise ValueError(f"{name} must be one of {list(allowed)}{also}; got {value!r}")
+        raise ArgumentError(name, f"must be one of {list(allowed)}{also}; got {value!r}")
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def all_finite(array: NDArray[Any]) -> bool:
+    """Whether no value is NaN or infinite; needs no temporary array."""
+    return array.size == 0 or bool(np.isfinite(array.min()) and np.isfinite(array.max()))

@@ -10,9 +10,10 @@ from typing import Any
 
 
 class FitProgress:
-    """Shows iteration and time left on a terminal, and figures below; costs nothing when it is off.
+    """A progress line on a terminal with iteration and time, and figures on a line below it.
 
-    At the end, what was last reported goes to a logger, where one is given.
+    Nothing is shown with ``show=False``. At the end, the figures that were reported last go to a
+    logger, if there is one.
 
     Examples
     --------
@@ -29,18 +30,13 @@ class FitProgress:
         remaining: bool = False,
         log: logging.Logger | None = None,
     ) -> None:
-        self._show, self._log = show, log
+        self._total, self._title, self._log = total, title, log
         self._iteration, self._figures = 0, dict[str, float | str]()
-        self._remaining = remaining
-        self._total = total
-        self._title = title
-        self._bar: Any = None
-        self._task: Any = None
+        self._bar: Any = _two_lines(remaining) if show else None
 
     def __enter__(self) -> FitProgress:
         self._begun = time.perf_counter()
-        if self._show:
-            self._bar = _two_lines(self._remaining)
+        if self._bar is not None:
             self._task = self._bar.add_task(self._title, total=self._total, status="")
             self._bar.start()
         return self
@@ -84,7 +80,7 @@ def _text(figures: dict[str, float | str]) -> str:
 
 
 def _two_lines(remaining: bool) -> Any:
-    """A bar, and the figures on a line of their own: both fit into 80 columns."""
+    """A bar of rich with the figures on a line of their own, so that both fit into 80 columns."""
     from rich.console import Console, RenderableType
     from rich.progress import (
         BarColumn,
@@ -100,12 +96,12 @@ def _two_lines(remaining: bool) -> Any:
             for task in self.tasks:
                 yield f"  {task.fields['status']}"
 
-    left = [TextColumn("left"), TimeRemainingColumn()] if remaining else []
+    time_left = [TextColumn("left"), TimeRemainingColumn()] if remaining else []
     return TwoLines(
         TextColumn("{task.description}"),
         BarColumn(bar_width=16),
         TextColumn("iteration {task.completed}/{task.total}"),
         TimeElapsedColumn(),
-        *left,
+        *time_left,
         console=Console(stderr=True, highlight=False),
     )

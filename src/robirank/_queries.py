@@ -1,15 +1,16 @@
-"""Which rows belong to which query.
+"""Rows grouped by query.
 
-Query ids come as anything: integers, strings, sorted or not. Everything downstream wants rows of a
-query side by side, so this module turns ``qid`` into an order of rows and the places where one
-query ends and the next begins. Rows are never copied here; where they are contiguous already,
-there is not even an order.
+Query ids may be of any type, sorted or not. Losses and metrics want the rows of a query side by
+side, so this module turns ``qid`` into an order of rows and the places where one query ends and the
+next begins. Rows are never copied here; where those of each query stand side by side already, there
+is no order to apply.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,8 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from robirank._callers import calling_line
 from robirank._sparse import places_of_rows
 from robirank._types import Floats64, Ints64
+from robirank.errors import ArgumentError
 
-MANY_ROWS = 200  # judged lists of one query are mostly shorter; tables of many queries are longer
+#: Judged lists of one query are mostly shorter; tables of many queries are longer.
+MANY_ROWS = 200
+#: The lines of users' programs, by file and number, that a `MissingQidWarning` was given for.
 _warned_at: set[tuple[str, int]] = set()
 
 
@@ -53,12 +57,12 @@ class Queries:
         """The number of rows of each query."""
         return np.diff(self.offsets)
 
-    def sort(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
+    def sort(self, values: NDArray[Any]) -> NDArray[Any]:
         """Bring one value a row into the grouped order."""
         return values if self.order is None else values[self.order]
 
-    def unsort(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Bring one value a place back into the order of the rows."""
+    def unsort(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Bring one value a place of the grouped order back into the order of the rows."""
         if self.order is None:
             return values
         rows = np.empty_like(values)
@@ -67,7 +71,7 @@ class Queries:
 
     def differ(self, values: Floats64) -> NDArray[np.bool_]:
         """Whether the values of a query's rows are not all the same, for each query."""
-        grouped, starts = np.asarray(self.sort(values)), self.offsets[:-1]
+        grouped, starts = self.sort(values), self.offsets[:-1]
         most = np.maximum.reduceat(grouped, starts)
         return np.asarray(most > np.minimum.reduceat(grouped, starts))
 
@@ -76,12 +80,12 @@ class Queries:
         return np.arange(self.n_rows, dtype=np.int64) if self.order is None else self.order
 
     def take(self, which: Ints64) -> Queries:
-        """Keep the queries with the given numbers; rows keep theirs."""
+        """The queries with the given numbers (0, 1, …), for the same rows."""
         offsets, places = places_of_rows(self.offsets, which)
         return Queries(self.ids[which], offsets, self.rows()[places])
 
     def codes(self) -> Ints64:
-        """The number of the query (0, 1, …) that each *place* belongs to."""
+        """The number of the query (0, 1, …) that each place of the grouped order belongs to."""
         return np.repeat(np.arange(len(self), dtype=np.int64), self.sizes)
 
 
@@ -99,7 +103,7 @@ def warn_missing_qid(qid: ArrayLike | None, n_rows: int) -> None:
         return
     frame, level = calling_line()
     place = (frame.f_code.co_filename, frame.f_lineno)
-    # Python forgets what it has shown whenever a filter changes, as scikit-learn does in each fit.
+    # Python forgets which warnings it has shown when a filter changes, as scikit-learn's fits do.
     if place in _warned_at and _action() not in ("error", "always"):
         return
     _warned_at.add(place)
@@ -114,7 +118,7 @@ def warn_missing_qid(qid: ArrayLike | None, n_rows: int) -> None:
 
 
 def _action() -> str:
-    """What the first filter for the warning says."""
+    """What the first filter that applies to the warning does with it."""
     for action, message, category, module, _ in warnings.filters:
         if message is None and module is None and issubclass(MissingQidWarning, category):
             return action
@@ -129,7 +133,7 @@ def group_queries(qid: ArrayLike | None, n_rows: int) -> Queries:
     qid : array-like of shape (n_rows,), or None
         One id a row, of any hashable type, also mixed; None puts all rows into one query.
     n_rows : int
-        How many rows there are; a ``qid`` of another length is an error.
+        The number of rows; a ``qid`` of another length is an error.
 
     Examples
     --------
@@ -139,11 +143,13 @@ def group_queries(qid: ArrayLike | None, n_rows: int) -> Queries:
     """
     ids = np.zeros(n_rows, dtype=np.int64) if qid is None else as_ids(qid)
     if ids.ndim != 1 or len(ids) != n_rows:
-        raise ValueError(
-            f"qid must hold one query id for each of the {n_rows} rows; got shape {ids.shape}"
+        raise ArgumentError(
+            "qid", f"must hold one query id for each of the {n_rows} rows; got shape {ids.shape}"
         )
     if _any_missing(ids):
-        raise ValueError("qid contains a missing value (None or NaN); every row needs a query id")
+        raise ArgumentError(
+            "qid", "contains a missing value (None or NaN); every row needs a query id"
+        )
     if n_rows == 0:
         return Queries(ids, np.zeros(1, dtype=np.int64), None)
 
@@ -154,9 +160,7 @@ def group_queries(qid: ArrayLike | None, n_rows: int) -> Queries:
 
     unique, first_row, codes = _unique_codes(ids)
     by_appearance = np.argsort(first_row, kind="stable")
-    place_of = np.empty(len(unique), dtype=np.int64)
-    place_of[by_appearance] = np.arange(len(unique))
-    codes = place_of[codes]
+    codes = np.argsort(by_appearance)[codes]
     sizes = np.bincount(codes, minlength=len(unique))
     return Queries(
         unique[by_appearance],
@@ -166,7 +170,7 @@ def group_queries(qid: ArrayLike | None, n_rows: int) -> Queries:
 
 
 def as_ids(qid: ArrayLike) -> NDArray[np.generic]:
-    """Make an array of ids; NumPy alone would turn 1 and "1" into one id, a pair into two."""
+    """Make an array of ids. NumPy alone would take 1 and "1" for one id, and a pair for two."""
     if isinstance(qid, list | tuple):
         types = {type(i) for i in qid}
         if len(types) > 1 or tuple in types:
@@ -190,12 +194,12 @@ def _is_missing(value: object) -> bool:
 def _unique_codes(
     ids: NDArray[np.generic],
 ) -> tuple[NDArray[np.generic], Ints64, Ints64]:
-    """Unique ids, the first row of each, and the code of each row."""
+    """Unique ids, the first row of each, and the place of each row's id among them."""
     if ids.dtype != object:
         unique, first, codes = np.unique(ids, return_index=True, return_inverse=True)
         return unique, first, codes.reshape(-1)
     # Objects need not have an order (1 and "a" have none), so they are told apart by their hash.
-    seen: dict[object, int] = {}
-    codes = np.fromiter((seen.setdefault(i, len(seen)) for i in ids), np.int64, len(ids))
+    code_of: dict[object, int] = {}
+    codes = np.fromiter((code_of.setdefault(i, len(code_of)) for i in ids), np.int64, len(ids))
     first = np.unique(codes, return_index=True)[1]
     return ids[first], first, codes

@@ -1,4 +1,4 @@
-"""What ``random_state`` may be, everywhere, and how it is read.
+"""The kinds of ``random_state`` that every function takes, and what is made of them.
 
 Models draw from NumPy's RandomState, as scikit-learn's do; functions that make or split data draw
 from its Generator. Both take all four kinds of ``random_state``. A Generator or RandomState that
@@ -11,6 +11,8 @@ from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from robirank.errors import ArgumentError
 
 RandomStateLike: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
@@ -41,24 +43,25 @@ def as_generator(random_state: RandomStateLike) -> np.random.Generator:
 
 
 def new_generator(random_state: RandomStateLike) -> np.random.Generator:
-    """A Generator of the caller's own, seeded by one draw from ``random_state``."""
+    """A new Generator, seeded by one draw from ``random_state``."""
     return np.random.default_rng(native_seed(as_generator(random_state)))
 
 
 def native_seed(rng: np.random.Generator) -> int:
-    """A seed for native code."""
+    """A seed for native code, drawn from a Generator."""
     return int(rng.integers(2**63))
 
 
 def check_random_state_like(random_state: Any, below: int | None = None) -> None:
-    """Raise an error unless it is one of the four kinds; ``below`` limits an integer."""
-    known = isinstance(random_state, np.random.Generator | np.random.RandomState)
-    seed = isinstance(random_state, Integral) and int(random_state) >= 0
-    if seed and below is not None:
-        seed = int(random_state) < below
-    if not (known or seed or random_state is None):
+    """Raise an error unless ``random_state`` is of a valid kind; integers must be < ``below``."""
+    is_source = isinstance(random_state, np.random.Generator | np.random.RandomState)
+    is_seed = isinstance(random_state, Integral) and int(random_state) >= 0
+    if is_seed and below is not None:
+        is_seed = int(random_state) < below
+    if not (is_source or is_seed or random_state is None):
         limit = "" if below is None else f" below {below}"
-        raise ValueError(
-            f"random_state must be an integer ≥ 0{limit}, a numpy.random.Generator, a "
-            f"numpy.random.RandomState or None; got {random_state!r}"
+        raise ArgumentError(
+            "random_state",
+            f"must be an integer ≥ 0{limit}, a numpy.random.Generator, a "
+            f"numpy.random.RandomState or None; got {random_state!r}",
         )

@@ -1,7 +1,7 @@
-"""Sparse matrices as they come in: their structure is checked before anything relies on it.
+"""Checks of the indices of sparse matrices, and arithmetic with row offsets.
 
-SciPy's and our own native loops follow the indices of a matrix without looking, and SciPy itself
-does not check them when a matrix is made or changed.
+Native loops, SciPy's and those of this package, do not check the indices of a matrix, nor does
+SciPy when a matrix is made or changed. So every matrix of a caller is checked once.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank.errors import ArgumentError
+
 
 def check_sparse(name: str, matrix: Any) -> Any:
-    """Return a sparse matrix in the byte order of this machine, once its indices are checked.
+    """Check the indices of a sparse matrix, and convert it to the byte order of this machine.
 
-    An index out of the shape is an error. One pass over the indices as they are stored, before any
-    conversion; a matrix in the right byte order is returned itself, and so is all that is not
-    sparse. Other formats than CSR, CSC, BSR and COO hold no indices that native code follows.
+    An index outside the shape is an error. A matrix in native byte order is returned itself, and
+    so is an argument that is no sparse matrix. Formats other than CSR, CSC, BSR and COO have no
+    indices that native code uses.
     """
     if getattr(matrix, "format", None) is None or matrix.ndim != 2:
         return matrix
@@ -37,25 +39,25 @@ def check_sparse(name: str, matrix: Any) -> Any:
 
 
 def _native(matrix: Any) -> Any:
-    """The matrix with all its arrays in the byte order of this machine."""
+    """Convert all arrays of a matrix to the byte order of this machine."""
     names = ("data", "indices", "indptr", "row", "col", "offsets")
     arrays = [getattr(matrix, name) for name in names if hasattr(matrix, name)]
     if all(array.dtype.isnative for array in arrays):
         return matrix
-    # SciPy brings the indices of a new matrix into the right order, not those that are set later.
+    # SciPy converts the indices when it makes a matrix, but not indices that are assigned later.
     return matrix.astype(matrix.dtype.newbyteorder("="), copy=True)
 
 
 def check_rows(
     name: str, indptr: NDArray[Any], indices: NDArray[Any], shape: tuple[int, int]
 ) -> None:
-    """Raise an error unless row x can have the columns ``indices[indptr[x]:indptr[x + 1]]``.
+    """Raise an error unless ``indptr`` and ``indices`` are the rows of a matrix of that shape.
 
     Examples
     --------
     >>> check_rows("user_items", np.array([0, 1, 2]), np.array([0, 7]), (2, 5))
     Traceback (most recent call last):
-    ValueError: user_items is damaged: indices[1] is 7; it must be from 0 to 4
+    robirank.errors.ArgumentError: user_items is damaged: indices[1] is 7; it must be from 0 to 4
     """
     _check_integers(name, "indptr", indptr)
     if indptr.shape != (shape[0] + 1,):
@@ -75,7 +77,7 @@ def check_rows(
 
 
 def rows_are_sorted(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
-    """Whether the columns of each row never fall; SciPy's own answer may be out of date.
+    """Whether the indices of each row are sorted; the flag that SciPy keeps may be out of date.
 
     Examples
     --------
@@ -87,7 +89,7 @@ def rows_are_sorted(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
 
 
 def offsets(lengths: NDArray[Any]) -> NDArray[np.int64]:
-    """Where rows of the given lengths begin, and where the last one ends."""
+    """Row offsets: where rows of the given lengths begin, and where the last one ends."""
     out = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, dtype=np.int64, out=out[1:])
     return out
@@ -96,7 +98,7 @@ def offsets(lengths: NDArray[Any]) -> NDArray[np.int64]:
 def places_of_rows(
     indptr: NDArray[Any], rows: NDArray[Any]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each of some rows begins when they are put together, and the places of their entries.
+    """Offsets of the given rows put one after the other, and the positions of their entries.
 
     Examples
     --------
@@ -110,10 +112,10 @@ def places_of_rows(
 
 
 def sound_csr(name: str, matrix: Any) -> Any:
-    """A checked CSR matrix that shares memory with the given one where that is CSR.
+    """Check a sparse matrix and convert it to CSR; a CSR matrix shares its memory.
 
-    What SciPy remembers of the order of the indices is left behind: it is out of date where the
-    indices were changed since.
+    The result does not have the flags of the argument for sorted indices and duplicates, which may
+    be out of date.
     """
     from scipy import sparse
 
@@ -126,7 +128,7 @@ def sound_csr(name: str, matrix: Any) -> Any:
 
 def _check_below(name: str, what: str, values: NDArray[Any], limit: int) -> None:
     _check_integers(name, what, values)
-    # Negative numbers become large ones.
+    # As unsigned integers, negative ones are large.
     unsigned = values.view(np.dtype(f"u{values.itemsize}").newbyteorder(values.dtype.byteorder))
     if len(values) and unsigned.max() >= limit:
         k = int((unsigned >= limit).argmax())
@@ -139,4 +141,4 @@ def _check_integers(name: str, what: str, values: NDArray[Any]) -> None:
 
 
 def _refuse(name: str, reason: str) -> None:
-    raise ValueError(f"{name} is damaged: {reason}")
+    raise ArgumentError(name, f"is damaged: {reason}")

@@ -1,27 +1,33 @@
-"""How many threads to use."""
+"""The number of threads to use."""
 
 from __future__ import annotations
 
 import os
 from numbers import Integral
 
-_MOST = 1024  # more are no use, and starting them can take minutes
-_WORTH_THREADS = 1e8  # multiplications that take one thread a few milliseconds
-SORTED = 10  # cells take as long as to sort one document into its list
-_CELL = 40.0  # multiplications of a product take as long as one number that is read and used once
+from robirank.errors import ArgumentError
+
+#: More threads are of no use, and starting them can take minutes.
+_MOST = 1024
+#: Multiplications from which on several threads are faster: one takes a few milliseconds for them.
+_WORTH_THREADS = 1e8
+#: Sorting one document into its list takes as long as reading so many cells of a table.
+SORTED = 10
+#: Reading and using one cell of a table takes as long as so many multiplications.
+_CELL = 40.0
 
 
 def thread_count(num_threads: int = 0) -> int:
-    """The number of threads to run: as asked, or for 0 every core that this process may use.
+    """The number of threads to run: ``num_threads``, or for 0 every core that this process may use.
 
-    ``OMP_NUM_THREADS`` is respected. A forked child runs one thread, because the threads of its
-    parent's OpenMP did not come along and would be waited for. Results never depend on the number.
+    ``OMP_NUM_THREADS`` is respected. A forked child runs one thread: it would wait forever for the
+    OpenMP threads of its parent, which were not copied. Results never depend on the number.
     """
     whole = isinstance(num_threads, Integral) and not isinstance(num_threads, bool)
     if not whole or num_threads < 0:
-        raise ValueError(f"num_threads must be 0 (all cores) or more; got {num_threads!r}")
+        raise ArgumentError("num_threads", f"must be 0 (all cores) or more; got {num_threads!r}")
     if num_threads > _MOST:
-        raise ValueError(f"num_threads must be at most {_MOST}; got {num_threads!r}")
+        raise ArgumentError("num_threads", f"must be at most {_MOST}; got {num_threads!r}")
     if num_threads:
         return int(num_threads)
     if _forked:
@@ -31,9 +37,9 @@ def thread_count(num_threads: int = 0) -> int:
 
 
 def threads_for(products: float, num_threads: int = 0) -> int:
-    """The number of threads for work that is handed out in rounds of so many multiplications.
+    """The number of threads for work that is handed out ``products`` multiplications at a time.
 
-    A small round is done by one thread before a second one has woken up, which on a busy machine
+    Little work is done by one thread before a second one has woken up, which on a busy machine
     takes longer than the work.
 
     Examples
@@ -46,7 +52,7 @@ def threads_for(products: float, num_threads: int = 0) -> int:
 
 
 def threads_for_cells(cells: float, num_threads: int = 0) -> int:
-    """The number of threads for rounds that read so many cells of a table: as asked, or by size.
+    """The number of threads for reading ``cells`` of a table at a time: as asked, or by the size.
 
     Examples
     --------

@@ -19,11 +19,13 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from robirank._callers import warn
-from robirank._checks import check_choice, check_count, check_not_negative
+from robirank._checks import check_choice
 from robirank._features import feature_type
-from robirank._random import RandomStateLike, as_random_state
+from robirank._params import Count, NotNegative, check_params
+from robirank._random import RandomStateLike
 from robirank._sparse import check_sparse
 from robirank._types import Floats64
+from robirank.errors import Argument, ArgumentError
 from robirank.losses import (
     LN2,
     sigma0,
@@ -33,7 +35,7 @@ from robirank.losses import (
     sigma2,
     sigma2_prime,
 )
-from robirank.objectives.linear import LinearObjective, minimize_lbfgs
+from robirank.objectives.linear import LinearObjective, minimize_lbfgs, starting_weights
 from robirank.registry import register
 from robirank.storage.estimators import SaveMixin
 from robirank.storage.fitted_parts import FittedArray, FittedParts
@@ -47,7 +49,7 @@ _LOSSES: dict[str, tuple[Callable[[ArrayLike], Floats64], Callable[[ArrayLike], 
     "type2": (sigma2, sigma2_prime),
 }
 _INITS = ("zeros", "random", "logistic")
-_BLOCK_ROWS = 16_384
+_CHUNK_ROWS = 16_384
 
 
 def _has_probabilities(estimator: Any) -> bool:
@@ -83,7 +85,7 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     σ0 and σ1 bound the 0-1 loss from above, σ2 does so when divided by σ2(0) ≈ 0.37. Only
     ``logistic`` is convex: it has one minimum, and one bad point far away can move it anywhere.
     The other two may have several minima, so that the start matters (`init`), most of all for
-    Type-II, whose slope almost vanishes on points that are badly wrong.
+    Type-II, whose gradient almost vanishes on points that are badly wrong.
 
     Parameters
     ----------
@@ -164,11 +166,11 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
 
     loss: LossName = "type1"
     _: KW_ONLY
-    alpha: float = 1e-3
+    alpha: NotNegative = 1e-3
     fit_intercept: bool = True
     init: InitName | ArrayLike | BaseEstimator = "zeros"
-    max_iter: int = 1000
-    tol: float = 1e-6
+    max_iter: Count = 1000
+    tol: NotNegative = 1e-6
     warm_start: bool = False
     random_state: RandomStateLike = None
 
@@ -237,35 +239,27 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         return np.column_stack([expit(-f), expit(f)])
 
     def _check_parameters(self) -> None:
-        check_choice("loss", self.loss, _LOSSES)
-        check_not_negative("alpha", self.alpha)
-        check_not_negative("tol", self.tol)
-        check_count("max_iter", self.max_iter)
+        check_params(self)
         if isinstance(self.init, str):
             check_choice("init", self.init, _INITS, ", an array or a fitted linear model")
 
     def _start(self, X: Any, classes: NDArray[Any], sign: Floats64, weight: Floats64) -> Floats64:
+        """The coefficients to start from, the intercept last."""
         d = X.shape[1]
+        init: Any = self.init
         if self.warm_start and hasattr(self, "coef_"):
-            return self._earlier(d, classes)
-        if not isinstance(self.init, str):
-            return _given_start(self.init, d, self.fit_intercept)
-        zeros = np.zeros(d + self.fit_intercept)
-        if self.init == "random":
-            rng = as_random_state(self.random_state)
-            zeros[:d] = rng.standard_normal(d) / np.sqrt(d)
-        if self.init == "logistic" and self.loss != "logistic":
-            return self._minimise(X, sign, weight, "logistic", zeros)
-        return zeros
-
-    def _earlier(self, d: int, classes: NDArray[Any]) -> Floats64:
-        if self.coef_.shape[1] != d or not np.array_equal(self.classes_, classes):
-            raise ValueError(
-                f"warm_start=True goes on from a model of {self.coef_.shape[1]} features and the "
-                f"classes {self.classes_.tolist()}; got {d} features and the classes "
-                f"{classes.tolist()}. Fit a new estimator instead"
-            )
-        return _given_start(self, d, self.fit_intercept)
+            if self.coef_.shape[1] != d or not np.array_equal(self.classes_, classes):
+                raise ArgumentError(
+                    Argument("warm_start", True),
+                    f"goes on from a model of {self.coef_.shape[1]} features and the classes "
+                    f"{self.classes_.tolist()}; got {d} features and the classes "
+                    f"{classes.tolist()}. Fit a new estimator instead",
+                )
+            init = self
+        start = starting_weights(init, d, self.random_state, intercept=self.fit_intercept)
+        if isinstance(init, str) and init == "logistic" and self.loss != "logistic":
+            return self._minimise(X, sign, weight, "logistic", start)
+        return start
 
     def _minimise(
         self, X: Any, sign: Floats64, weight: Floats64, loss: LossName, start: Floats64
@@ -300,13 +294,13 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         else:
             advice = "L-BFGS found no better point: scale the features, or raise tol"
         warn(
-            f"The largest slope is {steepest:.2g}, above tol={self.tol}. {advice}",
+            f"The largest entry of the gradient is {steepest:.2g}, above tol={self.tol}. {advice}",
             ConvergenceWarning,
         )
 
 
 def _signs(y: NDArray[Any]) -> tuple[NDArray[Any], Floats64]:
-    """Return the two classes, and −1 or +1 for every label."""
+    """The two classes, and −1 or +1 for every label."""
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) > 2:
@@ -315,44 +309,18 @@ def _signs(y: NDArray[Any]) -> tuple[NDArray[Any], Floats64]:
             f"{type_of_target(y)}; y must hold two classes, got {len(classes)}"
         )
     if len(classes) < 2:
-        raise ValueError(f"y must hold two classes; got one class, {classes.tolist()}")
+        raise ArgumentError("y", f"must hold two classes; got one class, {classes.tolist()}")
     return classes, np.where(codes == 1, 1.0, -1.0)
 
 
 def _shares(sample_weight: ArrayLike | None, X: Any) -> Floats64:
-    """Return every point's share of the mean: weights that sum to 1."""
+    """Every point's share of the mean: weights that sum to 1."""
     weight = cast(Floats64, _check_sample_weight(sample_weight, X, dtype=np.float64))
     if (weight < 0).any():
-        raise ValueError(f"sample_weight must be ≥ 0; its smallest value is {weight.min()}")
+        raise ArgumentError("sample_weight", f"must be ≥ 0; its smallest value is {weight.min()}")
     if not (weight > 0).any():
-        raise ValueError("sample_weight must be positive for at least one sample; all are 0")
+        raise ArgumentError("sample_weight", "must be positive for at least one sample; all are 0")
     return weight / weight.sum()
-
-
-def _given_start(init: Any, d: int, fit_intercept: bool) -> Floats64:
-    """Return ω (and b) from an array or from a fitted linear model."""
-    if hasattr(init, "fit"):
-        if not hasattr(init, "coef_"):
-            raise ValueError(
-                f"init={init!r} has no coef_: it must be a fitted linear model (wrapped in "
-                "sklearn.frozen.FrozenEstimator where it will be cloned)"
-            )
-        intercept = np.ravel(getattr(init, "intercept_", 0.0))[:1]
-        init = np.append(np.ravel(_dense(init.coef_)), intercept)
-        init = init if fit_intercept else init[:-1]
-    start = np.array(np.ravel(init), dtype=np.float64)
-    if fit_intercept and len(start) == d:
-        start = np.append(start, 0.0)
-    if len(start) != d + fit_intercept:
-        also = f" or {d + 1} (intercept last)" if fit_intercept else ""
-        raise ValueError(f"init must hold {d}{also} coefficients; got {len(start)}")
-    if not np.isfinite(start).all():
-        raise ValueError("init must be finite; it contains NaN or infinity")
-    return start
-
-
-def _dense(X: Any) -> Any:
-    return X.toarray() if hasattr(X, "toarray") else X
 
 
 @dataclass(frozen=True)
@@ -365,19 +333,19 @@ class MarginLoss:
 
     def __call__(self, scores: Floats64) -> tuple[float, Floats64]:
         """Return the loss and its derivative by each score."""
-        value, slope = _LOSSES[self.loss]
+        value, derivative = _LOSSES[self.loss]
         margin = self.sign * scores
-        return float(self.weight @ value(margin)), self.weight * self.sign * slope(margin)
+        return float(self.weight @ value(margin)), self.weight * self.sign * derivative(margin)
 
 
 def _in_double(X: Any) -> Any:
-    """X for products in double precision, without a double copy of a float32 array."""
+    """X for products in double precision; a float32 array is converted one chunk at a time."""
     if sp.issparse(X) or X.dtype == np.float64:
         return X
-    blocks = [slice(i, i + _BLOCK_ROWS) for i in range(0, len(X), _BLOCK_ROWS)]
+    chunks = [slice(i, i + _CHUNK_ROWS) for i in range(0, len(X), _CHUNK_ROWS)]
     return LinearOperator(
         X.shape,
-        matvec=lambda w: np.concatenate([X[rows].astype(np.float64) @ w for rows in blocks]),
-        rmatvec=lambda s: sum(X[rows].astype(np.float64).T @ s[rows] for rows in blocks),
+        matvec=lambda w: np.concatenate([X[rows].astype(np.float64) @ w for rows in chunks]),
+        rmatvec=lambda s: sum(X[rows].astype(np.float64).T @ s[rows] for rows in chunks),
         dtype=np.float64,
     )

@@ -17,28 +17,7 @@ from scipy.special import expit
 
 from robirank._checks import check_choice
 from robirank._types import Floats64, Ints64
-
-__all__ = [
-    "RHOS",
-    "ListLoss",
-    "Rho",
-    "RhoName",
-    "list_loss",
-    "rank",
-    "rank_loss",
-    "rho1",
-    "rho1_prime",
-    "rho2",
-    "rho2_prime",
-    "sigma0",
-    "sigma0_prime",
-    "sigma1",
-    "sigma1_prime",
-    "sigma2",
-    "sigma2_prime",
-    "xi",
-    "xi_bound",
-]
+from robirank.errors import ArgumentError
 
 RhoName = Literal["log", "identity", "type2"]
 
@@ -120,7 +99,7 @@ def _rho2_second(t: ArrayLike) -> Floats64:
 def sigma1(t: ArrayLike) -> Floats64:
     r"""Type-I robust loss, :math:`\sigma_1(t) = \rho_1(\sigma_0(t))` (paper, equation 3).
 
-    It grows without bound as :math:`t \to -\infty`, but its slope vanishes.
+    It grows without bound as :math:`t \to -\infty`, but its derivative vanishes.
     """
     return rho1(sigma0(t))
 
@@ -222,7 +201,7 @@ def _checked(scores: ArrayLike, weights: ArrayLike) -> tuple[Floats64, Floats64]
             f"got shapes {s.shape} and {w.shape}"
         )
     if not (w >= 0).all():
-        raise ValueError(f"weights must be ≥ 0; the smallest is {w.min()}")
+        raise ArgumentError("weights", f"must be ≥ 0; the smallest is {w.min()}")
     return s, w
 
 
@@ -247,7 +226,7 @@ class ListLoss:
         Diagonal of the Hessian of the bound that is linear in t (ξ fixed at its best value): the
         Hessian without the term in ρ″. Never negative, hence what boosters should use.
     t : array of shape (n_items,)
-        The inner sums; only those of items with a positive weight enter the loss.
+        The inner sums; 0 for items without a weight, whose sums do not enter the loss.
     """
 
     loss: float
@@ -288,20 +267,20 @@ def list_loss(scores: ArrayLike, weights: ArrayLike, rho: RhoName = "log") -> Li
     other = np.arange(len(s))[None, :] != relevant[:, None]
 
     terms = np.where(other, sigma0(difference), 0.0)
-    slope = np.where(other, -sigma0_prime(difference), 0.0)  # ∂t_y/∂s_y' for y' ≠ y
-    bend = LN2 * slope * (1.0 - slope)
+    h = np.where(other, -sigma0_prime(difference), 0.0)  # ∂t_y/∂s_y' for y' ≠ y
+    h_prime = LN2 * h * (1.0 - h)
     inner = terms.sum(axis=1)
-    by_self = slope.sum(axis=1)  # −∂t_y/∂s_y
+    h_sum = h.sum(axis=1)  # −∂t_y/∂s_y
 
-    first = w[relevant] * transform.prime(inner)
-    second = w[relevant] * transform.second(inner)
+    rho_weight = w[relevant] * transform.prime(inner)
+    rho_curvature = w[relevant] * transform.second(inner)
 
-    gradient = first @ slope
-    np.subtract.at(gradient, relevant, first * by_self)
-    majorant = first @ bend
-    np.add.at(majorant, relevant, first * bend.sum(axis=1))
-    hessian = majorant + second @ slope**2
-    np.add.at(hessian, relevant, second * by_self**2)
+    gradient = rho_weight @ h
+    np.subtract.at(gradient, relevant, rho_weight * h_sum)
+    majorant = rho_weight @ h_prime
+    np.add.at(majorant, relevant, rho_weight * h_prime.sum(axis=1))
+    hessian = majorant + rho_curvature @ h**2
+    np.add.at(hessian, relevant, rho_curvature * h_sum**2)
 
     t = np.zeros_like(s)
     t[relevant] = inner

@@ -4,8 +4,6 @@ A class that is decorated with `register` can be saved, and loaded by its name. 
 declare what others need to know of it:
 
 - ``fitted_parts``, a `FittedParts`: what a fitted one consists of;
-- ``comparison``, a `Comparison`, of a ranker: how it takes part in ``robirank experiment ltr``;
-- ``test_settings``, a tuple of dicts, of a ranker: cheap parameters for the contract tests;
 - ``needs``, the name of a package, of a ranker: without it the ranker cannot be fitted, and takes
   no part in tests and comparisons.
 """
@@ -13,14 +11,10 @@ declare what others need to know of it:
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, TypeVar
 
-import numpy as np
-
-Settings = tuple[dict[str, Any], ...]
 _Class = TypeVar("_Class", bound=type[Any])
 
 _LTR = "robirank.ltr"
@@ -33,42 +27,12 @@ _OTHERS = (
 _classes: dict[str, type[Any]] = {}
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """How a ranker takes part in the comparison of ``robirank experiment ltr``.
-
-    Attributes
-    ----------
-    name : str
-        In tables: the paper's name for it, or its own.
-    grid : tuple of dict
-        The settings to choose from, on the validation part of each fold.
-    fixed : mapping
-        Parameters that all settings share.
-    """
-
-    name: str
-    grid: Settings
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-
-
-def log_grid(name: str, start: float, stop: float, n: int) -> Settings:
-    """Settings of one parameter, from 10^start to 10^stop in equal ratios.
-
-    Examples
-    --------
-    >>> log_grid("alpha", 0, -2, 3)
-    ({'alpha': 1.0}, {'alpha': 0.1}, {'alpha': 0.01})
-    """
-    return tuple({name: float(f"{value:.3g}")} for value in np.logspace(start, stop, n))
-
-
 def register(cls: _Class) -> _Class:
     """Make an estimator known by the name of its class; use it as a decorator."""
-    known = _classes.get(cls.__name__, cls)
-    if known.__module__ != cls.__module__:
+    registered = _classes.get(cls.__name__, cls)
+    if registered.__module__ != cls.__module__:
         raise ValueError(
-            f"there is an estimator {cls.__name__} in {known.__module__} already; the one in "
+            f"there is an estimator {cls.__name__} in {registered.__module__} already; the one in "
             f"{cls.__module__} needs another name"
         )
     if not hasattr(cls, "fitted_parts"):
@@ -96,7 +60,13 @@ def estimators() -> dict[str, type[Any]]:
 
 
 def rankers() -> dict[str, type[Any]]:
-    """The registered estimators that rank documents by their features."""
+    """The registered estimators that rank documents by their features: ours, and those of others.
+
+    Examples
+    --------
+    >>> rankers()["RankNet"].__module__
+    'robirank.ltr.ranknet'
+    """
     base = import_module("robirank.ltr.base").Ranker
     return {name: cls for name, cls in estimators().items() if issubclass(cls, base)}
 

@@ -275,13 +275,13 @@ def test_evaluate_says_whom_it_measured(folder, tmp_path):
         "-q",
     )
     sentence = (
-        "5 users with history and 1 without were measured, 18 left out; 1 of their 6 test records "
-        "are on items without a train record."
+        "5 users with history and 1 without were measured, 18 left out; 1 of their 6 test "
+        "interactions are on items without a train interaction."
     )
     assert sentence in " ".join(run(*ask).stdout.split())
     found = json.loads(run(*ask, "--json").stdout)
     assert found["coverage"]["users_without_history"] == 1
-    assert found["coverage"]["records_on_new_items"] == 1
+    assert found["coverage"]["interactions_on_new_items"] == 1
     both = 5 * found["with_history"]["recall@1"] + found["without_history"]["recall@1"]
     assert found["metrics"]["recall@1"] == pytest.approx(both / 6)
     alone = json.loads(run(*ask[:5], "-k", "1", "-q", "--json").stdout)
@@ -314,7 +314,7 @@ def test_recommend_speaks_in_outside_ids(folder):
 
 @pytest.fixture(scope="module")
 def with_strangers(tmp_path_factory):
-    """A model with a user and an item without a record; soup is had most often, then stew."""
+    """A model with a user and an item without an interaction; soup is had most often, then stew."""
     root = tmp_path_factory.mktemp("strangers")
     has = csr_matrix([[1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0]])
     data = Interactions.from_matrix(has, ["ann", "bob", "eve", "zoe"], ["soup", "stew", "pie", "x"])
@@ -322,12 +322,12 @@ def with_strangers(tmp_path_factory):
     return root / "model"
 
 
-def test_users_without_a_record(with_strangers):
+def test_users_without_interactions(with_strangers):
     ask = ("latent", "recommend", with_strangers, "ann", "zoe", "-n", "2")
     result = run(*ask)
     assert [r["item"] for r in rows_of(result.stdout) if r["user"] == "zoe"] == ["soup", "stew"]
     assert "warning" not in result.stderr
-    told = "1 of 2 users have no record in what the model was trained on and get"
+    told = "1 of 2 users have no interaction that the model was trained on and get"
     assert f"{told} the most popular items" in result.stderr
     result = run(*ask, "--unknown-users", "empty")
     assert {r["user"] for r in rows_of(result.stdout)} == {"ann"}
@@ -336,11 +336,11 @@ def test_users_without_a_record(with_strangers):
     assert "such as 'zoe'; leave them out, or give --unknown-users popular or empty" in error
 
 
-def test_items_without_a_record_are_like_nothing(with_strangers):
+def test_items_without_interactions_are_like_nothing(with_strangers):
     result = run("latent", "similar", with_strangers, "x", "soup")
     assert {row["like"] for row in rows_of(result.stdout)} == {"soup"}
     assert "x" not in {row["item"] for row in rows_of(result.stdout)}
-    assert "item 'x' has no record, so that nothing is like it" in result.stderr
+    assert "item 'x' has no interaction, so that nothing is like it" in result.stderr
 
 
 def test_which_items_may_come(folder, tmp_path):
@@ -383,7 +383,7 @@ def test_all_users_and_users_of_a_file(folder, tmp_path):
 
 @pytest.mark.parametrize("suffix", lists.FORMATS)
 def test_files_of_every_kind_hold_the_same(folder, tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr(recommend, "_BLOCK", 4)  # two blocks
+    monkeypatch.setattr(recommend, "_CHUNK_USERS", 4)  # two chunks
     out = tmp_path / f"lists{suffix}"
     command = ("latent", "recommend", folder / "model", "--all", "-n", "3", "-q")
     named = ("--names", folder / "names.tsv.gz")
@@ -523,7 +523,7 @@ def test_tables_on_a_terminal(folder, with_strangers, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         app(["latent", "recommend", str(with_strangers), "zoe", "-q"])
     text = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
-    assert "For user zoe, without a record: the most popular items" in text
+    assert "For user zoe, without an interaction: the most popular items" in text
 
 
 # The parts
@@ -614,7 +614,7 @@ def test_train_tunes_the_penalty(tmp_path):
         ([("user_id", "band"), (1, "a")], [], "if it is an interaction, say --no-header"),
         ([("user_id", "band"), (1, "a")], ["--header"], "such as --user user_id, --item band"),
         ([("ann", "tea")], ["--item", "meal", "--no-header"], "by name only with --header"),
-        ([("ann", "tea"), ("", "rum")], [], "(the first is line 2); take such rows out of the"),
+        ([("ann", "tea"), ("", "rum")], [], "line 2); on_missing='drop' (in Python) leaves"),
         ([("ann", "tea"), ("bob", "rum")], ["--threads", "5000"], "--threads must be at most 1024"),
     ],
 )

@@ -95,7 +95,7 @@ def test_shapes_types_and_attributes(model, data):
 
 @pytest.fixture(scope="module")
 def with_strangers(data):
-    """The same, and then 5 users and 7 items without a record."""
+    """The same, and then 5 users and 7 items without interactions."""
     return csr_matrix((data.matrix.data, data.indices, [*data.indptr, *[6000] * 5]), (405, 157))
 
 
@@ -110,12 +110,12 @@ def test_what_nobody_knows_is_nobodys_neighbour(model, with_strangers):
 
 
 @each_model
-def test_users_without_a_record_get_the_popular_items(model, with_strangers, tmp_path):
+def test_users_without_interactions_get_the_popular_items(model, with_strangers, tmp_path):
     fitted = fit(model, with_strangers, iterations=2)
     popular = np.argsort(-fitted.item_counts_, kind="stable")[:10]
     fitted.save(tmp_path / "model")
     for each in (fitted, load_model(tmp_path / "model")):
-        with pytest.warns(UnknownUserWarning, match="1 of 2 users have no record"):
+        with pytest.warns(UnknownUserWarning, match="1 of 2 users have no interaction"):
             ids, scores = each.recommend([0, 404], with_strangers[[0, 404]])
         assert_array_equal(ids[1], popular)
         assert_array_equal(scores[1], fitted.item_counts_[popular])
@@ -125,7 +125,7 @@ def test_users_without_a_record_get_the_popular_items(model, with_strangers, tmp
 
 @each_model
 def test_partial_fit_goes_on_counting(model, data):
-    """Whether it is given the records of today alone, or all."""
+    """Whether it is given the interactions of today alone, or all."""
     fitted = fit(model, data.matrix, iterations=1)
     before = fitted.item_counts_.copy()
     today = csr_matrix((np.ones(2, np.float32), ([3, 4], [7, 151])), (400, 152))
@@ -140,7 +140,7 @@ def test_partial_fit_goes_on_counting(model, data):
 @each_model
 @pytest.mark.filterwarnings("error::robirank.UnknownUserWarning")
 def test_validation_is_what_evaluate_measures(model, data):
-    """Also where users of the validation part have no record to learn from."""
+    """Also where users of the validation part have no interaction to learn from."""
     train, valid = split_ratio(data, random_state=0)
     train = train.take(train.user_codes() >= 40)
     fitted = clone(model).set_params(iterations=1)

@@ -59,13 +59,13 @@ def test_seed_decides_everything():
     assert (make_ranking(20, random_state=generator).X != first.X).any()
 
 
-def test_block_size_changes_nothing(monkeypatch):
+def test_chunk_size_changes_nothing(monkeypatch):
     options = {"n_docs": (1, 30), "outliers": 0.1, "empty": 0.1, "random_state": 5}
     whole = make_ranking(50, **options)
-    monkeypatch.setattr("robirank.data.generators._BLOCK_ROWS", 20)
-    blocks = make_ranking(50, **options)
-    assert (blocks.X == whole.X).all()
-    assert (blocks.y == whole.y).all()
+    monkeypatch.setattr("robirank.data.generators._CHUNK_ROWS", 20)
+    chunks = make_ranking(50, **options)
+    assert (chunks.X == whole.X).all()
+    assert (chunks.y == whole.y).all()
 
 
 def test_features_are_standard_normal_and_half_shared_within_a_query():
@@ -258,19 +258,19 @@ def test_memory_is_little_more_than_the_features():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_queries": 0}, "n_queries must be an integer ≥ 1; got 0"),
-        ({"n_queries": 2.0}, "n_queries must be an integer ≥ 1; got 2.0"),
-        ({"n_features": True}, "n_features must be an integer ≥ 1; got True"),
-        ({"n_docs": 0}, "n_docs must be an integer ≥ 1; got 0"),
-        ({"n_docs": None}, "n_docs must be an integer ≥ 1; got None"),
-        ({"n_docs": (1, 2, 3)}, r"n_docs must be an integer or a pair \(low, high\)"),
-        ({"n_docs": (5, 2)}, r"n_docs=\(low, high\) must have low ≤ high; got \(5, 2\)"),
-        ({"n_informative": 0}, "n_informative must be an integer ≥ 1; got 0"),
-        ({"n_informative": 21}, "n_informative must be at most n_features=20; got 21"),
-        ({"n_grades": 1}, "n_grades must be an integer ≥ 2; got 1"),
-        ({"noise": -0.1}, "noise must be a finite number ≥ 0; got -0.1"),
-        ({"noise": math.nan}, "noise must be a finite number ≥ 0; got nan"),
-        ({"noise": math.inf}, "noise must be a finite number ≥ 0; got inf"),
+        ({"n_queries": 0}, "n_queries must be a positive integer; got 0"),
+        ({"n_queries": 2.0}, "n_queries must be a positive integer; got 2.0"),
+        ({"n_features": True}, "n_features must be a positive integer; got True"),
+        ({"n_docs": 0}, "n_docs must be a positive integer; got 0"),
+        ({"n_docs": None}, "n_docs must be a positive integer; got None"),
+        ({"n_docs": (1, 2, 3)}, r"n_docs must be a positive integer; got \(1, 2, 3\)"),
+        ({"n_docs": (5, 2)}, "n_docs must be at most 2; got 5"),
+        ({"n_informative": 0}, "n_informative must be a positive integer; got 0"),
+        ({"n_informative": 21}, "n_informative must be at most 20; got 21"),
+        ({"n_grades": 1}, "n_grades must be at least 2; got 1"),
+        ({"noise": -0.1}, "noise must be a finite number >= 0; got -0.1"),
+        ({"noise": math.nan}, "noise must be a finite number >= 0; got nan"),
+        ({"noise": math.inf}, "noise must be a finite number >= 0; got inf"),
         ({"outliers": 0.6}, "outliers must be a fraction from 0 to 0.5; got 0.6"),
         ({"empty": 1.1}, "empty must be a fraction from 0 to 1; got 1.1"),
         ({"empty": "all"}, "empty must be a fraction from 0 to 1; got 'all'"),

@@ -101,7 +101,7 @@ def test_missing_values_are_refused(values):
 
 
 def test_bad_values():
-    with pytest.raises(TypeError, match="values must be an array or a list of ids; got 'abc'"):
+    with pytest.raises(TypeError, match="values must be an array or a list; got 'abc'"):
         Ids("abc")
     with pytest.raises(TypeError, match="hashable"):
         Ids([[1], [2]])
@@ -113,9 +113,9 @@ def test_bad_values():
 
 def test_codes_out_of_range_are_refused():
     ids = Ids(["a", "b"])
-    with pytest.raises(IndexError, match="code -1 stands for no id; codes go from 0 to 1"):
+    with pytest.raises(IndexError, match="there is no id at -1; positions go from 0 to 1"):
         ids[-1]  # the code of an unseen id must not give the last one
-    with pytest.raises(IndexError, match="code 2"):
+    with pytest.raises(IndexError, match="no id at 2"):
         ids[[0, 2]]
     with pytest.raises(TypeError, match="integers"):
         ids[[0.5]]

@@ -145,7 +145,7 @@ def draw(indptr, share, tables, seed=0):
         np.asarray(share, dtype=np.float32),
         np.asarray(tables, dtype=np.float32),
         seed=seed,
-        n_threads=1,
+        num_threads=1,
     )
 
 
@@ -181,13 +181,13 @@ def test_the_rest_is_drawn_by_weight_too():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_users": 0}, "n_users must be an integer ≥ 1; got 0"),
-        ({"n_items": 2.5}, "n_items must be an integer ≥ 1; got 2.5"),
-        ({"n_interactions": 500_001}, "at most n_users × n_items = 500000; got 500001"),
-        ({"factors": 0}, "factors must be an integer ≥ 1"),
+        ({"n_users": 0}, "n_users must be a positive integer; got 0"),
+        ({"n_items": 2.5}, "n_items must be a positive integer; got 2.5"),
+        ({"n_interactions": 500_001}, "n_interactions must be at most 500000; got 500001"),
+        ({"factors": 0}, "factors must be a positive integer"),
         ({"noise": 1.1}, "noise must be a fraction from 0 to 1; got 1.1"),
-        ({"popularity": -1}, "popularity must be a finite number ≥ 0; got -1"),
-        ({"activity": np.nan}, "activity must be a finite number ≥ 0; got nan"),
+        ({"popularity": -1}, "popularity must be a finite number >= 0; got -1"),
+        ({"activity": np.nan}, "activity must be a finite number >= 0; got nan"),
         ({"random_state": "x"}, "random_state must be"),
     ],
 )

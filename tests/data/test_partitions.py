@@ -1,4 +1,4 @@
-"""Partitions on disk: the same records, whole or a clear error."""
+"""Partitions on disk: the same interactions, whole or a clear error."""
 
 import io
 import json
@@ -71,8 +71,8 @@ def test_a_file_is_cut_as_the_table_is(tmp_path_factory, rows, parts, text, coun
 
 
 def test_a_file_in_many_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("robirank.data.interaction_files._BLOCK_BYTES", 1 << 10)
-    monkeypatch.setattr("robirank.data.partition_sources._AT_ONCE", 100)
+    monkeypatch.setattr("robirank.data.interaction_files._CHUNK_BYTES", 1 << 10)
+    monkeypatch.setattr("robirank.data.spool._CHUNK_ROWS", 100)
     data = rr.make_interactions(200, 50, 3000, random_state=0)
     rows = pl.DataFrame({"user": data.user_codes(), "item": data.indices})
     rows.sample(fraction=1.0, shuffle=True, seed=0).write_csv(tmp_path / "plays.csv")
@@ -178,8 +178,9 @@ def first_users(folder):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda f: first_part(f).with_columns(item=pl.lit(20, pl.Int32)), "items must rise"),
-        (lambda f: first_part(f).with_columns(item=-pl.col("item")), "items must rise"),
+        (lambda f: first_part(f).with_columns(item=pl.lit(20, pl.Int32)), "is 20; it must be from"),
+        (lambda f: first_part(f).with_columns(item=-pl.col("item")), "it must be from 0 to 19"),
+        (lambda f: first_part(f).with_columns(item=pl.lit(7, pl.Int32)), "items must rise"),
         (lambda f: first_part(f).reverse(), "items must rise"),
         (lambda f: first_part(f).cast({"item": pl.Int64}), "columns are not those"),
         (lambda f: first_part(f).cast({"item": pl.Float64}), "columns are not those"),
@@ -189,7 +190,7 @@ def first_users(folder):
         ),
     ],
 )
-def test_records_that_cannot_be(folder, damage, message):
+def test_interactions_that_cannot_be(folder, damage, message):
     replace(folder, "part-00000.parquet", damage(folder))
     with pytest.raises(PartitionsError, match=message):
         rr.open_partitions(folder).read_part(0)
@@ -198,8 +199,14 @@ def test_records_that_cannot_be(folder, damage, message):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda f: first_users(f).with_columns(records=-pl.col("records")), "the records that its"),
-        (lambda f: first_users(f).with_columns(records=pl.col("records") + 1), "the records that"),
+        (
+            lambda f: first_users(f).with_columns(records=-pl.col("records")),
+            "the table is damaged: indptr",
+        ),
+        (
+            lambda f: first_users(f).with_columns(records=pl.col("records") + 1),
+            "the table is damaged: indptr",
+        ),
         (lambda f: first_users(f).with_columns(user=pl.lit(3, pl.Int32)), "not those of the part"),
     ],
 )
@@ -214,7 +221,7 @@ def test_counts_that_cannot_be(tmp_path, bad):
     rr.partition(make([(0, 1, 2), (1, 3, 4)], False), tmp_path, parts=1)
     table = pl.read_parquet(tmp_path / "part-00000.parquet")
     replace(tmp_path, "part-00000.parquet", table.with_columns(count=pl.lit(bad, pl.Float32)))
-    with pytest.raises(PartitionsError, match="counts must be positive numbers"):
+    with pytest.raises(PartitionsError, match="counts must be positive finite numbers"):
         rr.open_partitions(tmp_path).read_part(0)
 
 

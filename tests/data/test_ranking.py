@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -88,7 +89,7 @@ def test_from_frame_whose_columns_are_numbers():
         ({"label": "y"}, r"label='y' is not a column of the frame; it has \['qid', 'label',"),
         ({"qid": "query"}, r"qid='query' is not a column of the frame"),
         ({"doc_id": "doc"}, r"doc_id='doc' is not a column of the frame"),
-        ({"features": ["bm25", "pr"]}, r"features=\['pr'\] are not columns of the frame"),
+        ({"features": ["bm25", "pr"]}, "features='pr' is not a column of the frame"),
         ({"features": []}, r"the frame has no feature columns"),
         ({}, r"column 'url' must hold numbers; got .*Leave it out with features="),
         ({"label": "url", "features": ["bm25"]}, r"column 'url' must hold numbers"),
@@ -119,6 +120,8 @@ def with_column(values):
         (pd.Series([1.5, None], dtype="Float64"), [1.5, np.nan]),
         (pd.Series([2, None], dtype=object), [2, np.nan]),
         (pd.Series([2, pd.NA], dtype=object), [2, np.nan]),
+        (pd.Series([1, 2.5], dtype=object), [1, 2.5]),
+        (pd.Series([1, Decimal("2.5")], dtype=object), [1, 2.5]),
         (pd.Series([4, 7], dtype="category"), [4, 7]),
         (pd.Series([4, None], dtype="category"), [4, np.nan]),
         (pl.Series([True, None]), [1, np.nan]),
@@ -139,13 +142,13 @@ def test_from_frame_takes_numbers_of_every_kind(values, expected):
         (pd.Series(TIMES), r"datetime64\[.s\]"),
         (pd.Series(TIMES).dt.tz_localize("UTC"), r"datetime64\[.s, UTC\]"),
         (pd.Series(TIMES) - TIMES[0], r"timedelta64\[.s\]"),
-        (pd.Series([np.timedelta64(1, "s"), None], dtype=object), "object with timedelta64"),
-        (pd.Series([TIMES[0].date(), None], dtype=object), "object with date"),
+        (pd.Series([np.timedelta64(1, "s"), None], dtype=object), "object"),
+        (pd.Series([TIMES[0].date(), None], dtype=object), "object"),
         (pd.Series(["1", "2"], dtype="string"), "string"),
-        (pd.Series(["1", "2"], dtype=object), "object with str"),
-        (pd.Series([1, "2"], dtype=object), "object with str"),
-        (pd.Series(["1", "2"], dtype="category"), "category of (str|object)"),
-        (pd.Series(TIMES, dtype="category"), r"category of datetime64\[.s\]"),
+        (pd.Series(["1", "2"], dtype=object), "object"),
+        (pd.Series([1, "2"], dtype=object), "object"),
+        (pd.Series(["1", "2"], dtype="category"), "category"),
+        (pd.Series(TIMES, dtype="category"), "category"),
         (pd.Series([1 + 1j, 2]), "complex128"),
         (pl.Series(TIMES), "Datetime"),
         (pl.Series(TIMES).dt.date(), "Date"),
@@ -332,10 +335,10 @@ def test_normalize_names_an_infinite_value(value, sparse):
         data.normalize()
 
 
-def test_normalize_by_blocks(monkeypatch):
+def test_normalize_in_chunks(monkeypatch):
     rng = np.random.default_rng(0)
     X, qid = rng.standard_normal((50, 3)), rng.integers(0, 6, 50)
-    monkeypatch.setattr("robirank.data.ranking._BLOCK_ROWS", 7)
+    monkeypatch.setattr("robirank.data.ranking._CHUNK_ROWS", 7)
     np.testing.assert_allclose(normalize_queries(X, qid), normalized_by_loops(X, qid.tolist()))
 
 

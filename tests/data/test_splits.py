@@ -204,15 +204,15 @@ def test_seed_decides_and_threads_do_not(monkeypatch):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda d: split_ratio(d, 1.5), "test must be a number from 0 to 1; got 1.5"),
+        (lambda d: split_ratio(d, 1.5), "test must be a fraction from 0 to 1; got 1.5"),
         (lambda d: split_ratio(d, random_state=-1), "random_state must be an integer ≥ 0"),
-        (lambda d: split_new_users(d, -0.1), "fraction must be a number from 0 to 1; got -0.1"),
-        (lambda d: split_new_users(d, hidden="half"), "hidden must be a number from 0 to 1"),
+        (lambda d: split_new_users(d, -0.1), "fraction must be a fraction from 0 to 1; got -0.1"),
+        (lambda d: split_new_users(d, hidden="half"), "hidden must be a fraction from 0 to 1"),
         (lambda d: split_time(d), "either at or fraction; got at=None, fraction=None"),
         (lambda d: split_time(d, 1, fraction=0.5), "either at or fraction"),
         (lambda d: split_time(d, "soon"), "a date in ISO form; got 'soon'"),
         (lambda d: split_time(d, float("nan")), "a number or a date; got nan"),
-        (lambda d: split_time(d, fraction=2), "fraction must be a number from 0 to 1; got 2"),
+        (lambda d: split_time(d, fraction=2), "fraction must be a fraction from 0 to 1; got 2"),
     ],
 )
 def test_bad_arguments(call, message):

@@ -167,7 +167,7 @@ def test_the_finished_model_is_read_as_one_and_served_by_shards(
         assert_array_equal(ours[1], theirs[1])
     one = rr.ShardedModel(tmp_path / "model")
     one.recommend(7, data.matrix[7])
-    assert sum(name.startswith("users-") for name in one._opened) == 1
+    assert len(one.factors_.users._opened) == 1
 
 
 def test_the_run_directory_tells_what_happened(ray_cluster, partitions, tmp_path):
@@ -207,7 +207,7 @@ def test_a_run_that_was_interrupted_can_go_on(
     asked = []
     with monkeypatch.context() as patch:
         patch.setattr(
-            "robirank.latent.train.loop._Interrupt.is_set",
+            "robirank._interrupt.Interrupt.is_set",
             lambda _: asked.append(1) or len(asked) > 9,
         )
         with pytest.warns(UserWarning, match="interrupted in epoch"):
@@ -235,7 +235,7 @@ def watched(model, metric):
 def test_validation_by_the_workers_is_that_of_one_process(
     ray_cluster, data, validation, tmp_path, metric, monkeypatch
 ):
-    """Users without a record are among those of the validation part."""
+    """Users without an interaction are among those of the validation part."""
     monkeypatch.setattr("robirank.engine.strata.BATCH_USERS", 17)
     options = {"validation": validation, "metric": metric, "show_progress": False}
     settings = SETTINGS | {"iterations": 6, "parts": PARTS}
@@ -284,7 +284,7 @@ def test_an_interrupted_run_with_validation_and_callbacks_goes_on(
     asked = []
     with monkeypatch.context() as patch:
         patch.setattr(
-            "robirank.latent.train.loop._Interrupt.is_set",
+            "robirank._interrupt.Interrupt.is_set",
             lambda _: asked.append(1) or len(asked) > 30,
         )
         with pytest.warns(UserWarning, match="interrupted in epoch"):

@@ -7,10 +7,21 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from engine.clusters import PARTS, SETTINGS, Disturbance, kill_worker, on_ray, same_factors
-from robirank import LatentRoBiRank
+from robirank import LatentRoBiRank, RayConfig
+from robirank._workers import Workers
+from robirank.data.user_items import as_user_items
+from robirank.engine.interface import Sizes, task
+from robirank.engine.memory import StrataMemory
+from robirank.engine.ray.driver import ClusterEngine
+from robirank.engine.ray.worker import Job
+from robirank.engine.state import FromCounts, StateArray, weights, zeros
+from robirank.engine.threads import ThreadEngine
+from robirank.storage.tensor_file import ArraySpec
 
 pytestmark = pytest.mark.ray
 
@@ -78,10 +89,10 @@ def flip(path):
 @pytest.mark.parametrize(
     ("kind", "damage"),
     [
-        pytest.param("blocks-*", halve, id="torn block"),
-        pytest.param("factors-*", flip, id="flipped bit"),
+        pytest.param("V-*", halve, id="torn block"),
+        pytest.param("U-*", flip, id="flipped bit"),
         pytest.param("checkpoint-*", halve, id="torn manifest"),
-        pytest.param("slopes-*", lambda path: path.unlink(), id="missing slopes"),
+        pytest.param("rho_weight-*", lambda path: path.unlink(), id="missing ρ-weights"),
     ],
 )
 def test_a_torn_checkpoint(
@@ -186,3 +197,74 @@ def test_a_worker_that_always_dies_is_not_tried_for_ever(
         pytest.raises(RuntimeError, match="times without progress"),
     ):
         on_ray(tmp_path, checkpoint_seconds=1000).fit(partitions, show_progress=False)
+
+
+# ------------------------------------------------------------------------------ any task
+
+
+@task(reads=["V"], changes=["U", "seen"])
+def add_items_task(part, blocks, position, settings):
+    """Add the mean of all items to each user, and a number to each interaction."""
+    for block in blocks:
+        part["U"][:] += block["V"].mean(0)
+    part["seen"][:] += settings
+    return {"done": len(part.users)}
+
+
+@task(changes=["U", "V"])
+def meet_task(part, block, position, settings, key):
+    """Move both, differently in each meeting."""
+    part["U"][:] += np.float32(key % 97)
+    block["V"][:] += part["U"].mean(0)
+    return {"done": len(block)}
+
+
+ANY_ARRAYS = [
+    StateArray("U", "user", zeros, saved_as="user_factors"),
+    StateArray("V", "item", FromCounts(np.float32), saved_as="item_factors"),
+    StateArray("seen", "interaction", weights),
+]
+
+
+def run_any_tasks(engine):
+    """Sweeps and scans in turns; the arrays of users and interactions change in both."""
+    for epoch in range(3):
+        engine.sweep(epoch, meet_task, [None] * engine.n_parts, lambda: False)
+        engine.scan(add_items_task, [epoch + 1.0])
+
+
+@pytest.mark.parametrize(("what", "times"), [("sweep", [5]), ("sweep", [11]), ("scan", [2])])
+def test_what_a_scan_changes_survives_the_loss_of_a_worker(
+    ray_cluster, data, partitions, tmp_path, what, times
+):
+    """Also arrays of users, of which a checkpoint after a scan once knew nothing."""
+    ray_cluster.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # for the workers
+    sizes = Sizes(*partitions.shape, partitions.shape[1], partitions.n_interactions)
+    memory = StrataMemory(as_user_items(data), ANY_ARRAYS, parts=PARTS, seed=partitions.seed)
+    with Workers(2) as workers:
+        run_any_tasks(ThreadEngine(memory, sizes, workers))
+    expected = memory.model()
+    seen = []
+
+    def disturb(event, engine):
+        seen.append(event)
+        if event == what and seen.count(what) in times:
+            kill_worker(engine)
+
+    config = RayConfig(tmp_path, workers=2, checkpoint_seconds=1e-6, worker_timeout=60.0)
+    job = Job(ANY_ARRAYS, partitions.seed, "binary", partitions)
+    engine = ClusterEngine(config, job, sizes, run="any", on_event=disturb)
+    try:
+        with pytest.warns(RuntimeWarning, match="workers were lost"):
+            run_any_tasks(engine)
+        folder, files = engine.write_model(0)
+    finally:
+        engine.close()
+    for entry, users in zip(files["users"], partitions.part_users, strict=True):
+        spec = {
+            "user_factors": ArraySpec("F32", (len(users),)),
+            "users": ArraySpec("I32", (len(users),)),
+        }
+        arrays = folder.read_arrays(entry, spec, "ids.")
+        assert_array_equal(arrays["user_factors"], expected["user_factors"][users])
+    assert len(lines_of(tmp_path, "recovered")) == 1

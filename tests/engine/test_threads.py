@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from robirank._workers import Workers
-from robirank.data.records import as_records
-from robirank.engine.interface import Sizes
+from robirank.data.user_items import as_user_items
+from robirank.engine.interface import Sizes, task
 from robirank.engine.memory import StrataMemory
+from robirank.engine.state import FromMatrix, StateArray, weights
 from robirank.engine.strata import DATA_ORDER, Plan, schedule, share, user_batches, visiting_order
 from robirank.engine.threads import ThreadEngine, Wavefront
 
@@ -81,31 +82,44 @@ def test_the_order_of_the_data():
 # ------------------------------------------------------------------------------ the engine
 
 
-def make_engine(parts, threads, on_task=None):
+def make_engine(parts, threads):
     import robirank as rr
 
-    records = as_records(rr.make_interactions(40, 20, 300, random_state=0))
+    interactions = as_user_items(rr.make_interactions(40, 20, 300, random_state=0))
     rng = np.random.default_rng(0)
-    U, V = (rng.standard_normal((n, 3)).astype(np.float32) for n in (40, 20))
-    zeros = np.zeros(40, np.float32), np.zeros(20, np.float32)
-    memory = StrataMemory(records, U, V, *zeros, parts=parts, seed=0)
-    return ThreadEngine(memory, Sizes(40, 40, 20, 300), Workers(threads), on_task), (U, V)
+    U, V, levels = (
+        rng.standard_normal(shape).astype(np.float32) for shape in ((40, 3), (20, 3), 20)
+    )
+    declared = [
+        StateArray("U", "user", FromMatrix(U), columns=3, saved_as="user_factors"),
+        StateArray("V", "item", FromMatrix(V), columns=3, saved_as="item_factors"),
+        StateArray("level", "item", FromMatrix(levels), is_constant=True),
+        StateArray("seen", "interaction", weights),
+    ]
+    memory = StrataMemory(interactions, declared, parts=parts, seed=0)
+    return ThreadEngine(memory, Sizes(40, 40, 20, 300), Workers(threads)), (U, V, levels)
 
 
+def rows_of(engine):
+    model = engine.memory.model()
+    return model["user_factors"], model["item_factors"]
+
+
+@task(changes=["U", "V"])
 def count_task(part, block, position, settings, key):
-    """Count the records of the part in the block, and move both by one."""
-    places = position[part.items] - block.first
-    part.U += 1
-    block.V += 1
-    return {"done": int(((places >= 0) & (places < len(block.V))).sum()), "step": settings}
+    """Count the interactions of the part in the block, and move both by one."""
+    places = position[part.interactions.items] - block.first
+    part["U"][:] += 1
+    block["V"][:] += 1
+    return {"done": int(((places >= 0) & (places < len(block))).sum()), "step": settings}
 
 
-def test_a_sweep_visits_every_record_once_and_every_row_in_every_sub_step():
-    engine, (U, V) = make_engine(parts=4, threads=1)
+def test_a_sweep_visits_every_interaction_once_and_every_row_in_every_sub_step():
+    engine, (U, V, _) = make_engine(parts=4, threads=1)
     with engine._workers:
         figures = engine.sweep(2, count_task, [10, 20, 30, 40])
     assert figures == {"done": 300, "step": 4 * 100}
-    after = engine.memory.factors()
+    after = rows_of(engine)
     np.testing.assert_allclose(after[0], U + 4, rtol=1e-6)
     np.testing.assert_allclose(after[1], V + 4, rtol=1e-6)
 
@@ -117,7 +131,8 @@ def test_a_sweep_stops_before_the_tasks_not_yet_begun():
         assert engine.sweep(0, count_task, [1] * 4, lambda: next(asked))["step"] == 5
 
 
-def scan(part, blocks, position, settings):
+@task(reads=["level"])
+def look_task(part, blocks, position, settings):
     """Every block is seen, twice if need be, beginning with the part's own."""
     first, again = [b.first for b in blocks], [b.first for b in blocks]
     assert first == again
@@ -125,25 +140,92 @@ def scan(part, blocks, position, settings):
 
 
 def test_a_scan_shows_all_blocks_to_every_part():
-    times = []
-    engine, _ = make_engine(parts=4, threads=2, on_task=times.append)
+    engine, _ = make_engine(parts=4, threads=2)
     with engine._workers:
-        figures = engine.scan(scan, [1, 100])
-        assert engine.measure(scan, [1, 100]) == figures
-        del times[8:]
+        figures = engine.scan(look_task, [1, 100])
     assert figures == {"done": 4 * 4 * 2, "first": (0 + 5 + 10 + 15) * 101}
-    assert sorted((t.kind, t.step, t.part) for t in times) == [
-        ("scan", step, part) for step in range(2) for part in range(4)
-    ]
+
+
+@task(reads=["V", "level"], changes=["U", "seen"])
+def add_items_task(part, blocks, position, settings):
+    """Add the sum of all items to each user, and one to each interaction."""
+    for block in blocks:
+        part["U"][:] += (block["V"] * block["level"][:, None]).sum(0)
+    part["seen"][:] += settings
+    return {"done": len(part.users)}
+
+
+def test_a_scan_may_change_all_that_belongs_to_a_part():
+    engine, (U, V, level) = make_engine(parts=3, threads=2)
+    with engine._workers:
+        engine.sweep(5, count_task, [1] * 3)
+        assert engine.scan(add_items_task, [2]) == {"done": 40}
+    moved = U + 3 + ((V + 3) * level[:, None]).sum(0)
+    np.testing.assert_allclose(rows_of(engine)[0], moved, rtol=1e-4)
+    assert (engine.memory.state()["seen"] == 3).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ["V", "level"])
+def test_a_task_cannot_change_what_it_does_not_declare(threads, name):
+    @task(reads=[name], changes=["U"])
+    def cheat(part, blocks, position, settings):
+        for block in blocks:
+            block[name][:] = 0
+        return {}
+
+    engine, _ = make_engine(parts=2, threads=threads)
+    with engine._workers, pytest.raises(ValueError, match="read-only"):
+        engine.scan(cheat, [None])
+
+
+def test_a_task_does_not_see_what_it_does_not_declare():
+    @task(reads=["V"])
+    def peep(part, blocks, position, settings):
+        return {"done": part["U"].sum()}
+
+    engine, _ = make_engine(parts=2, threads=1)
+    with engine._workers, pytest.raises(KeyError, match="U"):
+        engine.scan(peep, [None])
+
+
+@pytest.mark.parametrize(
+    ("reads", "changes", "message"),
+    [
+        (["W"], [], "reads 'W', which no declared array is called"),
+        ([], ["level"], "must not change 'level', which is constant"),
+        ([], ["V"], "must not change 'V': a scan shares the items"),
+    ],
+)
+def test_declarations_of_a_scan_are_checked(reads, changes, message):
+    @task(reads=reads, changes=changes)
+    def some_task(part, blocks, position, settings):
+        return {}
+
+    engine, _ = make_engine(parts=2, threads=1)
+    with engine._workers, pytest.raises(ValueError, match=f"some_task {message}"):
+        engine.scan(some_task, [None])
+
+
+def test_constant_arrays_can_be_declared_anew():
+    engine, (_, V, level) = make_engine(parts=2, threads=1)
+    other = StateArray("level", "item", FromMatrix(2 * level), is_constant=True)
+    engine.memory.restart([other])
+    blocks = engine.memory.blocks()
+    seen = np.concatenate([block["level"] for block in blocks])[engine.memory.plan.position]
+    assert_array_equal(seen, 2 * level)
+    assert_array_equal(rows_of(engine)[1], V)
 
 
 def test_state_is_in_the_order_of_the_data_and_comes_back():
-    engine, (U, V) = make_engine(parts=3, threads=1)
+    engine, (U, V, _) = make_engine(parts=3, threads=1)
     before = {name: array.copy() for name, array in engine.memory.state().items()}
+    assert before.keys() == {"U", "V", "seen"}  # no constants
     assert_array_equal(before["U"], U)
     assert_array_equal(before["V"], V)
     with engine._workers:
         engine.sweep(5, count_task, [1] * 3)
+        engine.scan(add_items_task, [1])
     assert (engine.memory.state()["V"] != V).all()
     engine.memory.restore(before)
     for name, array in engine.memory.state().items():

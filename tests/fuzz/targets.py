@@ -26,7 +26,7 @@ from robirank._sparse import check_sparse
 from robirank.data.names import Names
 from robirank.data.user_parts import user_parts
 from robirank.engine.strata import DATA_ORDER, Plan
-from robirank.latent.factors.sharded import ShardedManifest
+from robirank.latent.factors.shards import ShardedManifest
 from robirank.storage.folder import Folder
 from robirank.storage.manifest import MANIFEST, _checksum, write_manifest
 from robirank.storage.tensor_file import _BEFORE_CRC, _CRC_PLACE

@@ -13,7 +13,7 @@ def as_if_a_card(monkeypatch):
     for module in (
         "solvers.exact_on_card",
         "factors.topk_on_card",
-        "factors.fold_in_on_card",
+        "solvers.fold_in_on_card",
         "gpu.device",
     ):
         monkeypatch.setattr(f"robirank.latent.{module}.cuda_device", lambda: torch.device("cpu"))

@@ -7,11 +7,12 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from robirank.data.records import as_records
+from robirank.data.user_items import as_user_items
 from robirank.latent.factors import topk_on_card
-from robirank.latent.factors.topk import liked_items, top_rows
+from robirank.latent.factors.questions import items_of_users
+from robirank.latent.factors.topk import top_rows
 from robirank.latent.gpu import fused, kernels, plain
-from robirank.latent.gpu.block import BlockRecords
+from robirank.latent.gpu.batch import BatchInteractions
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no card")
 
@@ -20,11 +21,11 @@ def block(n, m, d, share, size, wide=False):
     rng = np.random.default_rng(0)
     chosen = rng.random((n, m)) < share
     chosen[np.arange(n), rng.integers(0, m, n)] = True
-    records = as_records(sp.csr_matrix(chosen * rng.integers(1, 9, (n, m))), "log")
+    interactions = as_user_items(sp.csr_matrix(chosen * rng.integers(1, 9, (n, m))), "log")
     U, V = (torch.tensor(size * rng.standard_normal((k, d))).float().cuda() for k in (n, m))
     if wide:
         U[::3] *= 1000
-    return U, V, BlockRecords.of_users(records, np.arange(n), U.device)
+    return U, V, BatchInteractions.of_users(interactions, np.arange(n), U.device)
 
 
 @pytest.mark.parametrize("rho", ["log", "identity", "type2"])
@@ -41,9 +42,9 @@ def block(n, m, d, share, size, wide=False):
     ],
 )
 def test_losses_and_gradients(rho, n, m, d, share, size, wide):
-    U, V, records = block(n, m, d, share, size, wide)
-    found, again = (fused.gradients(U, V, records, rho) for _ in range(2))
-    exact = records._replace(weights=records.weights.double())
+    U, V, interactions = block(n, m, d, share, size, wide)
+    found, again = (fused.gradients(U, V, interactions, rho) for _ in range(2))
+    exact = interactions._replace(weights=interactions.weights.double())
     losses, by_score = plain.direct_score_gradients(U.double() @ V.double().T, exact, rho)
     expected = losses, by_score @ V.double(), by_score.T @ U.double()
     for one, other, same in zip(found, expected, again, strict=True):
@@ -54,12 +55,12 @@ def test_losses_and_gradients(rho, n, m, d, share, size, wide):
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize(("n", "m", "d"), [(65, 3000, 40), (33, 2000, 128), (9, 700, 8)])
 def test_several_models_at_once(n, m, d, wide):
-    U, V, records = block(n, m, d, 0.02, 0.4, wide)
+    U, V, interactions = block(n, m, d, 0.02, 0.4, wide)
     models = [(U, V), (2 * U, V), (U.flip(0), 0.5 * V.flip(1))]
     Us, Vs = (torch.stack(factors) for factors in zip(*models, strict=True))
-    found = fused.gradients_of_all(Us, Vs, records, "log")
+    found = fused.gradients_of_all(Us, Vs, interactions, "log")
     for number, (u, v) in enumerate(models):
-        for one, other in zip(found, fused.gradients(u, v, records, "log"), strict=True):
+        for one, other in zip(found, fused.gradients(u, v, interactions, "log"), strict=True):
             assert torch.equal(one[number], other)
 
 
@@ -86,9 +87,9 @@ def one_range(monkeypatch):
 @pytest.mark.usefixtures("products", "one_range")
 @pytest.mark.parametrize(("m", "share"), [(20_001, 0.002), (200_001, 0.0002)])
 def test_long_ranges_of_items(m, share):
-    U, V, records = block(70, m, 64, share, 0.3)
-    found = fused.gradients(U, V, records, "log")
-    exact = records._replace(weights=records.weights.double())
+    U, V, interactions = block(70, m, 64, share, 0.3)
+    found = fused.gradients(U, V, interactions, "log")
+    exact = interactions._replace(weights=interactions.weights.double())
     losses, by_score = plain.direct_score_gradients(U.double() @ V.double().T, exact, "log")
     for one, other in zip(
         found, (losses, by_score @ V.double(), by_score.T @ U.double()), strict=True
@@ -100,11 +101,11 @@ def test_long_ranges_of_items(m, share):
 @pytest.mark.parametrize("d", [50, 64])
 @pytest.mark.parametrize(("n", "m"), [(1, 65), (64, 512), (65, 513), (200, 9001), (513, 1500)])
 def test_products_of_64_factors(n, m, d):
-    U, V, records = block(n, m, d, 0.02, 0.3)
+    U, V, interactions = block(n, m, d, 0.02, 0.3)
     models = [(U, V), (0.5 * U, V.flip(0))]
     Us, Vs = (torch.stack(factors) for factors in zip(*models, strict=True))
-    found, again = (fused.gradients_of_all(Us, Vs, records, "log") for _ in range(2))
-    exact = records._replace(weights=records.weights.double())
+    found, again = (fused.gradients_of_all(Us, Vs, interactions, "log") for _ in range(2))
+    exact = interactions._replace(weights=interactions.weights.double())
     for number, (u, v) in enumerate((u.double(), v.double()) for u, v in models):
         losses, by_score = plain.direct_score_gradients(u @ v.T, exact, "log")
         expected = losses, by_score @ v, by_score.T @ u
@@ -124,11 +125,11 @@ def test_the_best_of_64_factors(n, m):
 
 
 def test_a_model_that_has_diverged_leaves_others_alone():
-    U, V, records = block(65, 3000, 40, 0.02, 0.4)
+    U, V, interactions = block(65, 3000, 40, 0.02, 0.4)
     bad = V.clone()
     bad[7, 3] = torch.nan
-    found = fused.gradients_of_all(torch.stack([U, U]), torch.stack([V, bad]), records, "log")
-    for one, other in zip(found, fused.gradients(U, V, records, "log"), strict=True):
+    found = fused.gradients_of_all(torch.stack([U, U]), torch.stack([V, bad]), interactions, "log")
+    for one, other in zip(found, fused.gradients(U, V, interactions, "log"), strict=True):
         assert torch.equal(one[0], other)
         assert one[1].isnan().all()
 
@@ -155,9 +156,11 @@ def test_the_best_rows(n_best, with_liked):
     queries[:3] = 0
     factors = rng.integers(-2, 3, (300, 8)).astype(np.float32)
     table = sp.random(70, 300, 0.1, random_state=0, format="csr")
-    liked = liked_items(table, 70, 300) if with_liked else None
+    liked = items_of_users(table, 70, 300) if with_liked else None
     arguments = queries, np.arange(70, dtype=np.int32), factors, n_best
-    here, there = top_rows(*arguments, liked=liked), topk_on_card.top_rows(*arguments, liked=liked)
+    here, there = (
+        search(*arguments, excluded=liked) for search in (top_rows, topk_on_card.top_rows)
+    )
     np.testing.assert_array_equal(here[0], there[0])
     np.testing.assert_array_equal(here[1], there[1])
 

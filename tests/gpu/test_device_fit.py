@@ -10,16 +10,17 @@ import torch
 
 from robirank import LatentRoBiRank, LatentRoBiRankCV, evaluate, load_model, make_interactions
 from robirank._workers import Workers
-from robirank.data.records import as_records
 from robirank.data.splits import split_ratio
+from robirank.data.user_items import as_user_items
 from robirank.latent.factors import topk_on_card
-from robirank.latent.factors.topk import liked_items, top_rows
+from robirank.latent.factors.questions import items_of_users
+from robirank.latent.factors.topk import prepare_rows, top_rows
 from robirank.latent.gpu.device import DeviceError, device_errors, has_kernels
 from robirank.latent.gpu.layout import KernelError
 from robirank.latent.train.loop import DivergenceError
-from robirank.latent.tune.fits import fits_side_by_side, whole_fit
-from robirank.latent.tune.held_out import hold_out
-from robirank.latent.tune.settle import settle_by_records
+from robirank.latent.tune.path import hold_out
+from robirank.latent.tune.search import fits_side_by_side, whole_fit
+from robirank.latent.tune.settle import settle_by_table
 
 TABLE = make_interactions(80, 70, 1500, random_state=0)
 CPU = torch.device("cpu")
@@ -106,25 +107,25 @@ def test_the_close_search():
 
 def problems_under(penalties, train):
     request = replace(model("cuda").request(), epochs=3)
-    return [settle_by_records(replace(request, regularization=reg), train) for reg in penalties]
+    return [settle_by_table(replace(request, regularization=reg), train) for reg in penalties]
 
 
 @pytest.mark.parametrize("room", [1, 2, 16])
 def test_fits_side_by_side_are_those_of_one_after_the_other(room, monkeypatch):
     monkeypatch.setattr("robirank.latent.solvers.exact_on_card._MOST_FITS", room)
-    train, held_out = hold_out(as_records(TABLE), seed=0)
-    problems = problems_under([0.05, 0.1, 0.2], train)
+    split = hold_out(as_user_items(TABLE), 0, "ndcg@5")
+    problems = problems_under([0.05, 0.1, 0.2], split.train)
     with Workers(1) as workers:
-        expected = [whole_fit(problem, train, held_out, "ndcg@5", workers) for problem in problems]
-    found = fits_side_by_side(problems, train, held_out, "ndcg@5")
+        expected = [whole_fit(problem, split, workers) for problem in problems]
+    found = fits_side_by_side(problems, split)
     assert found == expected
     assert len(set(found)) == 3
 
 
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_a_fit_that_diverges_does_not_stop_those_beside_it():
-    train, held_out = hold_out(as_records(TABLE), seed=0)
-    found = fits_side_by_side(problems_under([0.1, 1e38], train), train, held_out, "ndcg@5")
+    split = hold_out(as_user_items(TABLE), 0, "ndcg@5")
+    found = fits_side_by_side(problems_under([0.1, 1e38], split.train), split)
     assert found[0] > 0
     assert found[1] == -1
 
@@ -151,15 +152,41 @@ def test_the_best_rows_are_those_of_the_cpu(with_liked, with_rows, n_best):
     queries = rng.integers(-2, 3, (40, 6)).astype(np.float32)  # whole numbers: many equal scores
     queries[0] = 0
     factors = rng.integers(-2, 3, (250, 6)).astype(np.float32)
-    liked = liked_items(make_interactions(40, 250, 900, random_state=0).matrix, 40, 250)
+    liked = items_of_users(make_interactions(40, 250, 900, random_state=0).matrix, 40, 250)
     arguments = (queries, np.arange(40, dtype=np.int32), factors, n_best)
     options = {
-        "rows": np.arange(0, 250, 3, dtype=np.int32) if with_rows else None,
-        "liked": liked if with_liked else None,
+        "candidates": np.arange(0, 250, 3, dtype=np.int32) if with_rows else None,
+        "excluded": liked if with_liked else None,
     }
-    here, there = top_rows(*arguments, **options), topk_on_card.top_rows(*arguments, **options)
+    here = top_rows(*arguments, **options)
+    for rows in (factors, prepare_rows(factors, "cuda")):
+        there = topk_on_card.top_rows(queries, arguments[1], rows, n_best, **options)
+        np.testing.assert_array_equal(here[0], there[0])
+        np.testing.assert_array_equal(here[1], there[1])
+
+
+def test_an_evaluation_uploads_the_items_once(monkeypatch):
+    fitted = model("cuda").fit(TABLE, False)
+    uploaded = []
+    upload = topk_on_card.CardRows.of
+    monkeypatch.setattr(
+        topk_on_card.CardRows, "of", lambda *arguments: uploaded.append(1) or upload(*arguments)
+    )
+    train, test = split_ratio(TABLE, 0.2, random_state=0)
+    evaluate(fitted, train=train, test=test, k=5, batch_size=7)
+    assert len(uploaded) == 1
+
+
+def test_factors_stay_on_the_card_until_they_are_asked_for():
+    fitted = model("cuda").fit(TABLE, False)
+    on_card = fitted.factors_.with_rows(
+        torch.tensor(fitted.user_factors), torch.tensor(fitted.item_factors)
+    )
+    users = np.arange(20, dtype=np.int32)
+    here = fitted.factors_.best_items(users, 5, device="cuda")
+    there = on_card.prepared("cuda").best_items(users, 5, device="cuda")
     np.testing.assert_array_equal(here[0], there[0])
-    np.testing.assert_array_equal(here[1], there[1])
+    np.testing.assert_array_equal(on_card.on_host().items.rows, fitted.item_factors)
 
 
 def test_scores_fall_as_their_numbers_rise():
@@ -206,7 +233,7 @@ def test_no_item_is_left():
 
 
 def test_what_nobody_knows_is_the_same_as_on_the_cpu():
-    """User 3 and item 5 have no record."""
+    """User 3 and item 5 have no interaction."""
     kept = (TABLE.user_codes() != 3) & (TABLE.indices != 5)
     table = TABLE.take(kept)
     fitted = model("cuda").fit(table, False)

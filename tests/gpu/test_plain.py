@@ -9,35 +9,35 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from robirank.data.records import as_records
+from robirank.data.user_items import as_user_items
 from robirank.latent.gpu import plain
-from robirank.latent.gpu.block import PLAIN_BINS, BlockRecords, DeviceRecords, Grid
+from robirank.latent.gpu.batch import PLAIN_BINS, BatchInteractions, DeviceInteractions, Grid
 from robirank.losses import RHOS
-from robirank.objectives.listwise import slopes_in_place
+from robirank.objectives.listwise import gradients_in_place
 
 CPU = torch.device("cpu")
 
 
 def block(n, m, d, share, size, seed=0):
-    """Random factors and records; every user has one record at least."""
+    """Random factors and interactions; every user has one interaction at least."""
     rng = np.random.default_rng(seed)
     chosen = rng.random((n, m)) < share
     chosen[np.arange(n), rng.integers(0, m, n)] = True
     table = sp.csr_matrix(np.where(chosen, rng.integers(1, 9, (n, m)), 0))
-    records = as_records(table, "log")
+    interactions = as_user_items(table, "log")
     U, V = ((size * rng.standard_normal((k, d))).astype(np.float32) for k in (n, m))
-    return U, V, records
+    return U, V, interactions
 
 
-def native(U, V, records, rho):
+def native(U, V, interactions, rho):
     by_score = U @ V.T
     users = np.arange(len(U))
-    losses = slopes_in_place(by_score, *records.of_users(users), rho=rho, num_threads=1)
+    losses = gradients_in_place(by_score, *interactions.of_users(users), rho=rho, num_threads=1)
     return losses, by_score
 
 
-def found(U, V, records, rho):
-    on_device = BlockRecords.of_users(records, np.arange(len(U)), CPU)
+def found(U, V, interactions, rho):
+    on_device = BatchInteractions.of_users(interactions, np.arange(len(U)), CPU)
     result = plain.gradients(torch.from_numpy(U), torch.from_numpy(V), on_device, rho)
     losses = np.bincount(on_device.rows.numpy(), result.losses.numpy(), minlength=len(U))
     return losses, result.users.numpy(), result.items.numpy()
@@ -64,9 +64,9 @@ def assert_close(actual, expected, beside):
     ],
 )
 def test_losses_and_gradients_are_the_native_kernels(rho, n, m, share, size):
-    U, V, records = block(n, m, 8, share, size)
-    losses, by_score = native(U, V, records, rho)
-    actual = found(U, V, records, rho)
+    U, V, interactions = block(n, m, 8, share, size)
+    losses, by_score = native(U, V, interactions, rho)
+    actual = found(U, V, interactions, rho)
     reach = max(1.0, float(np.abs(losses).max()))
     for one, other in zip(actual, (losses, by_score @ V, by_score.T @ U), strict=True):
         assert_close(one, other, reach * max(1.0, size))
@@ -77,9 +77,9 @@ def test_four_hundred_thousand_items():
     m = 400_000
     table = sp.csr_matrix((np.ones(40), (np.repeat([0, 1], 20), rng.integers(0, m, 40))), (2, m))
     U, V = (rng.standard_normal((k, 16)).astype(np.float32) for k in (2, m))
-    records = as_records(table)
-    losses, by_score = native(U, V, records, "log")
-    actual = found(U, V, records, "log")
+    interactions = as_user_items(table)
+    losses, by_score = native(U, V, interactions, "log")
+    actual = found(U, V, interactions, "log")
     for one, other in zip(actual, (losses, by_score @ V, by_score.T @ U), strict=True):
         assert_close(one, other, 1.0)
 
@@ -95,20 +95,21 @@ def test_four_hundred_thousand_items():
 )
 @example(1, 3, 0.0, 2.0, "identity", 3)  # an item far below the others, and little beside it
 def test_any_table(n, m, share, size, rho, seed):
-    U, V, records = block(n, m, 3, share, size, seed)
-    losses, by_score = native(U, V, records, rho)
-    actual = found(U, V, records, rho)
-    # Items far below are clamped: together 2^-13 of a record's gradient, times a row of factors.
+    U, V, interactions = block(n, m, 3, share, size, seed)
+    losses, by_score = native(U, V, interactions, rho)
+    actual = found(U, V, interactions, rho)
+    # Items far below are clamped: together 2^-13 of an interaction's gradient, times a row of
+    # factors.
     longest = max(1.0, *(np.linalg.norm(rows, axis=1).max() for rows in (U, V)))
-    clamped = 2.0**-13 * longest * records.weight.sum()
+    clamped = 2.0**-13 * longest * interactions.weight.sum()
     for one, other in zip(actual, (losses, by_score @ V, by_score.T @ U), strict=True):
         assert_close(one, other, 1e6 * clamped)
 
 
 @pytest.mark.parametrize("rho", RHOS)
 def test_the_grid_and_the_direct_sums_agree(rho):
-    U, V, records = block(6, 500, 8, 0.05, 0.8)
-    on_device = BlockRecords.of_users(records, np.arange(6), CPU)
+    U, V, interactions = block(6, 500, 8, 0.05, 0.8)
+    on_device = BatchInteractions.of_users(interactions, np.arange(6), CPU)
     scores = torch.from_numpy(U @ V.T).double()
     wide = on_device._replace(weights=on_device.weights.double())
     losses, by_score = plain.direct_score_gradients(scores, wide, rho)
@@ -119,8 +120,8 @@ def test_the_grid_and_the_direct_sums_agree(rho):
 
 
 def test_direct_score_gradients_are_the_derivatives():
-    U, V, records = block(3, 25, 4, 0.2, 1.0)
-    on_device = BlockRecords.of_users(records, np.arange(3), CPU)
+    U, V, interactions = block(3, 25, 4, 0.2, 1.0)
+    on_device = BatchInteractions.of_users(interactions, np.arange(3), CPU)
     on_device = on_device._replace(weights=on_device.weights.double())
     scores = torch.from_numpy(U @ V.T).double()
     _, by_score = plain.direct_score_gradients(scores, on_device, "log")
@@ -136,36 +137,36 @@ def test_direct_score_gradients_are_the_derivatives():
 
 
 def test_of_rows_keeps_the_records_of_some_users():
-    _, _, records = block(5, 20, 2, 0.3, 1.0)
-    whole = BlockRecords.of_users(records, np.arange(5), CPU)
+    _, _, interactions = block(5, 20, 2, 0.3, 1.0)
+    whole = BatchInteractions.of_users(interactions, np.arange(5), CPU)
     part = whole.of_rows(torch.tensor([1, 4]))
-    expected = BlockRecords.of_users(records, np.array([1, 4]), CPU)
+    expected = BatchInteractions.of_users(interactions, np.array([1, 4]), CPU)
     for one, other in zip(part, expected, strict=True):
         torch.testing.assert_close(one, other)
 
 
 def test_a_grid_that_would_be_too_coarse_is_marked():
-    records = BlockRecords(
+    interactions = BatchInteractions(
         torch.tensor([0, 1, 3]),
         torch.tensor([0, 1, 1], dtype=torch.int32),
         torch.tensor([0, 0, 1], dtype=torch.int32),
         torch.ones(3),
     )
     points = torch.tensor([1.0, 0.0, 1000.0])
-    grid = Grid.around(points, records, torch.tensor([2.0, 2000.0]), n_items=100)
+    grid = Grid.around(points, interactions, torch.tensor([2.0, 2000.0]), n_items=100)
     assert grid.wide.tolist() == [False, True]
     place = points[0] * grid.bins[0] + grid.shift[0]
     assert 0 <= place <= PLAIN_BINS
-    nothing = Grid.around(points * torch.nan, records, torch.tensor([2.0, 2.0]), n_items=100)
+    nothing = Grid.around(points * torch.nan, interactions, torch.tensor([2.0, 2.0]), n_items=100)
     assert nothing.wide.all()
 
 
 class TakesRecords:
-    """In place of the kernels: what take_records does."""
+    """In place of the kernels: what take_interactions does."""
 
     def launch(self, name, grid, *arguments, threads):
         users, starts, begins, items, weights, size, rows, taken, taken_weights = arguments
-        assert (name, grid) == ("take_records", (len(users), 1, 1))
+        assert (name, grid) == ("take_interactions", (len(users), 1, 1))
         for number, user in enumerate(users.tolist()):
             to = slice(*starts[number : number + 2].tolist())
             of = slice(*begins[user : user + 2].tolist())
@@ -178,21 +179,21 @@ class TakesRecords:
 @pytest.mark.parametrize("stretch", [1, 40, 10_000])
 @pytest.mark.parametrize("size", [1, 7, 50])
 def test_blocks_have_the_records_of_their_users(weighting, stretch, size, monkeypatch):
-    monkeypatch.setattr("robirank.latent.gpu.block._STRETCH", stretch)
-    monkeypatch.setattr("robirank.latent.gpu.block.free_memory", lambda _: 1 << 30)
+    monkeypatch.setattr("robirank.latent.gpu.batch._SORTED_TOGETHER", stretch)
+    monkeypatch.setattr("robirank.latent.gpu.batch.free_memory", lambda _: 1 << 30)
     table = sp.random(40, 30, 0.2, random_state=0, format="csr")
     table.data[:] = 1 + np.arange(table.nnz) % 5
-    records = as_records(table, weighting)
-    order = np.random.default_rng(0).permutation(np.flatnonzero(records.user_counts()))
-    blocks = list(DeviceRecords(records, CPU, TakesRecords()).blocks(order, size))
+    interactions = as_user_items(table, weighting)
+    order = np.random.default_rng(0).permutation(np.flatnonzero(interactions.user_counts()))
+    blocks = list(DeviceInteractions(interactions, CPU, TakesRecords()).batches(order, size))
     assert_same = np.testing.assert_array_equal
     for number, block in enumerate(blocks):
         assert_same(block.users, np.sort(order[number * size : (number + 1) * size]))
         assert_same(block.places, block.users)
-        expected = BlockRecords.of_users(records, block.users, CPU)
-        for one, other in zip(block.records[:4], expected[:4], strict=True):
+        expected = BatchInteractions.of_users(interactions, block.users, CPU)
+        for one, other in zip(block.interactions[:4], expected[:4], strict=True):
             assert_same(one, other)
-        assert_same(block.records.by_item, np.argsort(expected.items.numpy(), kind="stable"))
+        assert_same(block.interactions.by_item, np.argsort(expected.items.numpy(), kind="stable"))
     assert sum(len(block.users) for block in blocks) == len(order)
 
 
@@ -201,11 +202,13 @@ def test_direct_sums_do_not_depend_on_how_many_are_taken_at_a_time(cells, monkey
     rng = np.random.default_rng(0)
     chosen = rng.random((9, 25)) < 0.4
     chosen[4] = False
-    records = BlockRecords.of_users(as_records(sp.csr_matrix(chosen)), np.arange(9), CPU)
+    interactions = BatchInteractions.of_users(
+        as_user_items(sp.csr_matrix(chosen)), np.arange(9), CPU
+    )
     scores = torch.tensor(rng.standard_normal((9, 25)))
-    expected = plain.direct_score_gradients(scores, records, "log")
+    expected = plain.direct_score_gradients(scores, interactions, "log")
     monkeypatch.setattr(plain, "_CELLS", cells)
     for one, other in zip(
-        plain.direct_score_gradients(scores, records, "log"), expected, strict=True
+        plain.direct_score_gradients(scores, interactions, "log"), expected, strict=True
     ):
         torch.testing.assert_close(one, other)

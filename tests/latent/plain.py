@@ -4,12 +4,12 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from robirank import losses
-from robirank.data.records import as_records
-from robirank.latent.solvers.penalty import Penalty
+from robirank.data.user_items import as_user_items
+from robirank.latent.solvers.problem import Penalty
 
 
 def random_problem(seed, users=8, items=30, d=3, share=0.2, spread=1.0, counts=False):
-    """Factors, a dense table of weights, and the same table as Records."""
+    """Factors, a dense table of weights, and the same table as UserItems."""
     rng = np.random.default_rng(seed)
     U = (spread * rng.standard_normal((users, d))).astype(np.float32)
     V = rng.standard_normal((items, d)).astype(np.float32)
@@ -17,7 +17,7 @@ def random_problem(seed, users=8, items=30, d=3, share=0.2, spread=1.0, counts=F
     table[0, 0] = 1.0  # there is always something to learn
     if counts:
         table *= rng.integers(1, 6, size=table.shape)
-    return U, V, table, as_records(csr_matrix(table), "count" if counts else "binary")
+    return U, V, table, as_user_items(csr_matrix(table), "count" if counts else "binary")
 
 
 def user_loss(u, V, weights, rho):

@@ -96,7 +96,7 @@ def test_a_search_goes_on_where_it_was_interrupted(split, searched, tmp_path, mo
             raise KeyboardInterrupt
         return whole(*arguments)
 
-    from robirank.latent.tune.fits import whole_fit as whole
+    from robirank.latent.tune.search import whole_fit as whole
 
     with monkeypatch.context() as patch:
         patch.setattr(f"{SEARCH}.whole_fit", interrupted)
@@ -114,8 +114,8 @@ def test_a_search_goes_on_where_it_was_interrupted(split, searched, tmp_path, mo
     other = rr.LatentRoBiRankCV(MODEL, metric="recall@5")
     with pytest.raises(rr.ModelFileError, match="belongs to another search"):
         other.fit(split[0], False, checkpoint=tmp_path / "fit", resume=True)
-    (tmp_path / "fit.search").write_text('{"search": 3}')
-    with pytest.raises(rr.ModelFileError, match=r"fit\.search is damaged: Expected `str`"):
+    (tmp_path / "fit.search").write_text('01234567 {"search": 3}')
+    with pytest.raises(rr.ModelFileError, match=r"fit\.search is damaged: its last line is cut"):
         again.fit(split[0], False, checkpoint=tmp_path / "fit", resume=True)
 
 

@@ -15,7 +15,7 @@ from robirank import (
     make_interactions,
     split_ratio,
 )
-from robirank.data.records import Records, as_records
+from robirank.data.user_items import UserItems, as_user_items
 from robirank.latent.solvers.objective import bound, inner_sums
 
 
@@ -47,8 +47,10 @@ def test_objective_bounds_and_falls(data):
     values = []
     for iterations in (1, 4, 16):
         model = fit(data, iterations=iterations, regularization=1e-9)
-        records = as_records(data)
-        t = inner_sums(model.user_factors, model.item_factors, records.indptr, records.items)
+        interactions = as_user_items(data)
+        t = inner_sums(
+            model.user_factors, model.item_factors, interactions.indptr, interactions.items
+        )
         values.append(model.objective(data))
         assert bound(t, np.full(len(t), 0.05)) > values[-1]
         assert_allclose(bound(t, losses.xi(t)), values[-1], rtol=1e-6)
@@ -93,7 +95,7 @@ def test_stronger_regularisation_gives_shorter_rows(data):
 
 
 def table_of(users, items):
-    return Records(np.zeros(users + 1, np.int64), np.zeros(0, np.int32), None, items)
+    return UserItems(np.zeros(users + 1, np.int64), np.zeros(0, np.int32), None, items)
 
 
 def test_auto_takes_the_exact_solver_where_an_epoch_is_affordable(data):

@@ -32,7 +32,7 @@ def test_what_most_users_have_comes_first(plays):
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_user_without_a_record_gets_the_same():
+def test_a_user_without_interactions_gets_the_same():
     model = Popularity().fit(csr_matrix([[1, 0, 2], [0, 0, 7], [0, 0, 0]]), show_progress=False)
     ids, scores = model.recommend([2], csr_matrix((1, 3)), N=3)
     assert (ids.tolist(), scores.tolist()) == ([[2, 0, 1]], [[2, 1, 0]])
@@ -43,7 +43,7 @@ def test_a_user_without_a_record_gets_the_same():
     [("31d", [2, 1, 2]), ("4w", [1, 0, 2]), ("25h", [1, 0, 1]), ("24h", [0, 0, 1])],
 )
 def test_a_window_of_days_ends_with_the_latest_record(plays, window, counts):
-    """A record as old as the window is outside of it."""
+    """An interaction as old as the window is outside of it."""
     assert Popularity(window).fit(plays).item_counts_.tolist() == counts
 
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from robirank.latent.factors.recommend import FactorModel
+from robirank.latent.factors.factor_model import FactorModel
+from robirank.latent.factors.factors import Factors, Side
 from robirank.registry import register
 
 
@@ -40,3 +41,13 @@ def tiny(U, V, **params) -> Tiny:
     model.user_factors = np.asarray(U, dtype=np.float32)
     model.item_factors = np.asarray(V, dtype=np.float32)
     return model
+
+
+def as_factors(U, V) -> Factors:
+    """Factors of these rows."""
+    return Factors(Side(U), Side(V))
+
+
+def rows_of(factors):
+    """U and V of factors."""
+    return factors.users.rows, factors.items.rows

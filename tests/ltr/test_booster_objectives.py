@@ -154,6 +154,6 @@ def test_many_rows_without_groups_are_warned_of():
     lightgbm = pytest.importorskip("lightgbm")
     data = make_ranking(n_queries=30, n_docs=10, random_state=0)
     train = lightgbm.Dataset(data.X, data.y)
-    params = {"objective": lightgbm_objective(), "verbosity": -1}
+    params = {"objective": lightgbm_objective(), "verbosity": -1, "num_threads": 1}
     with pytest.warns(MissingQidWarning, match="300 rows came without groups"):
         lightgbm.train(params, train, num_boost_round=1)

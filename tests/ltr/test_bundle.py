@@ -102,7 +102,7 @@ def test_zero_as_minimum_is_found_at_once():
 
 
 def test_stopping_is_relative_to_what_was_won():
-    rule = Stopping(at_zero=1.0, slope=np.ones(2), alpha=1.0, tol=0.1)
+    rule = Stopping(at_zero=1.0, gradient=np.ones(2), alpha=1.0, tol=0.1)
     assert rule.reached(gap=0.05, objective=0.5)
     assert not rule.reached(gap=0.06, objective=0.5)
     assert not rule.reached(gap=0.01, objective=1.0)

@@ -86,7 +86,9 @@ def chain(n):
     left = np.where(inner, nodes + 1, nodes)
     feature = np.where(inner, nodes // 2, -1)
     threshold = np.where(inner, 0.5, 0.0)
-    return Forest(np.array([0, 2 * n + 1]), feature, threshold, left, value)
+    offsets, no_categories = np.array([0, 2 * n + 1]), np.zeros(2 * n + 2, int)
+    special = (np.ones(2 * n + 1, int), no_categories, np.zeros(0, int))
+    return Forest(offsets, feature, threshold, left, value, *special)
 
 
 @pytest.mark.parametrize("n", [1, 3, 170, 171, 400])

@@ -269,7 +269,7 @@ def test_weights_that_an_engine_cannot_hold():
     model = fit_pipeline(RoBiRank())[-1]
     for value in (1e39, np.nan):
         model.coef_[0] = value
-        with pytest.raises(ValueError, match="finite in single precision"):
+        with pytest.raises(ValueError, match="every weight must be within single precision"):
             export_linear(model)
 
 

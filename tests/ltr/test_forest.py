@@ -17,6 +17,9 @@ def forest(offsets, feature, threshold, left, value):
         np.array(threshold, dtype=np.float64),
         np.array(left, dtype=np.int32),
         np.array(value, dtype=np.float64),
+        np.ones(len(value), dtype=np.int32),
+        np.zeros(len(value) + 1, dtype=np.int32),
+        np.zeros(0, dtype=np.int32),
     )
 
 

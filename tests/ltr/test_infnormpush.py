@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from robirank import make_ranking
 from robirank._queries import group_queries
 from robirank.ltr._push import PushLists
-from robirank.ltr._regularized import TrainingLists
+from robirank.ltr._regularized import lists_that_differ
 from robirank.ltr.infnormpush import InfNormPush
 from robirank.objectives.linear import LinearObjective
 
@@ -21,10 +21,8 @@ def data():
 
 
 def parts(data):
-    lists = TrainingLists.build(
-        data.X, data.y.astype(np.float64), group_queries(data.qid, len(data))
-    )
-    return PushLists.build(lists)
+    queries = group_queries(data.qid, len(data))
+    return PushLists.build(*lists_that_differ(data.X, data.y.astype(np.float64), queries))
 
 
 def risk_of(model, lists):

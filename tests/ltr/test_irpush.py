@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from robirank import make_ranking
 from robirank._queries import group_queries
 from robirank.ltr._push import Groups, PushLists
-from robirank.ltr._regularized import TrainingLists
+from robirank.ltr._regularized import lists_that_differ
 from robirank.ltr.irpush import IRPush
 from robirank.objectives.linear import LinearObjective
 
@@ -22,14 +22,12 @@ LOSSES = {"hinge": lambda t: max(0.0, 1 - t), "logistic": lambda t: np.log1p(np.
 @pytest.fixture(scope="module")
 def data():
     """Lists that some weights can put almost right, so that p = ∞ has something to learn."""
-    return make_ranking(n_queries=15, n_docs=8, n_features=3, noise=0.1, random_state=1)
+    return make_ranking(n_queries=10, n_docs=8, n_features=3, noise=0.1, random_state=1)
 
 
 def parts(data):
-    lists = TrainingLists.build(
-        data.X, data.y.astype(np.float64), group_queries(data.qid, len(data))
-    )
-    return PushLists.build(lists)
+    queries = group_queries(data.qid, len(data))
+    return PushLists.build(*lists_that_differ(data.X, data.y.astype(np.float64), queries))
 
 
 def risk_of(model, lists):

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from robirank import make_ranking
 from robirank._queries import group_queries
-from robirank.ltr._regularized import TrainingLists
+from robirank.ltr._regularized import lists_that_differ
 from robirank.ltr.lsrank import LSRank, Rankings
 from robirank.metrics import ndcg
 
@@ -65,7 +65,7 @@ def brute_force(w, X, y, qid, k=None, decay="log", ties="best"):
 
 
 def rankings(X, y, qid, k=None, decay="log"):
-    return Rankings.build(TrainingLists.build(X, y, group_queries(qid, len(y))), k, decay)
+    return Rankings.build(*lists_that_differ(X, y, group_queries(qid, len(y))), k, decay)
 
 
 settings = pytest.mark.parametrize(
@@ -78,7 +78,7 @@ settings = pytest.mark.parametrize(
 def test_risk_is_that_of_the_worst_ranking(small, k, decay, scale):
     X, y, qid = small
     r = rankings(X, y, qid, k, decay)
-    for seed in range(5):
+    for seed in range(3):
         w = scale * np.random.default_rng(seed).standard_normal(2)
         risk = r.worst(w)[0] - r.ideal(w) @ w
         assert_allclose(risk, brute_force(w, X, y, qid, k, decay, "best"), atol=1e-12)
@@ -87,7 +87,7 @@ def test_risk_is_that_of_the_worst_ranking(small, k, decay, scale):
 
 
 @settings
-def test_slope_lies_below_the_risk(small, k, decay):
+def test_plane_of_the_gradient_lies_below_the_risk(small, k, decay):
     r = rankings(*small, k, decay)
     rng = np.random.default_rng(0)
     for w in [np.zeros(2), *rng.standard_normal((10, 2))]:
@@ -148,7 +148,7 @@ def test_best_ties_reach_the_lowest_point_of_a_grid(small, alpha):
         return brute_force(w, X, y, qid) + alpha / 2 * w @ w
 
     assert objective(model.coef_) <= model.loss_curve_[-1] + 1e-12
-    around = np.linalg.norm(model.coef_) * np.linspace(-2, 2, 9)
+    around = np.linalg.norm(model.coef_) * np.linspace(-2, 2, 7)
     lowest = min(objective(np.array([a, b])) for a in around for b in around)
     assert objective(model.coef_) <= lowest + 1e-6
     assert model.n_rounds_ >= 2
@@ -156,12 +156,12 @@ def test_best_ties_reach_the_lowest_point_of_a_grid(small, alpha):
 
 def test_risk_bounds_the_loss_of_ndcg():
     data = make_ranking(n_queries=30, n_docs=12, n_features=4, noise=0.5, random_state=2)
-    lists = TrainingLists.build(data.X, data.y.astype(float), group_queries(data.qid, len(data)))
+    queries = group_queries(data.qid, len(data))
+    X, y, queries = lists_that_differ(data.X, data.y.astype(float), queries)
     for k in (None, 3):
-        r = Rankings.build(lists, k, "log")
+        r = Rankings.build(X, y, queries, k, "log")
         for w in np.random.default_rng(0).standard_normal((10, 4)):
-            scores = lists.X @ w
-            loss = 1 - np.mean(ndcg(lists.y, scores, lists.codes, k=k, per_query=True))
+            loss = 1 - np.mean(ndcg(y, X @ w, queries.codes(), k=k, per_query=True))
             assert loss <= r.worst(w)[0] - r.ideal(w) @ w + 1e-12
 
 

@@ -66,6 +66,7 @@ def data():
 
 def test_optimum_is_that_of_a_generic_solver(data):
     C = 0.02
+    data = data.take(data.qid <= np.unique(data.qid)[5])  # the definition is slow
 
     def objective(w):
         return 0.5 * w @ w + C * plain_pair_sum(data.X @ w, data.y, data.qid)[0]

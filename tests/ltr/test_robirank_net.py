@@ -39,9 +39,9 @@ def test_training_lowers_the_loss_it_reports(data):
 
 
 def test_beats_a_linear_model_where_relevance_is_not_linear():
-    made = make_ranking(n_queries=400, n_features=6, nonlinear=True, noise=0.2, random_state=0)
+    made = make_ranking(n_queries=250, n_features=6, nonlinear=True, noise=0.2, random_state=0)
     number = made.queries.codes()
-    train, test = made.take(number < 300), made.take(number >= 300)
+    train, test = made.take(number < 200), made.take(number >= 200)
     linear = RoBiRank().fit(train.X, train.y, qid=train.qid)
     net = RoBiRankNet(32, max_iter=20, learning_rate=5e-3, random_state=0)
     net.fit(train.X, train.y, qid=train.qid)

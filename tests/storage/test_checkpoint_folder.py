@@ -12,13 +12,15 @@ from robirank.storage.folder import FileEntry, Folder
 
 def write(checkpoints, step, figures=(("sgd_task 0", {"loss": 0.1, "done": 3}),)):
     folder = checkpoints.folder
-    kinds = ("factors", "slopes", "blocks")
     name = f"{step:09d}-00000.safetensors"
-    files = {kind: [folder.write_bytes(f"{kind}-{name}", b"x")] for kind in kinds}
-    figures = list(figures)
-    progress = {"epochs": 4, "history": [{"loss": 1 / 3}]}
+    arrays = {array: [folder.write_bytes(f"{array}-{name}", b"x")] for array in ("U", "V", "sums")}
     return checkpoints.write(
-        step=step, blocks_epoch=1, first_step=step - 1, figures=figures, progress=progress, **files
+        step=step,
+        blocks_epoch=1,
+        arrays=arrays,
+        first_step=step - 1,
+        figures=list(figures),
+        progress={"epochs": 4, "history": [{"loss": 1 / 3}]},
     )
 
 
@@ -53,12 +55,16 @@ def test_figures_keep_every_bit(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"blocks": []}, "a file of each kind for each part"),
+        (
+            {"arrays": {"U": [FileEntry("U-000000005-00000.safetensors", 1, 0)], "V": []}},
+            "each part",
+        ),
+        ({"arrays": {}}, "a file of each array for each part"),
         ({"first_step": 9}, "the figures of all steps"),
         ({"figures": []}, "the figures of all steps"),
         ({"blocks_epoch": -7}, "Expected `int` >= 0"),
-        ({"factors": [FileEntry("slopes-000000005-00000.safetensors", 1, 0)]}, "not the name of"),
-        ({"slopes": [FileEntry("slopes-x-00000.safetensors", 1, 0)]}, "not the name of a file"),
+        ({"arrays": {"U": [FileEntry("V-000000005-00000.safetensors", 1, 0)]}}, "not the name of"),
+        ({"arrays": {"U": [FileEntry("U-x-00000.safetensors", 1, 0)]}}, "not the name of a file"),
         ({"step": "3"}, "Expected `int`, got `str`"),
     ],
 )
@@ -86,13 +92,13 @@ def test_only_files_of_checkpoints_are_removed(tmp_path):
     """Strangers' files stay, and so does what a link leads to."""
     checkpoints = CheckpointFolder(Folder(tmp_path / "checkpoints"), "run")
     (tmp_path / "checkpoints").mkdir()
-    others = ["resnet_epoch90.pt", "checkpoint-best.json", "factors.safetensors", "blocks-1.txt"]
+    others = ["resnet_epoch90.pt", "checkpoint-best.json", "U.safetensors", "V-1.txt"]
     for name in others:
         (tmp_path / "checkpoints" / name).write_text("of a stranger")
     (tmp_path / "else").write_text("of a stranger")
-    link = tmp_path / "checkpoints" / "slopes-000000001-00000.safetensors"
+    link = tmp_path / "checkpoints" / "sums-000000001-00000.safetensors"
     link.symlink_to(tmp_path / "else")
-    left = tmp_path / "checkpoints" / ".factors-000000002-00000.safetensors.0a1b2c3d.tmp"
+    left = tmp_path / "checkpoints" / ".U-000000002-00000.safetensors.0a1b2c3d.tmp"
     left.write_text("half")
     for step in (3, 5, 12):
         write(checkpoints, step)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import json
 import math
@@ -20,7 +19,7 @@ from typing import IO, Any
 import typer
 from typer.core import TyperGroup
 
-from robirank._errors import ToldError
+from robirank.errors import Argument, RobirankError
 
 OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -28,14 +27,13 @@ OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 class GuardedGroup(TyperGroup):
     """Turns what goes wrong in any command below into one line and an exit code.
 
-    2 for wrong usage or input (ValueError, OSError, a missing extra) and for what a ToldError
-    tells, 1 for anything unexpected,
-    130 after Ctrl-C. With ``ROBIRANK_DEBUG=1`` the traceback is printed too.
+    2 for wrong usage or input (ValueError, RobirankError, OSError, a missing extra), 1 for anything
+    unexpected, 130 after Ctrl-C. With ``ROBIRANK_DEBUG=1`` the traceback is printed too.
     """
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         """Begin to read a command line."""
-        _show_no_type(self)
+        show_no_type(self)
         return super().make_context(*arguments, **options)
 
     def invoke(self, ctx: Any) -> Any:
@@ -50,8 +48,10 @@ class GuardedGroup(TyperGroup):
                 raise
             except ModuleNotFoundError as error:  # a missing extra is a plain ImportError
                 raise _unexpected(error) from None
-            except (ValueError, OSError, ImportError, ToldError) as error:
-                raise _stop(in_flags(_describe(error), _flags(self)), BAD_INPUT) from None
+            except RobirankError as error:
+                raise _stop(_one_line(in_options(error, _options_of(self))), BAD_INPUT) from None
+            except (ValueError, OSError, ImportError) as error:
+                raise _stop(_describe(error), BAD_INPUT) from None
             except Exception as error:
                 # The exceptions of typer say themselves what their exit code is.
                 if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
@@ -59,7 +59,7 @@ class GuardedGroup(TyperGroup):
                 raise _unexpected(error) from None
 
 
-def _show_no_type(command: Any) -> None:
+def show_no_type(command: Any) -> None:
     """Let help show no ``<bool>`` beside flags, which take no value: here and in all below."""
     for param in command.params:
         if getattr(param, "is_flag", False):
@@ -74,7 +74,7 @@ def _show_no_type(command: Any) -> None:
 
     command.get_help_option = get_help_option
     for below in getattr(command, "commands", {}).values():
-        _show_no_type(below)
+        show_no_type(below)
 
 
 def _unexpected(error: Exception) -> typer.Exit:
@@ -97,48 +97,44 @@ def _describe(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         place = f": {error.filename}" if error.filename else ""
         return f"{error.strerror}{place}"
-    return " ".join(str(error).split()) or type(error).__name__
+    return _one_line(str(error)) or type(error).__name__
 
 
-def in_flags(message: str, flags: set[str]) -> str:
-    """Say with the options of the command line what an error says with arguments of Python.
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def in_options(error: RobirankError, options: set[str]) -> str:
+    """The message of an error, in which arguments are called by the options of the command line.
 
     Examples
     --------
-    >>> in_flags("item='the artist' is not a column; say header=False", {"--item", "--header"})
-    "--item 'the artist' is not a column; say --no-header"
+    >>> error = RobirankError("there is no header; say ", Argument("header", False))
+    >>> in_options(error, {"--item", "--header"})
+    'there is no header; say --no-header'
     """
 
-    def as_flag(found: re.Match[str]) -> str:
-        name, value = found["name"], found["value"] or ""
-        flag = "--" + _CALLED.get(name, name).replace("_", "-")
-        if flag not in flags:
-            return found[0]
-        if value in ("", "True"):
-            return flag
-        if value == "False":
-            return flag.replace("--", "--no-", 1)
-        text = ast.literal_eval(value) if value[0] in "'\"" else value
-        return f"{flag} {shlex.quote(text)}"
+    def name(argument: Argument) -> str:
+        option = "--" + _CALLED.get(argument.name, argument.name).replace("_", "-")
+        if option not in options:
+            return f"{argument} (in Python)" if argument.has_value else str(argument)
+        if argument.value is False:
+            return option.replace("--", "--no-", 1)
+        is_flag = not argument.has_value or argument.value is True
+        return option if is_flag else f"{option} {shlex.quote(str(argument.value))}"
 
-    for pattern in (_ARGUMENT, _SUBJECT):
-        message = pattern.sub(as_flag, message)
-    return _NO_FLAG.sub("; take such rows out of the file", message)
+    return error.message(name)
 
 
-_ARGUMENT = re.compile(
-    r"""\b(?P<name>[A-Za-z_]+)=(?P<value>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\w+)?(?!=)"""
-)
-_SUBJECT = re.compile(r"^(?P<name>[A-Za-z_]+)(?P<value>)(?= (?:must|needs) )")
-_NO_FLAG = re.compile("; (?:on_missing|unseen)='drop' leaves such rows out")
+#: What options are called whose arguments have another name in Python.
 _CALLED = {"num_threads": "threads", "random_state": "seed", "N": "number"}
 
 
-def _flags(group: Any) -> set[str]:
+def _options_of(group: Any) -> set[str]:
     """All options of a group's commands."""
     commands = [*getattr(group, "commands", {}).values()]
-    own = {flag for param in group.params for flag in param.opts if flag.startswith("--")}
-    return own.union(*map(_flags, commands))
+    options = {name for param in group.params for name in param.opts if name.startswith("--")}
+    return options.union(*map(_options_of, commands))
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

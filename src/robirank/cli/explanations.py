@@ -28,9 +28,8 @@ class Pair:
 def choose(data: RankingData, scores: Any, query: str | None, above: str, below: str) -> Pair:
     """Find two documents by their ids, or by their ranks in the order of the scores."""
     name, ranked = _ranked(data, scores, query)
-    one = _find(data, ranked, above, "--above")
-    other = _find(data, ranked, below, "--below")
-    return _pair(data, name, ranked, one, other)
+    rows = (_find(data, ranked, above, "--above"), _find(data, ranked, below, "--below"))
+    return _pair(data, name, ranked, *rows)
 
 
 def neighbours(data: RankingData, scores: Any, query: str | None) -> list[Pair]:
@@ -52,22 +51,22 @@ def _ranked(data: RankingData, scores: Any, query: str | None) -> tuple[str, Int
     return ids[number], rows[np.argsort(-scores[rows], kind="stable")]
 
 
-def _pair(data: RankingData, query: str, ranked: Ints64, one: int, other: int) -> Pair:
+def _pair(data: RankingData, query: str, ranked: Ints64, a: int, b: int) -> Pair:
     place = {int(row): rank for rank, row in enumerate(ranked, 1)}
-    names = (_name(data, one, place), _name(data, other, place))
-    return Pair(query, (one, other), names, (place[one], place[other]))
+    names = (_name(data, a, place), _name(data, b, place))
+    return Pair(query, (a, b), names, (place[a], place[b]))
 
 
-def _find(data: RankingData, ranked: Any, given: str, option: str) -> int:
+def _find(data: RankingData, ranked: Any, document: str, option: str) -> int:
     if data.doc_ids is not None:
-        found = ranked[data.doc_ids[ranked] == given]
-        if len(found):
-            return int(found[0])
-    if given.isdigit() and 1 <= int(given) <= len(ranked):
-        return int(ranked[int(given) - 1])
+        rows = ranked[data.doc_ids[ranked] == document]
+        if len(rows):
+            return int(rows[0])
+    if document.isdigit() and 1 <= int(document) <= len(ranked):
+        return int(ranked[int(document) - 1])
     raise ValueError(
         f"{option} must be the id of a document of the query, or a rank from 1 to {len(ranked)}; "
-        f"got {given!r}"
+        f"got {document!r}"
     )
 
 
@@ -94,9 +93,9 @@ def title(pair: Pair) -> str:
 
 def rows(why: Explanation, top: int) -> list[list[str]]:
     """The strongest features, and the scores, as text."""
-    found = [[name, _text(a), _text(b), f"{e:+.4f}"] for name, a, b, e in why.table(top)]
+    effects = [[name, _text(a), _text(b), f"{e:+.4f}"] for name, a, b, e in why.table(top)]
     total = why.score_a - why.score_b
-    return [*found, ["score", _text(why.score_a), _text(why.score_b), f"{total:+.4f}"]]
+    return [*effects, ["score", _text(why.score_a), _text(why.score_b), f"{total:+.4f}"]]
 
 
 def _text(value: float) -> str:

@@ -107,16 +107,17 @@ def read_known(path: Path, columns: Columns, users: Ids, items: Ids, *, quiet: b
     """Read a file into given ids; what they do not have is left out, counted and reported."""
     from robirank.data.known import known
 
-    found = known(read(path, columns, quiet=quiet), users, items)
-    tell(path, found, quiet=quiet)
-    return found
+    recognised = known(read(path, columns, quiet=quiet), users, items)
+    tell(path, recognised, quiet=quiet)
+    return recognised
 
 
-def tell(path: Path, found: Known, *, quiet: bool) -> None:
+def tell(path: Path, recognised: Known, *, quiet: bool) -> None:
     """Say what was left out."""
-    if found.left_out:
+    if recognised.left_out:
         note(
-            f"{path}: {found.left_out:,} interactions left out, for {found.unseen_users:,} users "
-            f"and {found.unseen_items:,} items are not among those trained on",
+            f"{path}: {recognised.left_out:,} interactions left out, for "
+            f"{recognised.unseen_users:,} users and {recognised.unseen_items:,} items are not "
+            "among those trained on",
             quiet=quiet,
         )

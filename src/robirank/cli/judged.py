@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from robirank.cli.console import step
+from robirank.errors import ArgumentError, TableError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -127,8 +128,10 @@ def _read_table(
         data = RankingData.from_frame(
             frame, label=label, qid=qid, doc_id=columns.doc_id, features=features
         )
+    except ArgumentError as error:
+        raise TableError(f"{path}: ", error.subject, " ", *error.args[1:]) from None
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise TableError(f"{path}: {error}") from None
     if n_features not in (None, data.n_features):
         raise ValueError(
             f"{path} must have the {n_features} features of the model beside the columns {label} "

@@ -132,7 +132,7 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a model and save it, ids and all. Ctrl-C saves what was learned once λ is found."""
-    from robirank.latent.train.options import DEFAULT_METRIC
+    from robirank.latent.train.request import DEFAULT_METRIC
 
     started = time.perf_counter()
     if validation is not None and hold_out is not None:
@@ -144,8 +144,8 @@ def train(
         raise typer.BadParameter("--resume needs --checkpoint, the file to go on from, or --ray")
     if tune:
         _check_tune(regularization, validation, hold_out, time_limit, ray)
-    for name, given in (("address", address), ("workers", workers)):
-        if given is not None and ray is None:
+    for name, option in (("address", address), ("workers", workers)):
+        if option is not None and ray is None:
             raise typer.BadParameter(f"--{name} needs --ray, a folder that the whole cluster sees")
     check_output(model_path, data, validation)
     columns = Columns(user, item, count, time_column, sep, header)
@@ -264,11 +264,11 @@ app.command()(partition)
 
 
 def _make(method: Method, solver: str, rho: str, device: str, **options: Any) -> Any:
-    given = {name: value for name, value in options.items() if value is not None}
+    params = {name: value for name, value in options.items() if value is not None}
     if method == "robirank":
         from robirank.latent.model import LatentRoBiRank
 
-        return LatentRoBiRank(solver=solver, rho=rho, device=device, **given)  # type: ignore[arg-type]
+        return LatentRoBiRank(solver=solver, rho=rho, device=device, **params)  # type: ignore[arg-type]
     for name, value, default in (
         ("solver", solver, "auto"),
         ("rho", rho, "log"),
@@ -278,7 +278,7 @@ def _make(method: Method, solver: str, rho: str, device: str, **options: Any) ->
             raise typer.BadParameter(f"--{name} {value} is for --method robirank, not for WARP")
     from robirank.latent.warp import WARP
 
-    return WARP(**given)
+    return WARP(**params)
 
 
 def _engine(folder: str | None, workers: int | None, address: str | None) -> Any:
@@ -333,14 +333,14 @@ def _check_tune(
     time_limit: float | None,
     ray: str | None,
 ) -> None:
-    given = {
+    others = {
         "regularization": regularization,
         "validation": validation,
         "hold-out": hold_out,
         "time-limit": time_limit,
         "ray": ray,
     }
-    for name, value in given.items():
+    for name, value in others.items():
         if value is not None:
             raise typer.BadParameter(f"give --tune or --{name}, not both")
 
@@ -353,9 +353,11 @@ def _tuned(
 
     with step("tune", quiet=quiet) as details:
         search = LatentRoBiRankCV(model)
-        found = search.search(data, not quiet, checkpoint=checkpoint, resume=resume)
-        details.append(f"λ = {found['regularization']:.4g}")
-    return found
+        chosen: dict[str, Any] = search.search(
+            data, not quiet, checkpoint=checkpoint, resume=resume
+        )
+        details.append(f"λ = {chosen['regularization']:.4g}")
+    return chosen
 
 
 def _plan(model: Any, data: Interactions | Partitions) -> str:
@@ -395,15 +397,15 @@ def _training_report(model: Any, data: Interactions | Partitions, metric: str) -
 
 
 def _print_evaluation(result: Any) -> None:
-    from robirank.latent.factors.evaluate import MEASURES
+    from robirank.latent.factors.list_metrics import METRICS
 
     rows = [
         [name, *(f"{result.means[m]:.4f} ± {result.errors[m]:.4f}" for m in at)]
-        for name in MEASURES
+        for name in METRICS
         for at in [[f"{name}@{k}" for k in result.k]]
     ]
     title = f"{result.n_users:,} users, means ± standard errors"
-    print_table(title, ["Measure", *(f"@{k}" for k in result.k)], rows)
+    print_table(title, ["Metric", *(f"@{k}" for k in result.k)], rows)
 
 
 def _by_history(result: Any) -> dict[str, Any]:

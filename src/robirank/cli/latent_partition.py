@@ -47,6 +47,6 @@ def partition(
             "parts": partitions.parts,
             "users": n_users,
             "items": n_items,
-            "interactions": partitions.n_records,
+            "interactions": partitions.n_interactions,
         },
     )

@@ -35,7 +35,7 @@ def with_names(lists: pl.DataFrame, names: Names | None) -> pl.DataFrame:
     return lists.insert_column(3, pl.Series("name", called, dtype=pl.String))
 
 
-def write_file(path: Path, blocks: Iterable[pl.DataFrame]) -> int:
+def write_file(path: Path, chunks: Iterable[pl.DataFrame]) -> int:
     """Write lists to a file in the format of its ending; return the number of rows.
 
     In a .csv file, which spreadsheets open, texts that would be formulas get an apostrophe in
@@ -46,19 +46,19 @@ def write_file(path: Path, blocks: Iterable[pl.DataFrame]) -> int:
     n_rows = n_formulas = 0
     with write_whole(path) as file:
         if path.suffix == ".parquet":
-            whole = pl.concat(list(blocks))
+            whole = pl.concat(list(chunks))
             whole.write_parquet(file)
             return len(whole)
-        for block in blocks:
+        for chunk in chunks:
             if path.suffix == ".jsonl":
-                block.write_ndjson(file)
+                chunk.write_ndjson(file)
             elif path.suffix == ".tsv":
-                file.write(as_text(block, "\t", header=n_rows == 0).encode())
+                file.write(as_text(chunk, "\t", header=n_rows == 0).encode())
             else:
-                block, n = _without_formulas(block)
-                file.write(as_text(block, ",", header=n_rows == 0).encode())
+                chunk, n = _without_formulas(chunk)
+                file.write(as_text(chunk, ",", header=n_rows == 0).encode())
                 n_formulas += n
-            n_rows += len(block)
+            n_rows += len(chunk)
     if n_formulas:
         note(
             f"{n_formulas} texts of {path} begin with =, +, - or @ and got an apostrophe in front, "
@@ -67,43 +67,43 @@ def write_file(path: Path, blocks: Iterable[pl.DataFrame]) -> int:
     return n_rows
 
 
-def _without_formulas(block: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+def _without_formulas(chunk: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """Lists whose texts begin with no sign of a formula, and how many were changed."""
     import polars as pl
 
     text = pl.col(pl.String)
-    found = block.select(text.str.contains(f"^{FORMULA}").sum())
-    changed = block.with_columns(text.str.replace(f"^({FORMULA})", "'$1"))
-    return changed, sum(found.row(0)) if found.width else 0
+    formulas = chunk.select(text.str.contains(f"^{FORMULA}").sum())
+    changed = chunk.with_columns(text.str.replace(f"^({FORMULA})", "'$1"))
+    return changed, sum(formulas.row(0)) if formulas.width else 0
 
 
-def as_text(block: pl.DataFrame, sep: str, *, header: bool) -> str:
+def as_text(chunk: pl.DataFrame, sep: str, *, header: bool) -> str:
     """Lists as lines of text."""
     # Tab-separated files have no quotes here, as `load_interactions` reads them.
     quote: Any = "never" if sep == "\t" else "necessary"
-    return block.write_csv(separator=sep, include_header=header, quote_style=quote)
+    return chunk.write_csv(separator=sep, include_header=header, quote_style=quote)
 
 
 def print_lists(
-    blocks: Iterable[pl.DataFrame], title: Callable[[Any], str], *, as_json: bool
+    chunks: Iterable[pl.DataFrame], title: Callable[[Any], str], *, as_json: bool
 ) -> None:
     """Print lists: one JSON array, tables with titles on a terminal, tab-separated text else."""
     if as_json:
-        print_json([_as_object(rows) for block in blocks for rows in _one_by_one(block)])
+        print_json([_as_object(rows) for chunk in chunks for rows in _one_by_one(chunk)])
     elif sys.stdout.isatty():
         from rich.console import Console
 
         console = Console(highlight=False)
-        for rows in (rows for block in blocks for rows in _one_by_one(block)):
+        for rows in (rows for chunk in chunks for rows in _one_by_one(chunk)):
             console.print(title(rows[0, 0]))
             console.print(_table(rows))
     else:
-        for k, block in enumerate(blocks):
-            print_text(as_text(block, "\t", header=k == 0))
+        for k, chunk in enumerate(chunks):
+            print_text(as_text(chunk, "\t", header=k == 0))
 
 
-def _one_by_one(block: pl.DataFrame) -> list[pl.DataFrame]:
-    return block.partition_by(block.columns[0], maintain_order=True)
+def _one_by_one(chunk: pl.DataFrame) -> list[pl.DataFrame]:
+    return chunk.partition_by(chunk.columns[0], maintain_order=True)
 
 
 def _as_object(rows: pl.DataFrame) -> dict[str, Any]:

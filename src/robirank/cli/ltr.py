@@ -234,11 +234,11 @@ def evaluate(
     else:
         data = judged.read(files[0], **options)
         scores = runs.read_scores(scores_path, data.n_rows)
-    given = (data.y, scores, data.qid)
-    wanted: Any = {"metrics": metrics or DEFAULT_METRICS, "convention": convention}
-    means = evaluate_ranking(*given, **wanted)
+    judged_scores = (data.y, scores, data.qid)
+    options_of_metrics: Any = {"metrics": metrics or DEFAULT_METRICS, "convention": convention}
+    means = evaluate_ranking(*judged_scores, **options_of_metrics)
     if per_query is not None:
-        table = evaluate_ranking(*given, **wanted, per_query=True)
+        table = evaluate_ranking(*judged_scores, **options_of_metrics, per_query=True)
         runs.write_per_query(per_query, data.queries.ids, table)
         note(f"wrote {data.n_queries:,} queries to {per_query}", quiet=quiet)
     if as_json:
@@ -293,15 +293,15 @@ def explain(
         pairs = explanations.neighbours(documents, scores, query)
     else:
         pairs = [explanations.choose(documents, scores, query, above, below)]
-    found = [(explanations.explain_pair(model, documents, pair), pair) for pair in pairs]
+    explained = [(explanations.explain_pair(model, documents, pair), pair) for pair in pairs]
     if plot is not None:
-        explanations.save_plot(found[0][0], plot, top)
+        explanations.save_plot(explained[0][0], plot, top)
         note(f"wrote {plot}", quiet=quiet)
     if as_json:
-        objects = [explanations.as_json(why, pair) for why, pair in found]
+        objects = [explanations.as_json(why, pair) for why, pair in explained]
         print_json({"pairs": objects} if every else objects[0])
         return
-    for why, pair in found:
+    for why, pair in explained:
         header = ["Feature", "A", "B", "effect"]
         print_table(explanations.title(pair), header, explanations.rows(why, top))
 
@@ -452,13 +452,13 @@ def _training_report(
 def _facts(model: Any) -> dict[str, Any]:
     """What a fit found out, where the method has it."""
     curve = getattr(model, "loss_curve_", None)
-    found = {
+    facts = {
         "alpha": getattr(model, "alpha_", getattr(model, "alpha", None)),
         "iterations": getattr(model, "n_iter_", None),
         "kept": getattr(model, "best_iter_", None),
         "objective": curve[-1] if curve else None,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _load(path: Path) -> tuple[Any, dict[str, Any]]:

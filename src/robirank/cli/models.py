@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def load(path: Path, threads: int | None = None, device: str = "cpu") -> tuple[Any, Ids, Ids]:
     """A model, its users and its items; 0, 1, 2, … where it was trained without ids."""
-    from robirank.latent.factors.recommend import FactorModel
+    from robirank.latent.factors.factor_model import FactorModel
     from robirank.storage.estimators import load_model
 
     model = load_model(path)
@@ -20,4 +20,5 @@ def load(path: Path, threads: int | None = None, device: str = "cpu") -> tuple[A
     if threads is not None:
         model.num_threads = threads
     model.device = device
-    return model, model.by_id.users, model.by_id.items
+    names = model.by_id._names()
+    return model, names.users.ids, names.items.ids

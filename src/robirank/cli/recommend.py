@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from robirank.data.ids import Ids
     from robirank.data.interactions import Interactions
 
-_BLOCK = 4096  # users that are asked for at a time
+_CHUNK_USERS = 4096  # users that are asked for at a time
 _SHOWN = 5  # items of a user's own that a title names
 _NEW = "new user"
 
@@ -50,7 +50,7 @@ class Asked:
     ----------
     users : Ids
         The users of a model or of a table.
-    codes : int array
+    positions : int array
         Those of them who ask.
     has : Interactions or None
         What the users have already.
@@ -59,7 +59,7 @@ class Asked:
     """
 
     users: Ids
-    codes: NDArray[Any]
+    positions: NDArray[Any]
     has: Interactions | None = None
     new: bool = False
 
@@ -106,7 +106,9 @@ def recommend(
     ] = None,
     unknown_users: Annotated[
         Literal["popular", "empty", "error"],
-        typer.Option(help="What users without a record get: the most popular items, nothing, …"),
+        typer.Option(
+            help="What users without an interaction get: the most popular items, nothing, …"
+        ),
     ] = "popular",
     names_file: NamesFile = None,
     name_columns: NameColumns = None,
@@ -129,26 +131,26 @@ def recommend(
     names = None if names_file is None else Names.read(names_file, name_columns)
     columns = Columns(user, item, count, None, sep, header)
     if likes:
-        codes = look_up("item", _items(likes, item_ids, names), item_ids, names, where=model_path)
-        asked = _someone_new(codes, item_ids)
+        positions = look_up(
+            "item", _items(likes, item_ids, names), item_ids, names, where=model_path
+        )
+        asked = _someone_new(positions, item_ids)
     elif history is not None:
         asked = _new_users(history, columns, users, item_ids, quiet)
     else:
         typed = _lines(users_file, "users") if users_file is not None else users or []
         asked = _known_users(typed, everyone, user_ids, model_path)
         asked = _with_train(asked, train, columns, user_ids, item_ids, quiet)
-    strangers = _without_record(model, asked)
-    _tell_of(strangers, len(asked.codes), unknown_users, quiet)
+    strangers = _without_interactions(model, asked)
+    _tell_of(strangers, len(asked.positions), unknown_users, quiet)
     rules = _rules(only, exclude, item_ids, quiet) | {"unknown_users": unknown_users}
-    blocks = _recommended(model, asked, item_ids, number, names, rules)
-    _give(blocks, _title(asked, names, set(strangers)), output, as_json, quiet)
+    chunks = _recommended(model, asked, item_ids, number, names, rules)
+    _give(chunks, _title(asked, names, set(strangers)), output, as_json, quiet)
 
 
 def similar(
     model_path: LatentModel,
-    wanted: Annotated[
-        list[str], typer.Argument(metavar="ITEM", help="Ids, or names with --names.")
-    ],
+    typed: Annotated[list[str], typer.Argument(metavar="ITEM", help="Ids, or names with --names.")],
     users: Annotated[bool, typer.Option("--users", help="These are users: similar users.")] = False,
     number: Number = 10,
     names_file: NamesFile = None,
@@ -168,18 +170,18 @@ def similar(
     model, user_ids, item_ids = load(model_path, threads)
     what, ids = ("user", user_ids) if users else ("item", item_ids)
     names = None if names_file is None else Names.read(names_file, name_columns)
-    codes = np.array([*dict.fromkeys(look_up(what, wanted, ids, names, where=model_path))])
+    positions = np.array([*dict.fromkeys(look_up(what, typed, ids, names, where=model_path))])
     find = model.similar_users if users else model.similar_items
-    found, scores = find(codes, N=number + 1)
-    asked = id_series("like", ids, codes)
-    block = with_names(lists_frame(asked, found[:, 1:], scores[:, 1:], ids, what), names)
-    for unknown in asked.filter(found[:, 0] < 0):
-        note(f"{what} {unknown!r} has no record, so that nothing is like it", quiet=quiet)
+    neighbours, scores = find(positions, N=number + 1)
+    asked = id_series("like", ids, positions)
+    lists = with_names(lists_frame(asked, neighbours[:, 1:], scores[:, 1:], ids, what), names)
+    for unknown in asked.filter(neighbours[:, 0] < 0):
+        note(f"{what} {unknown!r} has no interaction, so that nothing is like it", quiet=quiet)
 
     def title(asked: Any) -> str:
         return f"[bold]Similar to {_called(asked, names)}[/bold]"
 
-    _give(iter([block]), title, output, as_json, quiet)
+    _give(iter([lists]), title, output, as_json, quiet)
 
 
 def _check_who(
@@ -203,38 +205,38 @@ def _check_who(
 
 def _lines(path: Path, what: str) -> list[str]:
     lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
-    found = [line for line in lines if line]
-    if not found:
+    ids = [line for line in lines if line]
+    if not ids:
         raise ValueError(f"{path} must hold ids of {what}, one a line; it is empty")
-    return found
+    return ids
 
 
 def _known_users(typed: list[str], everyone: bool, ids: Ids, model_path: Path) -> Asked:
     import numpy as np
 
     if everyone:
-        codes = np.arange(len(ids))
+        positions = np.arange(len(ids))
     else:
         hint = "A new user can be given with --likes or --history"
-        found = look_up("user", typed, ids, None, where=model_path, hint=hint)
-        codes = np.array(list(dict.fromkeys(found)))
-    return Asked(ids, codes)
+        typed_users = look_up("user", typed, ids, None, where=model_path, hint=hint)
+        positions = np.array(list(dict.fromkeys(typed_users)))
+    return Asked(ids, positions)
 
 
-def _without_record(model: Any, asked: Asked) -> list[Any]:
+def _without_interactions(model: Any, asked: Asked) -> list[Any]:
     """The ids of those users of the model of whom it knows nothing."""
-    from robirank.latent.factors.query import zero_rows
+    from robirank.latent.factors.factors import zero_rows
 
     if asked.new:
         return []
-    return asked.users[asked.codes[zero_rows(model.user_factors, asked.codes)]].tolist()
+    return asked.users[asked.positions[zero_rows(model.user_factors, asked.positions)]].tolist()
 
 
 def _tell_of(strangers: list[Any], asked: int, unknown_users: str, quiet: bool) -> None:
-    """Say what users without a record get."""
+    """Say what users without an interaction get."""
     if not strangers:
         return
-    who = f"{len(strangers):,} of {asked:,} users have no record in what the model was trained on"
+    who = f"{len(strangers):,} of {asked:,} users have no interaction that the model was trained on"
     if unknown_users == "error":
         raise ValueError(
             f"{who}, such as {strangers[0]!r}; leave them out, or give --unknown-users popular or "
@@ -251,22 +253,21 @@ def _rules(only: Path | None, exclude: Path | None, ids: Ids, quiet: bool) -> di
     chosen, left_out = (_known_items(path, ids, quiet) for path in (only, exclude))
     if chosen is None:
         return {"filter_items": left_out}
-    left = chosen if left_out is None else np.setdiff1d(chosen, left_out)
-    if not len(left):
+    allowed = chosen if left_out is None else np.setdiff1d(chosen, left_out)
+    if not len(allowed):
         raise ValueError(f"{only} must name an item of the model that may come; it has none")
-    return {"items": left}
+    return {"items": allowed}
 
 
 def _known_items(path: Path | None, ids: Ids, quiet: bool) -> NDArray[Any] | None:
     """The items of a file that the model knows; the others are counted."""
     if path is None:
         return None
-    codes = ids.find(_lines(path, "items"))
-    known: NDArray[Any] = codes[codes >= 0]
-    if len(known) < len(codes):
-        gone = len(codes) - len(known)
-        note(f"{path}: {gone:,} of {len(codes):,} items are not in the model", quiet=quiet)
-    return known
+    positions = ids.find(_lines(path, "items"))
+    n_unknown = int((positions < 0).sum())
+    if n_unknown:
+        note(f"{path}: {n_unknown:,} of {len(positions):,} items are not in the model", quiet=quiet)
+    return positions[positions >= 0]
 
 
 def _with_train(
@@ -284,18 +285,18 @@ def _items(likes: list[str], ids: Ids, names: Names | None) -> list[str]:
     whole = [names is not None and len(names.find(text.strip(), ids)) > 0 for text in likes]
     return [
         item
-        for text, one in zip(likes, whole, strict=True)
-        for item in ([text] if one else text.split(","))
+        for text, is_name in zip(likes, whole, strict=True)
+        for item in ([text] if is_name else text.split(","))
     ]
 
 
-def _someone_new(codes: list[int], items: Ids) -> Asked:
+def _someone_new(positions: list[int], items: Ids) -> Asked:
     import numpy as np
 
     from robirank.data.ids import Ids
     from robirank.data.interactions import Interactions
 
-    users, liked = Ids([_NEW]), np.unique(codes)
+    users, liked = Ids([_NEW]), np.unique(positions)
     has = Interactions(users, items, np.array([0, len(liked)]), liked.astype(np.int32))
     return Asked(users, np.array([0]), has, new=True)
 
@@ -309,18 +310,18 @@ def _new_users(
     from robirank.data.known import known
 
     whole = read(history, columns, quiet=quiet)
-    found = known(whole, whole.users, items)
-    tell(history, found, quiet=quiet)
-    codes = np.flatnonzero(found.data.lengths)
+    recognised = known(whole, whole.users, items)
+    tell(history, recognised, quiet=quiet)
+    positions = np.flatnonzero(recognised.data.lengths)
     if users:
-        codes = np.array(look_up("user", users, whole.users, None, where=history))
-        without = codes[found.data.lengths[codes] == 0]
+        positions = np.array(look_up("user", users, whole.users, None, where=history))
+        without = positions[recognised.data.lengths[positions] == 0]
         if len(without):
             raise ValueError(
                 f"user {whole.users[int(without[0])]!r} of {history} has no item that the model "
                 "knows, so nothing can be learned about them"
             )
-    return Asked(whole.users, codes, found.data, new=True)
+    return Asked(whole.users, positions, recognised.data, new=True)
 
 
 def _recommended(
@@ -335,31 +336,33 @@ def _recommended(
 
     from robirank.latent.factors.frame import id_series, lists_frame
 
-    for begin in range(0, len(asked.codes), _BLOCK):
-        codes = asked.codes[begin : begin + _BLOCK]
-        found, scores = model.recommend(
-            np.arange(len(codes)) if asked.new else codes,
-            None if asked.has is None else asked.has.matrix[codes],
+    for begin in range(0, len(asked.positions), _CHUNK_USERS):
+        positions = asked.positions[begin : begin + _CHUNK_USERS]
+        best, scores = model.recommend(
+            np.arange(len(positions)) if asked.new else positions,
+            None if asked.has is None else asked.has.matrix[positions],
             N=number,
             filter_already_liked_items=asked.has is not None,
             recalculate_user=asked.new,
             **rules,
         )
-        users = id_series("user", asked.users, codes)
-        yield with_names(lists_frame(users, found, scores, items), names)
+        users = id_series("user", asked.users, positions)
+        yield with_names(lists_frame(users, best, scores, items), names)
 
 
 def _title(asked: Asked, names: Names | None, strangers: set[Any]) -> Callable[[Any], str]:
     def title(user: Any) -> str:
         who = "a new user" if user == _NEW and asked.new else f"user {_called(user, None)}"
         if user in strangers:
-            return f"[bold]For {who}[/bold], [dim]without a record: the most popular items[/dim]"
+            return (
+                f"[bold]For {who}[/bold], [dim]without an interaction: the most popular items[/dim]"
+            )
         items = asked.items_of(user)
         if not items:
             return f"[bold]For {who}[/bold]"
-        some = ", ".join(_called(item, names) for item in items[:_SHOWN])
-        more = " …" if len(items) > _SHOWN else ""
-        return f"[bold]For {who}[/bold], [dim]who has {some}{more}[/dim]"
+        shown = ", ".join(_called(item, names) for item in items[:_SHOWN])
+        dots = " …" if len(items) > _SHOWN else ""
+        return f"[bold]For {who}[/bold], [dim]who has {shown}{dots}[/dim]"
 
     return title
 
@@ -372,14 +375,14 @@ def _called(value: Any, names: Names | None) -> str:
 
 
 def _give(
-    blocks: Iterator[pl.DataFrame],
+    chunks: Iterator[pl.DataFrame],
     title: Callable[[Any], str],
     output: Path | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
     if output is None:
-        print_lists(blocks, title, as_json=as_json)
+        print_lists(chunks, title, as_json=as_json)
         return
     with step(f"wrote {output}", quiet=quiet) as details:
-        details.append(f"{write_file(output, blocks):,} lines")
+        details.append(f"{write_file(output, chunks):,} lines")

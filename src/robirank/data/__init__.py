@@ -1,1 +1,1 @@
-"""What comes in: judged documents and interactions, from files and frames; splits, generators."""
+"""Input data: judged documents and interactions from files and frames, splits, generators."""

@@ -1,124 +1,202 @@
-"""A column of anything as one of three things: int64, text, or a list of Python objects."""
+"""Columns of data frames, arrays and lists as polars Series; missing values are null."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-_INT64 = np.iinfo(np.int64)
+from robirank.errors import Argument, ArgumentError
 
 
-def as_column(values: Any, name: str) -> pl.Series | list[Any]:
-    """Bring a column of ids into one form: a Series of int64 or text, or a list of objects.
+def pick_columns(frame: Any, names: dict[str, str]) -> pl.DataFrame:
+    """Select columns of a frame or of a dict of arrays, and call them by the arguments' names."""
+    if not isinstance(frame, dict):
+        frame = as_frame(frame, "a DataFrame or a dict of arrays")
+    check_columns(column_names(frame), names.items())
+    frame = collected(frame, set(names.values()))
+    columns = {argument: as_series(frame[name], argument) for argument, name in names.items()}
+    lengths = {argument: len(column) for argument, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"the columns must have the same length; got {lengths}")
+    return pl.DataFrame(columns)
 
-    Missing entries (null, None, NaN, NaT) become null or None.
+
+def as_frame(frame: Any, expected: str = "a DataFrame") -> Any:
+    """Return a frame of pandas or polars as it is; convert frames of other libraries to polars."""
+    if isinstance(frame, pl.DataFrame | pl.LazyFrame) or hasattr(frame, "iloc"):  # pandas
+        return frame
+    if hasattr(frame, "__arrow_c_stream__"):
+        return pl.DataFrame(frame)
+    raise TypeError(f"frame must be {expected}; got {type(frame).__name__}")
+
+
+def column_names(frame: Any) -> list[Any]:
+    """The names of all columns of a frame; a lazy frame is not executed."""
+    if isinstance(frame, pl.LazyFrame):
+        return frame.collect_schema().names()
+    return [*(frame if isinstance(frame, dict) else frame.columns)]
+
+
+def check_columns(columns: list[Any], names: Iterable[tuple[str, str]]) -> None:
+    """Raise an error if an argument names a column that a frame does not have.
+
+    ``names`` are pairs of an argument and the name of a column.
     """
-    if isinstance(values, pl.Series):
-        return _from_polars(values, name)
-    if hasattr(values, "isna"):  # pandas, where each type has its own way to miss a value
-        missing = np.asarray(values.isna())
-        array = np.asarray(values) if not missing.any() else values.to_numpy(dtype=object)
-        return _from_numpy(_without(array, missing), name)
-    if isinstance(values, np.ndarray):
-        return _from_numpy(values, name)
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise TypeError(f"{name} must be an array or a list of ids; got {values!r}")
-    return _from_objects(list(values), name)
+    for argument, name in names:
+        if name not in columns:
+            raise ArgumentError(
+                Argument(argument, name), f"is not a column of the frame; it has {columns}"
+            )
 
 
-def is_missing(column: pl.Series | list[Any]) -> NDArray[np.bool_]:
-    """Which entries of a column are missing."""
-    if isinstance(column, list):
-        return np.fromiter((v is None for v in column), dtype=bool, count=len(column))
-    return column.is_null().to_numpy()
+def collected(frame: Any, names: Iterable[str]) -> Any:
+    """Execute a lazy frame for the given columns; return any other frame as it is."""
+    return frame.select(*names).collect() if isinstance(frame, pl.LazyFrame) else frame
 
 
-def _without(array: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
-    if missing.any():
-        array = array.copy()
-        array[missing] = None
-    return array
+def as_series(values: Any, name: str) -> pl.Series:
+    """Convert a column of any kind to a Series; None, NaN, NaT and pandas' NA become null.
 
-
-def _from_polars(values: pl.Series, name: str) -> pl.Series | list[Any]:
-    if values.dtype == pl.String:
-        return values
-    if values.dtype in (pl.Categorical, pl.Enum):
-        return values.cast(pl.String)
-    if values.dtype.is_integer():
-        return _int64(values, name)
+    Values that polars has no type for, such as tuples, give a Series of type Object.
+    """
+    if not isinstance(values, pl.Series):
+        values = _series_of(_plain(values, name), name)
     if values.dtype.is_float():
-        return _from_floats(values.to_numpy())
-    return values.to_list()
+        values = values.fill_nan(None)
+    if values.dtype in (pl.Categorical, pl.Enum):
+        values = values.cast(pl.String)
+    return values.alias(name)
 
 
-def _from_numpy(array: NDArray[Any], name: str) -> pl.Series | list[Any]:
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have one dimension; got shape {array.shape}")
-    if array.dtype.kind in "iu":
-        return _int64(pl.Series(np.ascontiguousarray(array)), name)
-    if array.dtype.kind == "f":
-        return _from_floats(array)
-    if array.dtype.kind == "U":
-        return _from_text(array.tolist(), name)
-    return _from_objects(array.tolist(), name)
+def _plain(values: Any, name: str) -> NDArray[Any] | list[Any]:
+    """Convert a column that is no Series to an array of a NumPy type, or to a list of objects."""
+    if hasattr(values, "isna"):  # pandas, whose types mark missing values in different ways
+        missing = np.asarray(values.isna())
+        if missing.any():
+            values = values.to_numpy(dtype=object, copy=True)
+            values[missing] = None
+        values = np.asarray(values)
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} must be an array or a list; got {values!r}")
+    if not isinstance(values, np.ndarray):
+        return list(values)
+    if values.ndim != 1:
+        raise ArgumentError(name, f"must have one dimension; got shape {values.shape}")
+    if values.dtype.kind == "M":
+        return values.astype("datetime64[us]")
+    return values.tolist() if values.dtype.kind == "O" else values
 
 
-def _int64(values: pl.Series, name: str) -> pl.Series:
+def _series_of(values: NDArray[Any] | list[Any], name: str) -> pl.Series:
+    if isinstance(values, list):
+        kinds = set(map(type, values))
+        if any(issubclass(kind, float | np.floating) for kind in kinds):
+            values = [None if isinstance(v, float | np.floating) and v != v else v for v in values]
+        if any(issubclass(kind, tuple) for kind in kinds):  # which polars would take for lists
+            return pl.Series(values, dtype=pl.Object)
     try:
-        return values.cast(pl.Int64)
-    except pl.exceptions.InvalidOperationError:
-        raise ValueError(
-            f"{name} holds {values.max()!r}, which does not fit 64 bits with a sign; "
-            "give such ids as text"
+        series = pl.Series(values)
+    except UnicodeEncodeError as error:
+        raise ArgumentError(
+            name,
+            f"must hold valid Unicode text; got {str(error.object)!r}, with a surrogate that "
+            "stands alone, as bytes make that were decoded with errors='surrogateescape'",
         ) from None
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+        return pl.Series(list(values), dtype=pl.Object)
+    # Lists and integers beyond 64 bits stay Python objects.
+    as_objects = series.dtype.is_nested() or series.dtype in (pl.Int128, pl.UInt64)
+    return pl.Series(values, dtype=pl.Object) if as_objects and isinstance(values, list) else series
 
 
-def _from_floats(array: NDArray[Any]) -> pl.Series | list[Any]:
-    missing = np.isnan(array)
-    filled = np.where(missing, 0, array)
-    whole = (np.abs(filled) <= 2**53) & (filled == np.floor(filled))
-    if not whole.all():
-        return [None if gone else v for v, gone in zip(array.tolist(), missing, strict=True)]
-    codes = pl.Series(filled.astype(np.int64))
-    return codes.set(pl.Series(missing), None) if missing.any() else codes
+def as_ids(values: Any, name: str) -> pl.Series:
+    """Convert a column of ids to Int64, String or Object.
+
+    Floats that are all whole become integers: pandas makes floats of integers with missing values.
+    """
+    series = as_series(values, name)
+    if series.dtype in (pl.String, pl.Object):
+        return series
+    whole = series.dtype.is_float() and ((series.abs() <= 2**53) & (series == series.floor())).all()
+    if whole or series.dtype.is_integer() or series.dtype == pl.Null:
+        try:
+            return series.cast(pl.Int64)
+        except pl.exceptions.InvalidOperationError:
+            raise ArgumentError(
+                name,
+                f"holds {series.max()!r}, which does not fit 64 bits with a sign; "
+                "give such ids as text",
+            ) from None
+    return pl.Series(name, series.to_list(), dtype=pl.Object)
 
 
-def _from_text(values: list[str | None], name: str) -> pl.Series:
+def as_numbers(values: Any, name: str, advice: str = "") -> pl.Series:
+    """Convert a column of numbers or booleans to Float64; text and times are an error.
+
+    Times would lose digits as float32, and text of digits may be an id. The error message ends with
+    ``advice``.
+    """
+    series = as_series(values, name)
+    if series.dtype == pl.Object and all(map(_is_number_or_none, series.to_list())):
+        series = pl.Series(name, [None if v is None else float(v) for v in series.to_list()])
+    if not series.dtype.is_numeric() and series.dtype not in (pl.Boolean, pl.Null):
+        kind = getattr(values, "dtype", series.dtype)
+        # The name of an Enum type lists all its categories in parentheses.
+        raise ValueError(f"{name} must hold numbers; got {str(kind).split('(')[0]}{advice}")
+    return series.cast(pl.Float64)
+
+
+def _is_number_or_none(value: Any) -> bool:
+    # timedelta64 is a subclass of NumPy's integers.
+    return isinstance(value, Real | Decimal | None) and not isinstance(value, np.timedelta64)
+
+
+def as_counts(values: Any) -> pl.Series:
+    """Convert a column of counts, numbers or text, to Float64."""
+    series = as_series(values, "count")
+    if series.dtype != pl.String:
+        return as_numbers(series, "count")
+    numbers = series.cast(pl.Float64, strict=False).fill_nan(None)
+    wrong = series.filter(numbers.is_null() & series.is_not_null() & (series != ""))
+    if len(wrong):
+        raise ValueError(f"count must hold numbers; got {wrong[0]!r}")
+    return numbers
+
+
+def as_times(values: Any) -> tuple[pl.Series, bool]:
+    """Convert a column of times to Int64 or Float64, and tell whether they are dates.
+
+    Dates become microseconds since 1970 (UTC); those without a time zone are taken as UTC. Text is
+    parsed as numbers or as dates. Infinite times become null.
+    """
+    series = as_series(values, "time")
+    if series.dtype == pl.String:
+        series = _parsed_times(series)
+    if series.dtype in (pl.Time, pl.Duration):
+        raise ValueError(f"time must hold numbers or dates; got {series.dtype}")
+    if series.dtype.is_temporal():
+        return series.cast(pl.Datetime("us")).to_physical(), True
+    if series.dtype.is_integer():
+        return series.cast(pl.Int64), False
+    numbers = as_numbers(series, "time")
+    return numbers.set(numbers.is_infinite(), None), False
+
+
+def _parsed_times(values: pl.Series) -> pl.Series:
+    values = values.set(values == "", None)
+    for kind in (pl.Int64, pl.Float64):
+        numbers = values.cast(kind, strict=False)
+        if numbers.null_count() == values.null_count():
+            return numbers
     try:
-        return pl.Series(values, dtype=pl.String)
-    except UnicodeEncodeError:
-        place, bad = next((k, v) for k, v in enumerate(values) if v and not _is_unicode(v))
+        return values.str.to_datetime(time_unit="us", time_zone="UTC")
+    except pl.exceptions.PolarsError:
         raise ValueError(
-            f"{name} must hold valid Unicode text; value {place} is {bad!r}, with a surrogate "
-            "that stands alone, as bytes make that were decoded with errors='surrogateescape'"
+            f"time must hold numbers or dates such as 2024-05-17 08:30:00; got {values[0]!r}"
         ) from None
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _from_objects(values: list[Any], name: str) -> pl.Series | list[Any]:
-    kinds = {type(v) for v in values}
-    if any(issubclass(kind, float | np.floating) for kind in kinds):
-        values = [None if isinstance(v, float | np.floating) and v != v else v for v in values]
-        kinds = {type(v) for v in values}
-        if all(issubclass(kind, float | np.floating | type(None)) for kind in kinds):
-            return _from_floats(np.array(values, dtype=np.float64))
-    kinds -= {type(None)}
-    if kinds and all(issubclass(kind, str) for kind in kinds):
-        return _from_text(values, name)
-    if kinds and all(issubclass(k, int | np.integer) and k is not bool for k in kinds):
-        if all(v is None or _INT64.min <= v <= _INT64.max for v in values):
-            return pl.Series([None if v is None else int(v) for v in values], dtype=pl.Int64)
-        return values
-    return values

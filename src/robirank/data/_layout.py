@@ -1,4 +1,4 @@
-"""How a text file of interactions is built: what separates columns, and where those wanted are."""
+"""The layout of a text file of interactions: separator, header line and columns."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from pathlib import Path
 
 import polars as pl
 
-from robirank.data._blocks import DamagedGzipError, line_blocks
+from robirank.data._line_chunks import line_chunks
+from robirank.errors import Argument, ArgumentError, TableError
 
 PathLike = str | os.PathLike[str]
 Column = str | int
-Wanted = dict[str, Column | None]
+ColumnChoice = dict[str, Column | None]  # user, item, count and time; None is the default
 
 _SEPARATORS = ("\t", ",", ";", "|", " ")
-_SAMPLE_BYTES = 1 << 16  # what the first line is compared with
+_SAMPLE_BYTES = 1 << 16  # of lines that the first line is compared with
 _SAMPLE_LINES = 1000
 _NO_VALUE = {"", "na", "n/a", "nan", "null", "none", r"\n", "-"}
 _USERS = "user|customer|client|buyer|member|account|visitor|viewer|listener|reader|player|person"
@@ -29,7 +30,10 @@ _ENDING = r"s?(?:[ _.-]?(?:id|key|code|name|no|number))?"
 
 @dataclass(frozen=True)
 class Layout:
-    """How a text file is built, and where in it the wanted columns are."""
+    """The separator of a text file, whether it has a header, and the columns to read.
+
+    ``columns`` maps user, item, count and time to positions of columns.
+    """
 
     sep: str
     header: bool
@@ -38,57 +42,87 @@ class Layout:
 
     @property
     def quote(self) -> str | None:
-        """What text may stand in; nothing where a tab separates columns."""
+        """The quote character of the file; None for files separated by tabs."""
         return None if self.sep == "\t" else '"'
 
-    def parse(self, lines: bytes) -> pl.DataFrame:
-        """Lines as columns of text."""
+    def parse(self, lines: bytes, first_line: int) -> pl.DataFrame:
+        """Parse whole lines to a frame of text columns; the column row has the line numbers.
+
+        Blank lines are left out.
+        """
+        check_line_ends(lines, first_line)
+        if self.quote and lines.count(b'"') % 2:
+            raise ValueError("a line break within quotes; ids must not contain line breaks")
         names = self.sep.join(map(str, range(self.n_fields))) + "\n"
-        frame = pl.read_csv(
-            names.encode() + lines,
-            separator=self.sep,
-            quote_char=self.quote,
-            infer_schema=False,
-        )
-        return frame.select(pl.col(str(place)).alias(name) for name, place in self.columns.items())
+        try:
+            frame = pl.read_csv(
+                names.encode() + lines,
+                separator=self.sep,
+                quote_char=self.quote,
+                infer_schema=False,
+            )
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            raise ValueError(self._first_wrong_line(lines, first_line) or str(error)) from None
+        columns = (pl.col(str(k)).alias(name) for name, k in self.columns.items())
+        frame = frame.select(*columns)
+        rows = frame.with_row_index("row", first_line)
+        if all(frame.null_count().row(0)) and _has_blank_lines(lines):
+            rows = rows.filter(~pl.all_horizontal(pl.all().exclude("row").is_null()))
+        return rows
+
+    def _first_wrong_line(self, lines: bytes, first_line: int) -> str | None:
+        for number, line in enumerate(lines.split(b"\n"), first_line):
+            try:
+                n_fields = len(split_line(line.decode(), self.sep))
+            except UnicodeDecodeError:
+                return f"line {number} is not text in UTF-8"
+            if n_fields > self.n_fields:
+                return f"line {number} has {n_fields} fields; the first line has {self.n_fields}"
+        return None
 
 
-def find_layout(path: PathLike, wanted: Wanted, sep: str | None, header: bool | None) -> Layout:
-    """Look at the first lines of a file for what was not said about it."""
+def _has_blank_lines(lines: bytes) -> bool:
+    return lines.startswith((b"\n", b"\r\n")) or b"\n\n" in lines or b"\n\r\n" in lines
+
+
+def find_layout(
+    path: PathLike, columns: ColumnChoice, sep: str | None, header: bool | None
+) -> Layout:
+    """Infer from the first lines of a file what the arguments leave open."""
     first, *others = _first_lines(path)
     if not first.strip():
         raise ValueError(f"{os.fspath(path)} begins with an empty line; expected one interaction")
     if sep is None:
         sep = _separator(path, first)
     if len(sep.encode()) != 1:
-        raise ValueError(f"sep must be one character; got {sep!r}")
+        raise ArgumentError("sep", f"must be one character; got {sep!r}")
     fields = split_line(first, sep)
-    by_name = any(isinstance(column, str) for column in wanted.values())
+    by_name = any(isinstance(column, str) for column in columns.values())
     if header is None:
         header = by_name or {"user", "item"} <= set(fields)
-        rest = [] if header else [split_line(line, sep) for line in others if line]
-        if not header and looks_like_header(fields, rest):
-            raise ValueError(
-                f"{os.fspath(path)}: the first line looks like a header, {fields}; if it is one, "
-                f"name the columns, {_such_as(fields)}, or say header=True and give positions; "
-                "if it is an interaction, say header=False"
+        if not header and looks_like_header(fields, [split_line(o, sep) for o in others if o]):
+            raise TableError(
+                f"{os.fspath(path)}: the first line looks like a header, {fields}; if it is one, ",
+                *_name_the_columns(fields),
+                ", or say ",
+                Argument("header", True),
+                " and give positions; if it is an interaction, say ",
+                Argument("header", False),
             )
     if by_name and not header:
-        raise ValueError("columns can be asked for by name only with header=True")
-    places = find_columns(path, wanted, fields if header else None, len(fields))
-    return Layout(sep, header, len(fields), places)
+        problem = "can be asked for by name only with "
+        raise ArgumentError("columns", problem, Argument("header", True))
+    positions = find_columns(path, columns, fields if header else None, len(fields))
+    return Layout(sep, header, len(fields), positions)
 
 
 def _first_lines(path: PathLike) -> list[str]:
     with Path(path).open("rb") as file:
-        try:
-            block = next(iter(line_blocks(file, _SAMPLE_BYTES)), None)
-        except DamagedGzipError as error:
-            raise ValueError(str(error)) from None
-    if block is None:
+        chunk = next(line_chunks(file, _SAMPLE_BYTES), b"")
+    if not chunk:
         raise ValueError(f"{os.fspath(path)} is empty; expected one interaction a line")
-    check_line_ends(bytes(block))
-    first, *others = bytes(block).split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]
+    check_line_ends(chunk, 1)
+    first, *others = chunk.split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]
     try:
         line = first.decode().rstrip("\r")
     except UnicodeDecodeError as error:
@@ -96,12 +130,15 @@ def _first_lines(path: PathLike) -> list[str]:
     return [line, *(other.decode(errors="replace").rstrip("\r") for other in others)]
 
 
-def check_line_ends(lines: bytes, n_before: int = 0) -> None:
-    """Refuse carriage returns that end no line: as line ends, or within an id, they mislead."""
+def check_line_ends(lines: bytes, first_line: int) -> None:
+    """Raise an error for a carriage return that no line feed follows.
+
+    It may be meant as a line end, or be part of an id by mistake.
+    """
     if lines.count(b"\r") == lines.count(b"\r\n"):
         return
-    alone = re.search(rb"\r(?!\n)", lines)
-    number = n_before + 1 + lines.count(b"\n", 0, alone.start() if alone else 0)
+    match = re.search(rb"\r(?!\n)", lines)
+    number = first_line + lines.count(b"\n", 0, match.start() if match else 0)
     raise ValueError(
         f"line {number} has a carriage return without a line feed; lines must end with "
         r""""\n" or "\r\n" (tr '\r' '\n' makes them so)"""
@@ -123,7 +160,7 @@ def _separator(path: PathLike, line: str) -> str:
 
 
 def split_line(line: str, sep: str) -> list[str]:
-    """The fields of one line, out of their quotes."""
+    """Split a line into its fields, without their quotes."""
     if sep == "\t":
         return line.split(sep)
     try:
@@ -133,7 +170,9 @@ def split_line(line: str, sep: str) -> list[str]:
 
 
 def looks_like_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
-    """Whether a line names columns: by its words, or by text above numbers and dates.
+    """Whether the first line of a file names columns, and is no interaction.
+
+    It does if its fields are common names of columns, or if a field is text above numbers or dates.
 
     Examples
     --------
@@ -143,13 +182,17 @@ def looks_like_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bo
     False
     """
     return _has_column_names(first) or any(
-        _breaks_type(field, [row[place] for row in rest if place < len(row)])
-        for place, field in enumerate(first)
+        _breaks_type(field, [row[position] for row in rest if position < len(row)])
+        for position, field in enumerate(first)
     )
 
 
 def _has_column_names(fields: Sequence[str]) -> bool:
-    """Whether a field is called user, item or an id, or two are a word for each of the sides."""
+    """Whether fields are common names of columns.
+
+    One is enough if it is called user, item or id; otherwise there must be one for users and one
+    for items, such as customer and product.
+    """
     if any(re.fullmatch(r"(?i)\W*(user|item)" + _ENDING, field) for field in fields):
         return True
     if any(re.fullmatch(r"(?i:id|\w*[ _.-]id)|\w*[a-z]I[Dd]", field) for field in fields):
@@ -161,7 +204,7 @@ def _has_column_names(fields: Sequence[str]) -> bool:
 
 
 def _breaks_type(first: str, column: Sequence[str]) -> bool:
-    """Whether a field is text above values that are not: numbers or dates throughout."""
+    """Whether a field is text although the values below it are numbers or dates."""
     values = [value for value in column if value.strip().lower() not in _NO_VALUE]
     if not values or first.strip().lower() in _NO_VALUE or not _is_text(first):
         return False
@@ -180,44 +223,43 @@ def _is_text(value: str) -> bool:
 
 
 def find_columns(
-    path: PathLike, wanted: Wanted, names: list[str] | None, n_fields: int
+    path: PathLike, columns: ColumnChoice, names: list[str] | None, n_columns: int
 ) -> dict[str, int]:
-    """The position of each column; columns that have names are taken by name, never guessed."""
-    places = {
-        argument: _position(path, argument, column, names, n_fields)
-        for argument, column in wanted.items()
+    """Find the positions of columns; columns that have names are found by name, never guessed."""
+    positions = {
+        argument: _position(path, argument, column, names, n_columns)
+        for argument, column in columns.items()
         if column is not None
     }
     for k, argument in enumerate(("user", "item")):
-        if argument not in places:
+        if argument not in positions:
             if names is not None and argument not in names:
-                raise ValueError(
-                    f"{os.fspath(path)} has no column {argument!r}; it has {names}; "
-                    f"name the columns, {_such_as(names)}"
-                )
+                problem = f"{os.fspath(path)} has no column {argument!r}; it has {names}; "
+                raise TableError(problem, *_name_the_columns(names))
             default = k if names is None else argument
-            places[argument] = _position(path, argument, default, names, n_fields)
-    if places["user"] == places["item"]:
-        raise ValueError(f"user and item must be two columns; both are column {places['user']}")
-    return places
+            positions[argument] = _position(path, argument, default, names, n_columns)
+    if positions["user"] == positions["item"]:
+        problem = f"and item must be two columns; both are column {positions['user']}"
+        raise ArgumentError("user", problem)
+    return positions
 
 
 def _position(
-    path: PathLike, argument: str, column: Column, names: list[str] | None, n_fields: int
+    path: PathLike, argument: str, column: Column, names: list[str] | None, n_columns: int
 ) -> int:
-    if isinstance(column, str) and column not in (names or []):
-        raise ValueError(
-            f"{argument}={column!r} is not a column of {os.fspath(path)}; it has {names}"
-        )
-    place = (names or []).index(column) if isinstance(column, str) else column
-    if not 0 <= place < n_fields:
-        raise ValueError(
-            f"{argument}={column!r} is not a column of {os.fspath(path)}; "
-            f"it has {n_fields} columns, counted from 0"
-        )
-    return place
+    if isinstance(column, int) and 0 <= column < n_columns:
+        return column
+    if column in (names or []):
+        return (names or []).index(str(column))
+    have = names if isinstance(column, str) else f"{n_columns} columns, counted from 0"
+    raise ArgumentError(
+        Argument(argument, column), f"is not a column of {os.fspath(path)}; it has {have}"
+    )
 
 
-def _such_as(names: Sequence[str]) -> str:
-    pairs = zip(("user", "item"), names, strict=False)
-    return "such as " + ", ".join(f"{argument}={name!r}" for argument, name in pairs)
+def _name_the_columns(names: Sequence[str]) -> list[str | Argument]:
+    """Advice to name the columns of users and items, such as the first two."""
+    advice: list[str | Argument] = ["name the columns, such as "]
+    for argument, name in zip(("user", "item"), names, strict=False):
+        advice += [Argument(argument, name), ", "]
+    return advice[:-1]

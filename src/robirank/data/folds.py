@@ -1,4 +1,4 @@
-"""Data sets that come as folders of LETOR files: ``Fold1`` … ``Fold5``, each split in three."""
+"""Data sets of LETOR files in folders ``Fold1``, ``Fold2``, …."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _ENDINGS = (".txt", ".txt.gz")
 
 @dataclass(frozen=True)
 class Fold:
-    """One split of a data set.
+    """One fold of a data set: training, validation and test part.
 
     Attributes
     ----------
     name : str
         The name of the fold's folder.
     train, test : RankingData
-        The documents to learn from and to be judged on.
+        The training part and the test part.
     vali : RankingData, or None
-        The documents to choose settings on, where the fold has them.
+        The validation part, where the fold has one.
     """
 
     name: str
@@ -41,10 +41,9 @@ class Fold:
 
 
 class Folds(Sequence[Fold]):
-    """The folds of a data set, each read from its files when it is asked for.
+    """The folds of a data set; a fold is read when it is accessed.
 
-    Only the fold that was asked for last is kept, so going through all of them needs the memory of
-    one.
+    Only the fold that was accessed last stays in memory.
     """
 
     def __init__(self, files: list[dict[str, Path]], options: LetorOptions) -> None:
@@ -69,7 +68,7 @@ class Folds(Sequence[Fold]):
             return Folds(self._files[index], self._options)
         index = range(len(self))[index]
         if self._last is None or self._last[0] != index:
-            self._last = None  # before reading: two folds at once may be too many
+            self._last = None  # frees its memory before the next fold is read
             self._last = index, _read(self.names[index], self._files[index], self._options)
         return self._last[1]
 
@@ -120,15 +119,8 @@ def load_dataset(
     >>> fold.train.n_features, fold.vali
     (2, None)
     """
-    options = LetorOptions(
-        sparse=sparse,
-        n_features=n_features,
-        zero_based=zero_based,
-        normalize=normalize,
-        on_error=on_error,
-        dtype=dtype,
-        num_threads=num_threads,
-    )
+    options = sparse, n_features, zero_based, normalize, on_error, dtype, num_threads
+    checked = LetorOptions(*options)
     path = Path(folder)
     if not path.is_dir():
         if path.exists():
@@ -145,16 +137,16 @@ def load_dataset(
             f"no folds in {os.fspath(folder)}; looked for folders Fold1, Fold2, … and for "
             f"train, vali and test with {' or '.join(_ENDINGS)}"
         )
-    return Folds([_files(entry) for entry in folders or [path]], options)
+    return Folds([_files(entry) for entry in folders or [path]], checked)
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    found = {part: file for part in _PARTS if (file := _find(folder, part))}
+    files = {part: file for part in _PARTS if (file := _find(folder, part))}
     for part in ("train", "test"):
-        if part not in found:
+        if part not in files:
             names = " or ".join(part + ending for ending in _ENDINGS)
             raise FileNotFoundError(f"fold {folder} has no {part} file; looked for {names}")
-    return found
+    return files
 
 
 def _find(folder: Path, part: str) -> Path | None:
@@ -165,18 +157,11 @@ def _find(folder: Path, part: str) -> Path | None:
 def _read(name: str, files: dict[str, Path], options: LetorOptions) -> Fold:
     parts = {part: read_letor(file, options) for part, file in files.items()}
     width = max(data.n_features for data in parts.values())
-    parts = {part: _widen(data, width) for part, data in parts.items()}
+    for part, data in parts.items():
+        X: Any = data.X
+        if options.sparse:
+            X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(data.n_rows, width))
+        elif data.n_features < width:
+            X = np.pad(X, ((0, 0), (0, width - data.n_features)))
+        parts[part] = replace(data, X=X)
     return Fold(name, parts["train"], parts.get("vali"), parts["test"])
-
-
-def _widen(data: RankingData, width: int) -> RankingData:
-    missing = width - data.n_features
-    if missing == 0:
-        return data
-    X: Any = data.X
-    sparse = sp.issparse(X)
-    if sparse:
-        X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(data.n_rows, width))
-    else:
-        X = np.pad(X, ((0, 0), (0, missing)))
-    return replace(data, X=X)

@@ -1,18 +1,19 @@
-"""Judged documents made to order: a planted ranking model, with noise and outliers on request."""
+"""Made-up judged documents: a planted ranking model, with noise and outliers on request."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from robirank._checks import check_count, check_fraction, check_not_negative
 from robirank._random import RandomStateLike, as_generator
+from robirank._sparse import offsets
 from robirank._types import Floats64, Ints64
 from robirank.data.ranking import RankingData
+from robirank.errors import Argument, ArgumentError
 
 MSLR_GRADES = (0.52, 0.32, 0.13, 0.02, 0.01)
 """Shares of the grades 0 to 4 in MSLR-WEB30K, rounded."""
@@ -20,9 +21,14 @@ MSLR_GRADES = (0.52, 0.32, 0.13, 0.02, 0.01)
 QUERY_SHARE = 0.5
 """The share of a feature's variance that all documents of a query have in common."""
 
-_BLOCK_ROWS = 16_384
+_CHUNK_ROWS = 16_384
+_STREAMS = ("model", "sizes", "queries", "documents", "noise", "grades", "outliers", "empty")
 
 
+@overload
+def make_ranking(
+    *args: Any, return_coef: Literal[True], **kwargs: Any
+) -> tuple[RankingData, Floats64]: ...
 @overload
 def make_ranking(
     n_queries: int = ...,
@@ -40,28 +46,7 @@ def make_ranking(
     random_state: RandomStateLike = ...,
     return_coef: Literal[False] = ...,
 ) -> RankingData: ...
-
-
-@overload
-def make_ranking(
-    n_queries: int = ...,
-    n_docs: int | tuple[int, int] = ...,
-    n_features: int = ...,
-    *,
-    n_informative: int | None = ...,
-    n_grades: int = ...,
-    label_distribution: Sequence[float] | None = ...,
-    noise: float = ...,
-    outliers: float = ...,
-    empty: float = ...,
-    nonlinear: bool = ...,
-    dtype: DTypeLike = ...,
-    random_state: RandomStateLike = ...,
-    return_coef: Literal[True],
-) -> tuple[RankingData, Floats64]: ...
-
-
-def make_ranking(
+def make_ranking(  # type: ignore[misc]
     n_queries: int = 100,
     n_docs: int | tuple[int, int] = 40,
     n_features: int = 20,
@@ -96,16 +81,16 @@ def make_ranking(
     Parameters
     ----------
     n_queries : int, default=100
-        How many queries.
+        The number of queries.
     n_docs : int or (int, int), default=40
         Documents of each query; a pair draws each query's number evenly from low to high, both
         included.
     n_features : int, default=20
-        How many features.
+        The number of features.
     n_informative : int, optional
-        How many features, at random places, have a coefficient other than 0; all by default.
+        The number of features with a coefficient other than 0, chosen at random; all by default.
     n_grades : int, default=5
-        How many grades: labels run from 0 to n_grades − 1.
+        The number of grades; labels run from 0 to n_grades − 1.
     label_distribution : sequence of n_grades numbers, optional
         How much of a list each grade gets, from grade 0 up, in any unit. By default 52, 32, 13,
         2, 1 % as in MSLR-WEB30K where there are five grades, else each grade a third of the one
@@ -141,7 +126,7 @@ def make_ranking(
 
     Notes
     -----
-    X is filled in place by blocks of queries, so that the peak of memory is little more than X.
+    X is filled in place by chunks of queries, so that the peak of memory is little more than X.
 
     Examples
     --------
@@ -151,214 +136,141 @@ def make_ranking(
     >>> data.y.reshape(3, 4).astype(int).tolist()
     [[0, 0, 1, 2], [2, 0, 1, 0], [0, 0, 0, 1]]
     """
-    plan = _Plan(
-        n_queries=_count("n_queries", n_queries),
-        n_docs=_doc_range(n_docs),
-        n_features=_count("n_features", n_features),
-        n_informative=_informative(n_informative, n_features),
-        tails=_tails(n_grades, label_distribution),
-        noise=_real("noise", noise, np.inf),
-        outliers=_real("outliers", outliers, 0.5),
-        empty=_real("empty", empty, 1.0),
-        nonlinear=bool(nonlinear),
-        dtype=_float_type(dtype),
-    )
-    data, coef = _make(plan, _streams(random_state))
+    low, high = n_docs if isinstance(n_docs, tuple | list) and len(n_docs) == 2 else (n_docs,) * 2
+    n_informative = n_features if n_informative is None else n_informative
+    for name, count in (("n_queries", n_queries), ("n_features", n_features)):
+        check_count(name, count)
+    check_count("n_docs", high)
+    check_count("n_docs", low, at_most=high)
+    check_count("n_informative", n_informative, at_most=n_features)
+    check_not_negative("noise", noise)
+    check_fraction("outliers", outliers, at_most=0.5)
+    check_fraction("empty", empty)
+    if np.dtype(dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise ArgumentError("dtype", f"must be float32 or float64; got {dtype!r}")
+    shares = _shares_of_grades(n_grades, label_distribution)
+
+    # A random stream for each quantity, so that changing one option does not change the others.
+    seeds = as_generator(random_state).integers(2**63, size=len(_STREAMS)).tolist()
+    rng = {name: np.random.default_rng(seed) for name, seed in zip(_STREAMS, seeds, strict=True)}
+    coef = _draw_coef(n_features, n_informative, rng["model"])
+    curved = np.flatnonzero(coef)[1::2] if nonlinear else np.empty(0, dtype=np.intp)
+    sizes = rng["sizes"].integers(low, high, size=n_queries, endpoint=True)
+    n_graded, n_outliers = _draw_counts(sizes, shares, outliers, empty, rng)
+
+    X = np.empty((sizes.sum(), n_features), dtype=dtype)
+    y = np.empty(len(X), dtype=np.float32)
+    for queries, rows in _chunks(sizes):
+        query = np.repeat(np.arange(len(sizes[queries])), sizes[queries])
+        _fill_features(X[rows], query, rng)
+        score = _hidden_score(X[rows], coef, curved, noise, rng["noise"])
+        rank = _rank(-score, query, sizes[queries])
+        y[rows] = (rank[:, None] < n_graded[queries][query]).sum(axis=1)
+        if outliers:
+            is_lower_half = rank >= (sizes - sizes // 2)[queries][query]
+            lottery = np.where(is_lower_half, rng["outliers"].random(len(rank)), np.inf)
+            is_outlier = _rank(lottery, query, sizes[queries]) < n_outliers[queries][query]
+            y[rows][is_outlier] = len(shares)
+
+    qid = np.repeat(np.arange(1, n_queries + 1), sizes)
+    names = tuple(f"f{j}" for j in range(1, n_features + 1))
+    data = RankingData(X, y, qid, feature_names=names)
     return (data, coef) if return_coef else data
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """The arguments, checked."""
-
-    n_queries: int
-    n_docs: tuple[int, int]
-    n_features: int
-    n_informative: int
-    tails: Floats64  # tails[g - 1] is the share of documents of grade g or more
-    noise: float
-    outliers: float
-    empty: float
-    nonlinear: bool
-    dtype: np.dtype[Any]
-
-
-@dataclass(frozen=True)
-class _Streams:
-    """One random stream for each thing that is drawn, so that one option leaves the rest alone."""
-
-    model: np.random.Generator
-    sizes: np.random.Generator
-    queries: np.random.Generator
-    documents: np.random.Generator
-    noise: np.random.Generator
-    grades: np.random.Generator
-    outliers: np.random.Generator
-    empty: np.random.Generator
-
-
-def _streams(random_state: RandomStateLike) -> _Streams:
-    seeds = as_generator(random_state).integers(2**63, size=8)
-    return _Streams(*(np.random.default_rng(int(seed)) for seed in seeds))
-
-
-def _make(plan: _Plan, streams: _Streams) -> tuple[RankingData, Floats64]:
-    coef = _draw_coef(plan, streams.model)
-    sizes = streams.sizes.integers(*plan.n_docs, size=plan.n_queries, endpoint=True)
-    offsets = np.concatenate(([0], np.cumsum(sizes)))
-    counts, hopeless = _counts(plan, streams, sizes)
-
-    X = np.empty((offsets[-1], plan.n_features), dtype=plan.dtype)
-    y = np.empty(offsets[-1], dtype=np.float32)
-    for first, last in _blocks(offsets):
-        rows = slice(offsets[first], offsets[last])
-        query = np.repeat(np.arange(last - first), sizes[first:last])
-        _fill_features(X[rows], query, last - first, streams)
-        score = _hidden_score(X[rows], coef, plan, streams.noise)
-        rank = _rank(-score, query, sizes[first:last])
-        y[rows] = _grade(rank, query, counts[first:last])
-        if plan.outliers:
-            chosen = _outliers(rank, query, sizes[first:last], hopeless[first:last], streams)
-            y[rows][chosen] = len(plan.tails)
-
-    qid = np.repeat(np.arange(1, plan.n_queries + 1), sizes)
-    names = tuple(f"f{j}" for j in range(1, plan.n_features + 1))
-    return RankingData(X, y, qid, feature_names=names), coef
-
-
-def _draw_coef(plan: _Plan, rng: np.random.Generator) -> Floats64:
-    coef = np.zeros(plan.n_features)
-    places = np.sort(rng.permutation(plan.n_features)[: plan.n_informative])
-    coef[places] = rng.standard_normal(plan.n_informative)
-    return coef / np.linalg.norm(coef)
-
-
-def _blocks(offsets: Ints64) -> Iterator[tuple[int, int]]:
-    """Ranges of whole queries of about `_BLOCK_ROWS` documents, at least one query each."""
-    first = 0
-    while first < len(offsets) - 1:
-        last = int(np.searchsorted(offsets, offsets[first] + _BLOCK_ROWS, side="right")) - 1
-        last = max(last, first + 1)
-        yield first, last
-        first = last
-
-
-def _fill_features(block: NDArray[Any], query: Ints64, n_queries: int, streams: _Streams) -> None:
-    streams.documents.standard_normal(dtype=block.dtype, out=block)
-    shared = streams.queries.standard_normal((n_queries, block.shape[1]), dtype=block.dtype)
-    block *= np.sqrt(1.0 - QUERY_SHARE, dtype=block.dtype)
-    shared *= np.sqrt(QUERY_SHARE, dtype=block.dtype)
-    block += shared[query]
-
-
-def _hidden_score(
-    block: NDArray[Any], coef: Floats64, plan: _Plan, rng: np.random.Generator
-) -> Floats64:
-    curved = np.flatnonzero(coef)[1::2] if plan.nonlinear else np.empty(0, dtype=np.intp)
-    straight = coef.copy()
-    straight[curved] = 0.0
-    score = (block @ straight.astype(block.dtype)).astype(np.float64)
-    score += ((block[:, curved] ** 2 - 1.0) / np.sqrt(2.0)) @ coef[curved]
-    within = 1.0 - QUERY_SHARE
-    # Variance within a query of (φ² − 1)/√2, where φ = √a z + √(1−a) u: a² + 2a(1−a).
-    variance = within * (straight @ straight)
-    variance += (within**2 + 2 * within * QUERY_SHARE) * (coef[curved] @ coef[curved])
-    return score + plan.noise * np.sqrt(variance) * rng.standard_normal(len(block))
-
-
-def _counts(plan: _Plan, streams: _Streams, sizes: Ints64) -> tuple[Ints64, Ints64]:
-    """Count, for each query, the documents of grade ≥ 1, ≥ 2, …, and the outliers."""
-    draw = streams.grades.random((plan.n_queries, 1))
-    counts = np.floor(sizes[:, None] * plan.tails + draw).astype(np.int64)
-    counts[:, 0] = np.maximum(counts[:, 0], 1)
-    wanted = np.floor(sizes * plan.outliers + streams.outliers.random(plan.n_queries))
-    hopeless = np.minimum(wanted.astype(np.int64), sizes // 2)
-    n_empty = round(plan.empty * plan.n_queries)
-    empty = streams.empty.permutation(plan.n_queries)[:n_empty]
-    counts[empty] = 0
-    hopeless[empty] = 0
-    return counts, hopeless
-
-
-def _rank(key: Floats64, query: Ints64, sizes: Ints64) -> Ints64:
-    """Return the place of each document in its query, from 0, by rising key."""
-    rank = np.empty(len(key), dtype=np.int64)
-    starts = np.cumsum(sizes) - sizes
-    rank[np.lexsort((key, query))] = np.arange(len(key)) - starts[query]
-    return rank
-
-
-def _grade(rank: Ints64, query: Ints64, counts: Ints64) -> Ints64:
-    return np.asarray((rank[:, None] < counts[query]).sum(axis=1))
-
-
-def _outliers(
-    rank: Ints64,
-    query: Ints64,
-    sizes: Ints64,
-    hopeless: Ints64,
-    streams: _Streams,
-) -> NDArray[np.bool_]:
-    """Choose the given number of documents in the lower half of each query."""
-    lower = rank >= (sizes - sizes // 2)[query]
-    lottery = np.where(lower, streams.outliers.random(len(rank)), np.inf)
-    return np.asarray(_rank(lottery, query, sizes) < hopeless[query])
-
-
-def _count(name: str, value: Any, low: int = 1) -> int:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
-        raise ValueError(f"{name} must be an integer ≥ {low}; got {value!r}")
-    return int(value)
-
-
-def _real(name: str, value: Any, high: float) -> float:
-    if not isinstance(value, Real) or not 0 <= float(value) <= high or value == np.inf:
-        right = "a finite number ≥ 0" if high == np.inf else f"a fraction from 0 to {high:g}"
-        raise ValueError(f"{name} must be {right}; got {value!r}")
-    return float(value)
-
-
-def _doc_range(n_docs: Any) -> tuple[int, int]:
-    pair = n_docs if isinstance(n_docs, list | tuple) else (n_docs, n_docs)
-    if len(pair) != 2:
-        raise ValueError(f"n_docs must be an integer or a pair (low, high); got {n_docs!r}")
-    low, high = _count("n_docs", pair[0]), _count("n_docs", pair[1])
-    if low > high:
-        raise ValueError(f"n_docs=(low, high) must have low ≤ high; got {n_docs!r}")
-    return low, high
-
-
-def _informative(n_informative: int | None, n_features: int) -> int:
-    if n_informative is None:
-        return n_features
-    if _count("n_informative", n_informative) > n_features:
-        raise ValueError(
-            f"n_informative must be at most n_features={n_features}; got {n_informative}"
-        )
-    return int(n_informative)
-
-
-def _tails(n_grades: Any, label_distribution: Sequence[float] | None) -> Floats64:
-    n_grades = _count("n_grades", n_grades, low=2)
+def _shares_of_grades(n_grades: int, label_distribution: Sequence[float] | None) -> Floats64:
+    """The fraction of a query's documents with grade ≥ 1, ≥ 2, …, ≥ n_grades − 1."""
+    check_count("n_grades", n_grades)
+    if n_grades < 2:
+        raise ArgumentError("n_grades", f"must be at least 2; got {n_grades}")
     if label_distribution is None:
         shares = np.array(MSLR_GRADES) if n_grades == 5 else 3.0 ** -np.arange(n_grades)
     else:
         shares = np.asarray(label_distribution, dtype=np.float64)
     if shares.shape != (n_grades,) or not np.isfinite(shares).all() or (shares < 0).any():
-        raise ValueError(
-            f"label_distribution must hold n_grades={n_grades} numbers ≥ 0; "
-            f"got {label_distribution!r}"
-        )
+        problem = f"must hold n_grades={n_grades} numbers ≥ 0; got {label_distribution!r}"
+        raise ArgumentError("label_distribution", problem)
     if shares[1:].sum() == 0:
-        raise ValueError(
-            "label_distribution must give a grade above 0 some share; "
-            f"got {label_distribution!r}. Use empty=1.0 for data without relevant documents"
+        raise ArgumentError(
+            "label_distribution",
+            f"must give a grade above 0 some share; got {label_distribution!r}. Use ",
+            Argument("empty", 1.0),
+            " for data without relevant documents",
         )
     return np.asarray(np.cumsum(shares[::-1])[::-1][1:] / shares.sum())
 
 
-def _float_type(dtype: DTypeLike) -> np.dtype[Any]:
-    kind = np.dtype(dtype)
-    if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise ValueError(f"dtype must be float32 or float64; got {dtype!r}")
-    return kind
+def _draw_coef(n_features: int, n_informative: int, rng: np.random.Generator) -> Floats64:
+    coef = np.zeros(n_features)
+    informative = np.sort(rng.permutation(n_features)[:n_informative])
+    coef[informative] = rng.standard_normal(n_informative)
+    return coef / np.linalg.norm(coef)
+
+
+def _draw_counts(
+    sizes: Ints64,
+    shares: Floats64,
+    outliers: float,
+    empty: float,
+    rng: dict[str, np.random.Generator],
+) -> tuple[Ints64, Ints64]:
+    """For each query, the numbers of documents of grade ≥ 1, ≥ 2, … and of outliers."""
+    n_queries = len(sizes)
+    rounding = rng["grades"].random((n_queries, 1))
+    n_graded = np.floor(sizes[:, None] * shares + rounding).astype(np.int64)
+    n_graded[:, 0] = np.maximum(n_graded[:, 0], 1)
+    n_outliers = np.floor(sizes * outliers + rng["outliers"].random(n_queries)).astype(np.int64)
+    n_outliers = np.minimum(n_outliers, sizes // 2)
+    empty_queries = rng["empty"].permutation(n_queries)[: round(empty * n_queries)]
+    n_graded[empty_queries], n_outliers[empty_queries] = 0, 0
+    return n_graded, n_outliers
+
+
+def _chunks(sizes: Ints64) -> Iterator[tuple[slice, slice]]:
+    """Yield chunks of whole queries with about `_CHUNK_ROWS` documents, at least one query each.
+
+    A chunk is a slice of the queries and the slice of their rows.
+    """
+    starts = offsets(sizes)
+    first = 0
+    while first < len(sizes):
+        last = int(np.searchsorted(starts, starts[first] + _CHUNK_ROWS, side="right")) - 1
+        last = max(last, first + 1)
+        yield slice(first, last), slice(starts[first], starts[last])
+        first = last
+
+
+def _fill_features(chunk: NDArray[Any], query: Ints64, rng: dict[str, np.random.Generator]) -> None:
+    rng["documents"].standard_normal(dtype=chunk.dtype, out=chunk)
+    shape = (query[-1] + 1, chunk.shape[1])
+    shared = rng["queries"].standard_normal(shape, dtype=chunk.dtype)
+    chunk *= np.sqrt(1.0 - QUERY_SHARE, dtype=chunk.dtype)
+    shared *= np.sqrt(QUERY_SHARE, dtype=chunk.dtype)
+    chunk += shared[query]
+
+
+def _hidden_score(
+    chunk: NDArray[Any],
+    coef: Floats64,
+    curved: NDArray[np.intp],
+    noise: float,
+    rng: np.random.Generator,
+) -> Floats64:
+    """Hidden scores, with noise, of documents; the features ``curved`` act by (φ² − 1)/√2."""
+    straight = coef.copy()
+    straight[curved] = 0.0
+    score = (chunk @ straight.astype(chunk.dtype)).astype(np.float64)
+    score += ((chunk[:, curved] ** 2 - 1.0) / np.sqrt(2.0)) @ coef[curved]
+    within = 1.0 - QUERY_SHARE
+    # Variance within a query of (φ² − 1)/√2, where φ = √a z + √(1−a) u: a² + 2a(1−a).
+    variance = within * (straight @ straight)
+    variance += (within**2 + 2 * within * QUERY_SHARE) * (coef[curved] @ coef[curved])
+    return score + noise * np.sqrt(variance) * rng.standard_normal(len(chunk))
+
+
+def _rank(key: Floats64, query: Ints64, sizes: Ints64) -> Ints64:
+    """The rank of each document within its query, from 0, in the order of rising keys."""
+    rank = np.empty(len(key), dtype=np.int64)
+    starts = np.cumsum(sizes) - sizes
+    rank[np.lexsort((key, query))] = np.arange(len(key)) - starts[query]
+    return rank

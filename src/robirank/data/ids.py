@@ -1,28 +1,30 @@
-"""Outside ids and the codes 0, 1, 2, … that stand for them inside."""
+"""Outside ids of users or items and their positions 0, 1, 2, …."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any, cast, overload
+from typing import Any, overload
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from robirank.data._columns import as_column, is_missing
+from robirank._sparse import offsets
+from robirank.data._columns import as_ids
 from robirank.data.nearest import nearest
+from robirank.errors import ArgumentError
 
-Codes = NDArray[np.int32]
+Positions = NDArray[np.int32]
 
-_MOST = 2**31 - 1  # codes are int32
+_MOST = 2**31 - 1  # positions are int32
 
 
 class Ids:
-    """Ids of any hashable type, both ways: id to code and code to id.
+    """Outside ids of any hashable type: a mapping from id to position and back.
 
-    The code of an id is its place among the distinct values, in the order of their first
-    appearance. That order is kept for good: `extend` only adds at the end.
+    The position of an id is its row number among the distinct ids, in the order of their first
+    appearance. It never changes: `extend` adds new ids at the end.
 
     Parameters
     ----------
@@ -43,23 +45,23 @@ class Ids:
     """
 
     def __init__(self, values: Any) -> None:
-        column = as_column(values, "values")
-        missing = np.flatnonzero(is_missing(column))
-        if len(missing):
-            raise ValueError(
-                f"values must all be ids; {len(missing)} of {len(column)} are missing "
-                f"(the first is value {missing[0]})"
+        column = as_ids(values, "values")
+        if column.null_count():
+            raise ArgumentError(
+                "values",
+                f"must all be ids; {column.null_count()} of {len(column)} are missing "
+                f"(the first is value {column.is_null().arg_max()})",
             )
         self._set(_distinct(column))
 
     @classmethod
     def range(cls, n: int) -> Ids:
-        """The ids 0, 1, …, n − 1, each its own code; stores nothing."""
+        """The ids 0, 1, …, n − 1, which equal their positions; nothing is stored for them."""
         return cls._of(range(n))
 
     @classmethod
     def _of(cls, values: _Values) -> Ids:
-        """Take values that are known to be distinct."""
+        """Make ids of values that are known to be distinct."""
         self = cls.__new__(cls)
         self._set(values)
         return self
@@ -72,35 +74,32 @@ class Ids:
 
     @property
     def kind(self) -> str:
-        """What the ids are: "int", "str" or "object"."""
-        if isinstance(self._values, list):
-            return "object"
-        return "str" if _is_text(self._values) else "int"
+        """The type of the ids: "int", "str" or "object"."""
+        if isinstance(self._values, range) or self._values.dtype == pl.Int64:
+            return "int"
+        return "str" if self._values.dtype == pl.String else "object"
 
     def __len__(self) -> int:
         return len(self._values)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._values)
+        return iter(self._values if isinstance(self._values, range) else self._values.to_list())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Ids):
             return NotImplemented
-        if self is other:
-            return True
         if len(self) != len(other) or self.kind != other.kind:
             return False
         mine, theirs = self._values, other._values
-        if isinstance(mine, pl.Series) and isinstance(theirs, pl.Series):
-            return bool((mine == theirs).all())
-        # A Series of 0, 1, 2, … would be a range.
-        return type(mine) is type(theirs) and bool(mine == theirs)
+        if isinstance(mine, range) or isinstance(theirs, range):
+            return type(mine) is type(theirs)  # a Series of 0, 1, 2, … would be a range
+        return list(self) == list(other) if self.kind == "object" else mine.equals(theirs)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __contains__(self, value: object) -> bool:
         try:
-            return self._code(value) >= 0
+            return self._position(value) >= 0
         except TypeError:  # not hashable
             return False
 
@@ -109,41 +108,31 @@ class Ids:
         return f"Ids({len(self):,}: {', '.join(shown)})"
 
     @overload
-    def __getitem__(self, codes: int | np.integer[Any]) -> Any: ...
+    def __getitem__(self, positions: int | np.integer[Any]) -> Any: ...
     @overload
-    def __getitem__(self, codes: Any) -> NDArray[Any]: ...
-    def __getitem__(self, codes: Any) -> Any:
-        """The id of a code, or an array with the ids of several (object array unless integers)."""
-        if isinstance(codes, slice):
-            codes = np.arange(len(self))[codes]
-        where = np.asarray(codes)
+    def __getitem__(self, positions: Any) -> NDArray[Any]: ...
+    def __getitem__(self, positions: Any) -> Any:
+        """The id at a position, or an array of several (an object array unless integers)."""
+        if isinstance(positions, slice):
+            positions = np.arange(len(self))[positions]
+        where = np.asarray(positions)
         if where.size == 0:
             where = where.astype(np.int64)
         if where.dtype.kind not in "iu":
-            raise TypeError(f"codes must be integers; got {where.dtype}")
+            raise TypeError(f"positions must be integers; got {where.dtype}")
         if where.size and (where.min() < 0 or where.max() >= len(self)):
             bad = where.min() if where.min() < 0 else where.max()
-            raise IndexError(f"code {bad} stands for no id; codes go from 0 to {len(self) - 1}")
+            raise IndexError(f"there is no id at {bad}; positions go from 0 to {len(self) - 1}")
         if where.ndim == 0:
             return self._values[int(where)]
-        return self._gather(where.reshape(-1)).reshape(where.shape)
-
-    def _gather(self, codes: NDArray[Any]) -> NDArray[Any]:
-        if isinstance(self._values, range):
-            return codes.astype(np.int64)
-        if isinstance(self._values, pl.Series):
-            return self._values.gather(codes).to_numpy()
-        out = np.empty(len(codes), dtype=object)
-        for place, code in enumerate(codes.tolist()):
-            out[place] = self._values[code]
-        return out
+        return _taken(self._values, where.reshape(-1)).to_numpy().reshape(where.shape)
 
     @overload
     def index(self, values: str | int) -> int: ...
     @overload
-    def index(self, values: Any) -> Codes: ...
+    def index(self, values: Any) -> Positions: ...
     def index(self, values: Any) -> Any:
-        """Look up codes.
+        """Look up positions.
 
         Parameters
         ----------
@@ -154,79 +143,80 @@ class Ids:
         int, or int32 array
             −1 for an id that is not here.
         """
-        if _is_one(values):
-            return self._code(values)
-        return self._codes(as_column(values, "values"))
+        if _is_single_id(values):
+            return self._position(values)
+        return _find(as_ids(values, "values"), self._values)
 
     @overload
     def find(self, values: str | int) -> int: ...
     @overload
-    def find(self, values: Any) -> Codes: ...
+    def find(self, values: Any) -> Positions: ...
     def find(self, values: Any) -> Any:
-        """Look up codes as `index` does, where an integer and its text are the same id.
+        """Look up positions as `index` does, where an integer and its text are the same id.
 
-        A file of which all ids happen to be integers means the same ids as one with others, so 7
-        is "7". Text that Python would not print for an integer ("007", "+7", " 7") is none.
+        Ids of one file may all be integers, and be text in another file of the same users, so 7 and
+        "7" are the same id. Text that Python does not print for an integer ("007", "+7", " 7") is
+        not.
 
         Examples
         --------
         >>> Ids([7, 9]).find(["9", "09", 7]).tolist(), Ids(["7", "x"]).find(7)
         ([1, -1, 0], 0)
         """
-        if _is_one(values):
-            return self._code(_written_as(self.kind, values))
-        return self._codes(_column_written_as(self.kind, as_column(values, "values")))
+        if _is_single_id(values):
+            return self._position(_written_as(self.kind, values))
+        column = as_ids(values, "values")
+        if column.dtype == pl.Object:
+            written = [_written_as(self.kind, value) for value in column.to_list()]
+            column = pl.Series(written, dtype=pl.Object)
+        elif self.kind == "str":
+            column = column.cast(pl.String)
+        elif self.kind == "int" and column.dtype == pl.String:
+            column = as_integers(column)
+        return _find(column, self._values)
 
     def close_to(self, text: str) -> list[str]:
-        """A few of these ids that someone may have meant; none where they are not text.
+        """The ids that are most similar to a mistyped one; none unless ids are text.
 
         Examples
         --------
         >>> Ids(["Slayer", "Metallica", "Metal Church"]).close_to("metalica")
         ['Metallica']
         """
-        return nearest(text, self._values) if _is_text(self._values) else []
+        return nearest(text, self._values) if self.kind == "str" else []
 
     def extend(self, values: Any) -> Ids:
-        """Make new ids: these, with their codes, then those of the values that are new."""
-        return self.encode(as_column(values, "values"))[1]
+        """A new object with these ids at their positions, followed by the values that are new."""
+        return self.encode(as_ids(values, "values"))[1]
 
-    def encode(self, column: pl.Series | list[Any]) -> tuple[Codes, Ids]:
-        """Look up codes, with new codes for new ids: the codes, and the extended ids."""
+    def encode(self, column: pl.Series) -> tuple[Positions, Ids]:
+        """The positions of a column's ids, and the ids extended by those that are new."""
         distinct = _distinct(column)
-        known = self._codes(distinct)
-        new = np.flatnonzero(known < 0)
-        if len(new) == 0:
-            return self._codes(column), self
-        known[new] = len(self) + np.arange(len(new), dtype=np.int32)
-        extended = Ids._of(_concatenated(self._values, _taken(distinct, new)))
-        return _find(column, distinct, known), extended
+        positions = _find(distinct, self._values)
+        is_new = positions < 0
+        positions[is_new] = len(self) + np.arange(np.count_nonzero(is_new), dtype=np.int32)
+        extended = self
+        if is_new.any():
+            extended = Ids._of(_concatenated(self._values, distinct.filter(pl.Series(is_new))))
+        return positions[_find(column, distinct)], extended
 
     def as_text(self) -> Ids:
-        """The same ids, integers written out as text."""
-        if self.kind != "int":
-            return self
-        return Ids._of(cast(pl.Series, _unrolled(self._values)).cast(pl.String))
+        """The same ids, with integers converted to text."""
+        return Ids._of(_unrolled(self._values).cast(pl.String)) if self.kind == "int" else self
 
-    def take(self, codes: NDArray[Any]) -> Ids:
-        """Make ids of those with the given codes, which must be distinct."""
-        return Ids._of(_taken(self._values, codes))
+    def take(self, positions: NDArray[Any]) -> Ids:
+        """The ids at the given positions, which must differ, as a new object."""
+        return Ids._of(_taken(self._values, positions))
 
-    def _code(self, value: Any) -> int:
+    def _position(self, value: Any) -> int:
         if isinstance(self._values, range):
-            whole = isinstance(value, int | float | np.number) and value in self._values
-            return int(value) if whole else -1
+            return _in_range(value, len(self))
         if self._table is None:
-            self._table = {value: code for code, value in enumerate(self._values)}
+            self._table = {value: position for position, value in enumerate(self)}
         return self._table.get(value, -1)
 
-    def _codes(self, column: _Values) -> Codes:
-        if isinstance(self._values, range) and isinstance(column, pl.Series):
-            return _in_range(column, len(self))
-        return _find(column, self._values, None)
-
     def to_tensors(self, prefix: str) -> dict[str, NDArray[Any]]:
-        """Give the ids as plain arrays for a model file; `from_tensors` is the inverse.
+        """Convert the ids to arrays for a model file; `from_tensors` is the inverse.
 
         Integers become ``{prefix}.ints``, text ``{prefix}.bytes`` (UTF-8, one after the other)
         and ``{prefix}.offsets``, a range ``{prefix}.range`` with its length.
@@ -244,42 +234,47 @@ class Ids:
         values = self.portable()
         if isinstance(values, range):
             return {f"{prefix}.range": np.array([len(values)], dtype=np.int64)}
-        if not _is_text(values):
+        if self.kind == "int":
             return {f"{prefix}.ints": values.to_numpy().astype(np.int64)}
-        offsets = np.zeros(len(values) + 1, dtype=np.int64)
-        np.cumsum(values.str.len_bytes().to_numpy(), out=offsets[1:])
-        text = "".join(values.to_list()).encode()
-        return {f"{prefix}.bytes": np.frombuffer(text, np.uint8), f"{prefix}.offsets": offsets}
+        text = np.frombuffer("".join(values.to_list()).encode(), np.uint8)
+        return {
+            f"{prefix}.bytes": text,
+            f"{prefix}.offsets": offsets(values.str.len_bytes().to_numpy()),
+        }
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, NDArray[Any]], prefix: str) -> Ids:
-        """Take ids back from the arrays that `to_tensors` gave; whatever they hold is checked.
+        """Make ids from the arrays of `to_tensors`; their content is checked.
 
         Raises
         ------
         ValueError
             If the arrays are not those of distinct ids.
         """
-        parts = {part: tensors.get(f"{prefix}.{part}") for part in _PARTS}
-        length, ints, text, offsets = parts.values()
+        parts = (tensors.get(f"{prefix}.{part}") for part in ("range", "ints", "bytes", "offsets"))
+        length, ints, text, starts = parts
         if length is not None:
             _check(length.shape == (1,) and length[0] >= 0, prefix, "a length ≥ 0")
             return cls.range(int(length[0]))
+        values: Any = ints
         if ints is not None:
             _check(ints.ndim == 1 and ints.dtype == np.int64, prefix, "a list of int64")
-            ids = cls(ints)
-            _check(len(ids) == len(ints), prefix, "distinct ids")
-            return ids
-        if text is None or offsets is None:
+        elif text is not None and starts is not None:
+            values = _cut(text, starts, prefix)
+        else:
             raise ValueError(f"there are no ids {prefix!r} among {sorted(tensors)}")
-        ids = cls(_cut(text, offsets, prefix))
-        _check(len(ids) == len(offsets) - 1, prefix, "distinct ids")
+        ids = cls(values)
+        _check(len(ids) == len(values), prefix, "distinct ids")
         return ids
 
+    def series(self, positions: NDArray[Any]) -> pl.Series:
+        """The ids at the given positions as a Series of integers or text, for a file."""
+        return _taken(self.portable(), positions)
+
     def portable(self) -> pl.Series | _Range:
-        """The values, where a file can hold them."""
-        if isinstance(self._values, list):
-            kinds = sorted({type(value).__name__ for value in self._values})
+        """The values as integers or text; a TypeError for ids that a file cannot hold."""
+        if self.kind == "object":
+            kinds = sorted({type(value).__name__ for value in self})
             raise TypeError(
                 "ids can be saved if all are 64-bit integers or all are text; "
                 f"these are of type {', '.join(kinds)}"
@@ -287,13 +282,12 @@ class Ids:
         return self._values
 
 
-_Range = range  # inside the class the name means something else
-_Values = pl.Series | list[Any] | _Range
-_PARTS = ("range", "ints", "bytes", "offsets")
+_Range = range  # within the class, range is the method
+_Values = pl.Series | _Range
 
 
 def as_integers(text: pl.Series) -> pl.Series:
-    """The integer that each text is; null where no 64-bit integer is printed that way.
+    """Convert text to integers; null unless it is how Python prints a 64-bit integer.
 
     Examples
     --------
@@ -304,16 +298,8 @@ def as_integers(text: pl.Series) -> pl.Series:
     return numbers.set(numbers.cast(pl.String) != text, None)
 
 
-def _column_written_as(kind: str, column: pl.Series | list[Any]) -> pl.Series | list[Any]:
-    if isinstance(column, list):
-        return [_written_as(kind, value) for value in column]
-    if kind == "str" and column.dtype == pl.Int64:
-        return column.cast(pl.String)
-    return as_integers(column) if kind == "int" and column.dtype == pl.String else column
-
-
 def _written_as(kind: str, value: Any) -> Any:
-    """An id as ids of a kind are written; None for text that is no integer where ids are."""
+    """Convert an id to the type of others; None for text that is no integer if ids are integers."""
     if kind == "str" and isinstance(value, int | np.integer) and not isinstance(value, bool):
         return str(value)
     if kind != "int" or not isinstance(value, str):
@@ -324,79 +310,71 @@ def _written_as(kind: str, value: Any) -> Any:
         return None
 
 
-def _is_one(values: Any) -> bool:
+def _is_single_id(values: Any) -> bool:
     return isinstance(values, str | bytes | tuple) or not hasattr(values, "__len__")
 
 
-def _unrolled(values: _Values) -> pl.Series | list[Any]:
-    if isinstance(values, range):
-        return pl.Series(np.arange(len(values), dtype=np.int64))
-    return values
-
-
-def _is_text(values: _Values) -> bool:
-    return isinstance(values, pl.Series) and values.dtype == pl.String
+def _unrolled(values: _Values) -> pl.Series:
+    return pl.Series(np.arange(len(values))) if isinstance(values, range) else values
 
 
 def _counts_up(values: _Values) -> bool:
-    if not isinstance(values, pl.Series) or values.dtype != pl.Int64:
+    if isinstance(values, range) or values.dtype != pl.Int64:
         return isinstance(values, range)
-    array = values.to_numpy()
-    ends_fit = array[0] == 0 and array[-1] == len(array) - 1  # without looking at all of them
-    return bool(ends_fit and (array == np.arange(len(array))).all())
+    ends_fit = (
+        values[0] == 0 and values[-1] == len(values) - 1
+    )  # a quick test before all values are compared
+    return ends_fit and bool((values.to_numpy() == np.arange(len(values))).all())
 
 
-def _distinct(column: pl.Series | list[Any]) -> pl.Series | list[Any]:
-    if isinstance(column, list):
-        try:
-            return list(dict.fromkeys(column))
-        except TypeError as error:
-            raise TypeError(f"ids must be hashable; {error}") from None
-    return column.unique(maintain_order=True)
+def _distinct(column: pl.Series) -> pl.Series:
+    if column.dtype != pl.Object:
+        return column.unique(maintain_order=True)
+    try:
+        return pl.Series(list(dict.fromkeys(column.to_list())), dtype=pl.Object)
+    except TypeError as error:
+        raise TypeError(f"ids must be hashable; {error}") from None
 
 
-def _taken(values: _Values, codes: NDArray[Any]) -> pl.Series | list[Any]:
-    values = _unrolled(values)
-    if isinstance(values, list):
-        return [values[code] for code in codes.tolist()]
-    return values.gather(codes)
+def _taken(values: _Values, positions: NDArray[Any]) -> pl.Series:
+    if isinstance(values, range):
+        return pl.Series(positions.astype(np.int64))
+    return values.gather(positions)
 
 
-def _concatenated(first: _Values, second: pl.Series | list[Any]) -> pl.Series | list[Any]:
+def _concatenated(first: _Values, second: pl.Series) -> pl.Series:
     if len(first) == 0:
         return second
-    one = _unrolled(first)
-    if isinstance(one, pl.Series) and isinstance(second, pl.Series) and one.dtype == second.dtype:
-        return pl.concat([one, second.alias(one.name)], rechunk=True)
-    return [*one, *second]
+    first = _unrolled(first)
+    if first.dtype != second.dtype:
+        return pl.Series(first.to_list() + second.to_list(), dtype=pl.Object)
+    return pl.concat([first, second.alias(first.name)], rechunk=True)
 
 
-def _find(column: _Values, values: _Values, codes: Codes | None) -> Codes:
-    """The code of each entry of a column; the place among the values where no codes are given."""
-    if len(column) == 0 or len(values) == 0:
-        return np.full(len(column), -1, dtype=np.int32)
-    left, right = _unrolled(column), _unrolled(values)
-    if codes is None:
-        codes = np.arange(len(values), dtype=np.int32)
-    if isinstance(left, list) or isinstance(right, list):
-        table = dict(zip(right, codes.tolist(), strict=True))
-        return np.fromiter((table.get(v, -1) for v in left), dtype=np.int32, count=len(left))
-    if left.dtype != right.dtype:
-        return np.full(len(column), -1, dtype=np.int32)
-    # An inner join makes its table of the shorter side, which a left join would not.
-    known = pl.DataFrame({"id": right, "code": codes})
-    asked = pl.DataFrame({"id": left, "place": np.arange(len(left))})
-    found = asked.join(known, on="id", how="inner")
-    out = np.full(len(left), -1, dtype=np.int32)
-    out[found["place"].to_numpy()] = found["code"].to_numpy()
-    return out
+def _find(column: pl.Series, values: _Values) -> Positions:
+    """The positions of a column's entries among distinct values; −1 for entries not among them."""
+    positions = np.full(len(column), -1, dtype=np.int32)
+    if isinstance(values, range):
+        if column.dtype == pl.Int64:
+            numbers = column.fill_null(-1).to_numpy()
+            return np.where((numbers >= 0) & (numbers < len(values)), numbers, -1).astype(np.int32)
+        if column.dtype == pl.Object:
+            positions[:] = [_in_range(value, len(values)) for value in column.to_list()]
+    elif pl.Object in (column.dtype, values.dtype):
+        table = {value: position for position, value in enumerate(values.to_list())}
+        positions[:] = [table.get(value, -1) for value in column.to_list()]
+    elif column.dtype == values.dtype and len(values):
+        # An inner join builds its hash table of the shorter side, a left join of the right side.
+        ids = pl.DataFrame({"id": values}).with_row_index("position")
+        asked = pl.DataFrame({"id": column}).with_row_index("row")
+        both = asked.join(ids, on="id", how="inner")
+        positions[both["row"].to_numpy()] = both["position"].to_numpy()
+    return positions
 
 
-def _in_range(column: pl.Series, n: int) -> Codes:
-    if column.dtype != pl.Int64:
-        return np.full(len(column), -1, dtype=np.int32)
-    values = column.fill_null(-1).to_numpy()
-    return np.where((values >= 0) & (values < n), values, -1).astype(np.int32)
+def _in_range(value: Any, n: int) -> int:
+    whole = isinstance(value, int | np.integer) or (isinstance(value, float) and value.is_integer())
+    return int(value) if whole and 0 <= value < n else -1
 
 
 def _check(right: bool | np.bool_, prefix: str, what: str) -> None:
@@ -404,19 +382,19 @@ def _check(right: bool | np.bool_, prefix: str, what: str) -> None:
         raise ValueError(f"the ids {prefix!r} are damaged: they must be {what}")
 
 
-def _cut(text: NDArray[Any], offsets: NDArray[Any], prefix: str) -> list[str]:
-    _check(text.ndim == offsets.ndim == 1 and text.dtype == np.uint8, prefix, "a list of bytes")
+def _cut(text: NDArray[Any], starts: NDArray[Any], prefix: str) -> list[str]:
+    _check(text.ndim == starts.ndim == 1 and text.dtype == np.uint8, prefix, "a list of bytes")
     _check(
-        len(offsets) > 0
-        and offsets.dtype == np.int64
-        and offsets[0] == 0
-        and offsets[-1] == len(text)
-        and (np.diff(offsets) >= 0).all(),
+        len(starts) > 0
+        and starts.dtype == np.int64
+        and starts[0] == 0
+        and starts[-1] == len(text)
+        and (np.diff(starts) >= 0).all(),
         prefix,
         "cut by offsets that rise from 0 to the number of bytes",
     )
     content = text.tobytes()
     try:
-        return [content[a:b].decode() for a, b in pairwise(offsets.tolist())]
+        return [content[a:b].decode() for a, b in pairwise(starts.tolist())]
     except UnicodeDecodeError as error:
         raise ValueError(f"the ids {prefix!r} are damaged: {error}") from None

@@ -1,28 +1,30 @@
-"""Who interacted with what: a sparse table of users and items with their outside ids."""
+"""Tables of interactions: which user took which item, with outside ids, counts and times."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Integral
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
+import polars as pl
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
-from robirank._sparse import offsets, sound_csr
+from robirank._checks import check_count
+from robirank._sparse import sound_csr
 from robirank._threads import thread_count
-from robirank.data._collector import CodedColumns, Collector, as_times, choose
-from robirank.data._columns import as_column
-from robirank.data._frames import blocks, pick_columns
-from robirank.data.ids import Codes, Ids
+from robirank.data._columns import as_ids, as_times, pick_columns
+from robirank.data._encoder import Choice, Encoder, check_error_or_drop
+from robirank.data.ids import Ids, Positions
 from robirank.data.nearest import did_you_mean
-from robirank.data.records import SparseRows
+from robirank.data.user_items import UserItems, check_table
+from robirank.errors import ArgumentError, UnknownIdError
 
-Choice = Literal["error", "drop"]
+_CHUNK_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # comparing arrays has no single answer
@@ -32,8 +34,8 @@ class Interactions:
     Made by `from_frame`, `from_arrays`, `from_matrix` or `robirank.load_interactions`. What holds
     for all of them:
 
-    - **Ids** may be anything hashable. Codes count users and items in the order of their first
-      appearance, unless ids are given.
+    - **Ids** may be anything hashable. Users and items have positions 0, 1, 2, … in the order of
+      their first appearance, unless ids are given.
     - **Duplicates** are one interaction: counts add up, and the earliest time is kept.
     - **Missing** ids, counts or times (null, None, NaN, "") are an error that says how many there
       are; ``on_missing="drop"`` leaves such rows out.
@@ -44,11 +46,11 @@ class Interactions:
     Attributes
     ----------
     users, items : Ids
-        Outside ids; `Ids.index` gives their codes.
+        Outside ids; `Ids.index` gives their positions.
     indptr : int64 array of shape (n_users + 1,)
         Where each user's interactions begin in `indices`.
     indices : int32 array of shape (n_interactions,)
-        Codes of the items, rising within each user.
+        Positions of the items, rising within each user.
     counts : float32 array of shape (n_interactions,), or None
         How often, or how much; None if 1 throughout.
     timestamps : int64 or float64 array of shape (n_interactions,), or None
@@ -70,31 +72,35 @@ class Interactions:
     users: Ids
     items: Ids
     indptr: NDArray[np.int64]
-    indices: Codes
+    indices: Positions
     counts: NDArray[np.float32] | None = None
     timestamps: NDArray[Any] | None = None
     has_dates: bool = False
 
     def __post_init__(self) -> None:
-        _check_rows(np.asarray(self.indptr), np.asarray(self.indices), self.shape)
+        counts = None if self.counts is None else np.ascontiguousarray(self.counts, np.float32)
+        if counts is not None:
+            self._check_length("counts", counts)
+        # Before the conversion to int32, in which a number that is too large could look right.
+        check_table(np.asarray(self.indptr), np.asarray(self.indices), counts, self.shape)
         self._set("indptr", np.ascontiguousarray(self.indptr, dtype=np.int64))
         self._set("indices", np.ascontiguousarray(self.indices, dtype=np.int32))
-        if self.counts is not None:
-            counts = np.ascontiguousarray(self.counts, dtype=np.float32)
-            _check_length("counts", counts, self.indices)
-            wrong = np.flatnonzero(~((counts > 0) & (counts < np.inf)))
-            if len(wrong):
-                raise ValueError(
-                    f"counts must be positive finite numbers; got {counts[wrong[0]]:g}"
-                )
-            self._set("counts", None if (counts == 1).all() else counts)
+        self._set("counts", None if counts is None or (counts == 1).all() else counts)
         if self.timestamps is not None:
-            times, missing, dates = as_times(self.timestamps)
-            _check_length("timestamps", times, self.indices)
-            if missing.any():
-                raise ValueError(f"timestamps must not be missing; {missing.sum()} are")
-            self._set("timestamps", np.ascontiguousarray(times))
+            times, dates = as_times(self.timestamps)
+            self._check_length("timestamps", times)
+            if times.null_count():
+                raise ArgumentError("timestamps", f"must not be missing; {times.null_count()} are")
+            self._set("timestamps", times.to_numpy())
             self._set("has_dates", self.has_dates or dates)
+
+    def _check_length(self, name: str, values: Any) -> None:
+        if values.shape != (len(self.indices),):
+            raise ArgumentError(
+                name,
+                f"must have one value for each of the {len(self)} interactions; "
+                f"got shape {values.shape}",
+            )
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -121,7 +127,7 @@ class Interactions:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """How many items each user has."""
+        """The number of items of each user."""
         return np.diff(self.indptr)
 
     @cached_property
@@ -146,15 +152,15 @@ class Interactions:
         )
 
     def user_index(self, ids: Any) -> Any:
-        """The codes of users, −1 for one that is not here; see `Ids.index`."""
+        """The positions of users, −1 for one that is not here; see `Ids.index`."""
         return self.users.index(ids)
 
     def item_index(self, ids: Any) -> Any:
-        """The codes of items, −1 for one that is not here; see `Ids.index`."""
+        """The positions of items, −1 for one that is not here; see `Ids.index`."""
         return self.items.index(ids)
 
-    def user_codes(self) -> Codes:
-        """The code of the user of each interaction."""
+    def user_codes(self) -> Positions:
+        """The position of the user of each interaction."""
         return np.repeat(np.arange(self.n_users, dtype=np.int32), self.lengths)
 
     def binarize(self) -> Interactions:
@@ -172,25 +178,26 @@ class Interactions:
         """
         chosen = np.asarray(chosen)
         if chosen.dtype != bool or chosen.shape != self.indices.shape:
-            raise ValueError(
-                f"chosen must be a mask for {self.n_interactions} interactions; "
-                f"got {chosen.dtype} of shape {chosen.shape}"
+            raise ArgumentError(
+                "chosen",
+                f"must be a mask for {self.n_interactions} interactions; "
+                f"got {chosen.dtype} of shape {chosen.shape}",
             )
-        kept = SparseRows(self.indptr, self.indices, self.counts).take(chosen)
+        rows = UserItems(self.indptr, self.indices, self.counts, self.n_items).take(chosen)
         return replace(
             self,
-            indptr=kept.indptr,
-            indices=kept.items,
-            counts=kept.weight,
+            indptr=rows.indptr,
+            indices=rows.items,
+            counts=rows.weight,
             timestamps=None if self.timestamps is None else self.timestamps[chosen],
         )
 
     def filter(self, *, min_user: int = 1, min_item: int = 1) -> Interactions:
-        """Leave out users and items with few interactions, until none is left (the k-core).
+        """Leave out users and items with few interactions, repeatedly (the k-core).
 
-        What is left out of one side makes the other side shorter, so this goes on until every
-        user has at least `min_user` items and every item at least `min_item` users. The ids of
-        the others go too, and so do those without any interactions.
+        Leaving out users takes interactions from items, and the other way round, so this is
+        repeated until every user has at least `min_user` items and every item at least `min_item`
+        users. The ids of all others are left out too.
 
         Examples
         --------
@@ -198,36 +205,26 @@ class Interactions:
         >>> data.filter(min_item=2)
         Interactions(2 users × 2 items, 4 interactions, density 100%)
         """
-        _check_minimum("min_user", min_user)
-        _check_minimum("min_item", min_item)
+        check_count("min_user", min_user)
+        check_count("min_item", min_item)
         user, item = self.user_codes(), self.indices
-        keep = np.ones(len(item), dtype=bool)
-        kept = -1
-        while kept != (kept := int(np.count_nonzero(keep))):
-            users = np.bincount(user[keep], minlength=self.n_users) >= min_user
-            items = np.bincount(item[keep], minlength=self.n_items) >= min_item
-            keep &= users[user] & items[item]
-        return self.take(keep)._choose(np.flatnonzero(users), np.flatnonzero(items))
-
-    def _choose(self, users: NDArray[Any], items: NDArray[Any]) -> Interactions:
-        """Keep users and items by code; the others must be without interactions."""
-        place = np.full(self.n_items, -1, dtype=np.int32)
-        place[items] = np.arange(len(items), dtype=np.int32)
-        return replace(
-            self,
-            users=self.users.take(users),
-            items=self.items.take(items),
-            indptr=offsets(self.lengths[users]),
-            indices=place[self.indices],
-        )
+        mask = np.ones(len(item), dtype=bool)
+        n_before = -1
+        while n_before != (n_before := int(np.count_nonzero(mask))):
+            has_user = np.bincount(user[mask], minlength=self.n_users) >= min_user
+            has_item = np.bincount(item[mask], minlength=self.n_items) >= min_item
+            mask &= has_user[user] & has_item[item]
+        users = self.users.take(np.flatnonzero(has_user))
+        items = self.items.take(np.flatnonzero(has_item))
+        return recoded(self, users, items, _new_positions(has_user), _new_positions(has_item))
 
     def align(self, other: Interactions, *, unseen: Choice = "error") -> Interactions:
-        """Give these interactions the ids of others, so that codes mean the same in both.
+        """Translate to the ids of another table, so that positions mean the same in both.
 
         Parameters
         ----------
         other : Interactions
-            Whose users and items to take.
+            The table whose users and items to use.
         unseen : {"error", "drop"}
             What to do with interactions whose user or item is not in `other`.
 
@@ -238,22 +235,24 @@ class Interactions:
         >>> test.align(train, unseen="drop").matrix.toarray().tolist()
         [[0.0, 0.0], [1.0, 0.0]]
         """
-        choose("unseen", unseen, ("error", "drop"))
+        check_error_or_drop("unseen", unseen)
         user = other.users.index(_like("user", self.users, other.users, "other"))
         item = other.items.index(_like("item", self.items, other.items, "other"))
         unknown = (user[self.user_codes()] < 0) | (item[self.indices] < 0)
         if unseen != "drop" and unknown.any():
             first = int(unknown.argmax())
-            side, own, theirs, code = (
-                ("user", self.users, other.users, self.user_codes()[first])
-                if user[self.user_codes()[first]] < 0
-                else ("item", self.items, other.items, self.indices[first])
+            x, y = self.user_codes()[first], self.indices[first]
+            kind, id, ids = (
+                ("user", self.users[x], other.users)
+                if user[x] < 0
+                else ("item", self.items[y], other.items)
             )
-            meant = did_you_mean(theirs.close_to(str(own[int(code)])))
-            raise ValueError(
+            raise UnknownIdError(
                 f"{unknown.sum()} of {len(self)} interactions have a user or an item that other "
-                f"does not have (the first is {side} {own[int(code)]!r}{meant}); unseen='drop' "
-                "leaves them out"
+                f"does not have (the first is {kind} {id!r}{did_you_mean(ids.close_to(str(id)))}); "
+                "unseen='drop' leaves them out",
+                id,
+                kind,
             )
         return recoded(self, other.users, other.items, user, item)
 
@@ -267,7 +266,7 @@ class Interactions:
     ) -> Interactions:
         """Make a larger table: these interactions and new ones.
 
-        Users and items of this table come first and keep their codes; new ones follow in the order
+        Users and items of this table come first, at their positions; new ones follow in the order
         of their first appearance. So a model that was fitted to this table can go on with the
         larger one by ``partial_fit``. Repeated interactions are one: counts add up, and the
         earliest time is kept. Times must be of the same kind, dates or numbers, in both. This
@@ -293,27 +292,27 @@ class Interactions:
             rows = Interactions.from_frame(rows, user, item, count, time)
         if (self.timestamps is None) != (rows.timestamps is None):
             what = "no times" if self.timestamps is None else "times"
-            raise ValueError(f"rows must have {what}, as this table has {what}")
+            raise ArgumentError("rows", f"must have {what}, as this table has {what}")
         if len(self) and len(rows) and self.has_dates != rows.has_dates:
-            raise ValueError(
-                f"rows must have times of the same kind: this table has {times_in_words(self)}, "
+            raise ArgumentError(
+                "rows",
+                f"must have times of the same kind: this table has {times_in_words(self)}, "
                 f"rows have {times_in_words(rows)}; convert one of them, such as seconds to dates "
-                "by polars.from_epoch"
+                "by polars.from_epoch",
             )
         new_users, users = self.users.encode(_like("user", rows.users, self.users, "this table"))
         new_items, items = self.items.encode(_like("item", rows.items, self.items, "this table"))
-        return from_records(
-            CodedColumns(
-                users,
-                items,
-                np.concatenate([self.user_codes(), new_users[rows.user_codes()]]),
-                np.concatenate([self.indices, new_items[rows.indices]]),
-                np.concatenate([self.matrix.data, rows.matrix.data]),
-                None
-                if self.timestamps is None or rows.timestamps is None
-                else np.concatenate([self.timestamps, rows.timestamps]),
-                self.has_dates or rows.has_dates,
-            )
+        times = None
+        if self.timestamps is not None and rows.timestamps is not None:
+            times = np.concatenate([self.timestamps, rows.timestamps])
+        return grouped(
+            users,
+            items,
+            np.concatenate([self.user_codes(), new_users[rows.user_codes()]]),
+            np.concatenate([self.indices, new_items[rows.indices]]),
+            np.concatenate([self.matrix.data, rows.matrix.data]),
+            times,
+            has_dates=self.has_dates or rows.has_dates,
         )
 
     @classmethod
@@ -344,7 +343,7 @@ class Interactions:
             The column with the time, as numbers or dates. Dates are kept in UTC: those with a
             time zone are converted, those without one are taken as UTC.
         users, items : Ids, optional
-            Ids to use, such as those of the training data; codes then mean the same.
+            Ids to use, such as those of the training data; positions then mean the same.
         unseen : {"error", "drop"}
             What to do with rows whose id is not among given ids.
         on_missing : {"error", "drop"}
@@ -363,11 +362,10 @@ class Interactions:
         Interactions(2 users × 2 items, 1 interactions, density 25%)
         """
         names = {"user": user, "item": item, "count": count, "time": time}
-        columns = pick_columns(frame, {k: v for k, v in names.items() if v is not None})
-        collector = Collector(users, items, unseen=unseen, on_missing=on_missing)
-        for block in blocks(columns):
-            collector.add(**block)
-        return from_records(collector.finish())
+        rows = pick_columns(frame, {k: v for k, v in names.items() if v is not None})
+        rows = rows.select(pl.int_range(pl.len()).alias("row"), pl.all())
+        encoder = Encoder(users, items, unseen=unseen, on_missing=on_missing)
+        return encoded(encoder, rows.iter_slices(_CHUNK_ROWS))
 
     @classmethod
     def from_arrays(
@@ -427,10 +425,10 @@ class Interactions:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a Parquet file, whole or not at all, that `load` reads back as it was.
 
-        It has one row an interaction and the columns user, item, user_code and item_code, and
-        where there are such also count and time. Users and items without interactions have a row
-        with nothing on the other side. Ids must be integers or text. `robirank.load_interactions`
-        reads the file as well, with the same codes.
+        It has one row an interaction and the columns user, item, user_code and item_code (their
+        positions), and where there are such also count and time. Users and items without
+        interactions have a row with nothing on the other side. Ids must be integers or text.
+        `robirank.load_interactions` reads the file as well, with the same positions.
         """
         from robirank.data.interaction_files import save_interactions
 
@@ -444,39 +442,73 @@ class Interactions:
         return load_saved(path)
 
 
-def from_records(records: CodedColumns) -> Interactions:
-    """Sort records into rows and merge those with the same user and item."""
-    indptr, indices, counts, times = _core.group_records(
-        records.user,
-        records.item,
-        count=records.count,
-        time=records.time,
-        n_users=len(records.users),
-        n_items=len(records.items),
-        n_threads=thread_count(),
+def encoded(encoder: Encoder, chunks: Iterable[pl.DataFrame]) -> Interactions:
+    """Make a table of chunks of rows; rows that cannot be used are an error or are dropped."""
+    parts = [
+        {column.name: np.array(column) for column in encoder.encode(chunk)} for chunk in chunks
+    ]
+    users, items = encoder.finish()
+    # Join one column after the other and free its parts: only one column is in memory twice.
+    columns = {
+        name: np.concatenate([part.pop(name) for part in parts])
+        for name in list(parts[0] if parts else [])
+    }
+    return grouped(users, items, **columns, has_dates=bool(encoder.has_dates))
+
+
+_NO_POSITIONS = np.empty(0, dtype=np.int32)
+
+
+def grouped(
+    users: Ids,
+    items: Ids,
+    user: Positions = _NO_POSITIONS,
+    item: Positions = _NO_POSITIONS,
+    count: NDArray[np.float32] | None = None,
+    time: NDArray[Any] | None = None,
+    *,
+    has_dates: bool = False,
+) -> Interactions:
+    """Sort interactions by user and item, and merge those with the same user and item."""
+    indptr, indices, counts, times = _core.group_interactions(
+        user,
+        item,
+        count=count,
+        time=time,
+        n_users=len(users),
+        n_items=len(items),
+        num_threads=thread_count(),
     )
     n = int(indptr[-1])
-    if n < len(indices):  # merged records left room at the end
+    if n < len(indices):  # merged interactions left room at the end
         indices, counts = indices[:n].copy(), counts[:n].copy()
         times = None if times is None else times[:n].copy()
     if not np.isfinite(counts).all():
         raise ValueError("the counts of a user and an item add up to more than float32 can hold")
-    return Interactions(
-        records.users, records.items, indptr, indices, counts, times, records.has_dates
-    )
+    return Interactions(users, items, indptr, indices, counts, times, has_dates)
 
 
-def recoded(data: Interactions, users: Ids, items: Ids, user: Codes, item: Codes) -> Interactions:
-    """Interactions with other ids, given the new code of each user and item, −1 for none."""
+def recoded(
+    data: Interactions, users: Ids, items: Ids, user: Positions, item: Positions
+) -> Interactions:
+    """Translate a table to other ids, given the new positions of its users and items.
+
+    The interactions of users and items whose new position is −1 are left out.
+    """
     new_user, new_item = user[data.user_codes()], item[data.indices]
-    known = (new_user >= 0) & (new_item >= 0)
-    part = data.take(known)
-    new = new_user[known], new_item[known], part.counts, part.timestamps, part.has_dates
-    return from_records(CodedColumns(users, items, *new))
+    mask = (new_user >= 0) & (new_item >= 0)
+    part = data.take(mask)
+    columns = new_user[mask], new_item[mask], part.counts, part.timestamps
+    return grouped(users, items, *columns, has_dates=data.has_dates)
+
+
+def _new_positions(mask: NDArray[np.bool_]) -> Positions:
+    """The positions 0, 1, 2, … of the entries that a mask marks, −1 for the others."""
+    return np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int32)
 
 
 def times_in_words(data: Interactions) -> str:
-    """What the times of a table are, for messages.
+    """Describe the range of the times of a table, for messages.
 
     Examples
     --------
@@ -492,46 +524,14 @@ def times_in_words(data: Interactions) -> str:
 
 
 def _ids_for(name: str, ids: Any, n: int) -> Ids:
-    if ids is None:
-        return Ids.range(n)
-    ids = ids if isinstance(ids, Ids) else Ids(ids)
+    ids = Ids.range(n) if ids is None else ids if isinstance(ids, Ids) else Ids(ids)
     if len(ids) != n:
-        raise ValueError(f"{name} must have {n} distinct ids, as the matrix has; got {len(ids)}")
+        raise ArgumentError(name, f"must have {n} distinct ids, as the matrix has; got {len(ids)}")
     return ids
 
 
-def _like(side: str, new: Ids, known: Ids, where: str) -> Any:
-    """New ids as a column of the kind of known ones: integers are text where those are text."""
-    if len(known) and (known.kind, new.kind) == ("int", "str"):
-        raise ValueError(f"{side}s must be integers, as in {where}; got {new[0]!r}")
-    return as_column((new.as_text() if known.kind == "str" else new)[:], f"{side}s")
-
-
-def _check_minimum(name: str, value: Any) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be an integer ≥ 1; got {value!r}")
-
-
-def _check_length(name: str, values: NDArray[Any], indices: Codes) -> None:
-    if values.shape != indices.shape:
-        raise ValueError(
-            f"{name} must have one value for each of the {len(indices)} interactions; "
-            f"got shape {values.shape}"
-        )
-
-
-def _check_rows(indptr: NDArray[Any], indices: NDArray[Any], shape: tuple[int, int]) -> None:
-    """Check them as they were given: as 32 bits, a number that is too large could look right."""
-    n = len(indices)
-    right = indptr.shape == (shape[0] + 1,) and indptr[0] == 0 and indptr[-1] == n
-    if not right or (np.diff(indptr) < 0).any():
-        raise ValueError(f"indptr must rise from 0 to {n} in {shape[0]} steps, one for each user")
-    if n == 0:
-        return
-    if indices.dtype.kind not in "iu" or indices.min() < 0 or indices.max() >= shape[1]:
-        raise ValueError(f"indices must be from 0 to {shape[1] - 1}, codes of items")
-    rising = indices[1:] > indices[:-1]
-    starts = indptr[(indptr > 0) & (indptr < n)]
-    rising[starts - 1] = True
-    if not rising.all():
-        raise ValueError("indices must rise within each user; from_arrays sorts and merges them")
+def _like(side: str, new: Ids, old: Ids, where: str) -> pl.Series:
+    """New ids as a column of the type of old ones: integers become text if the old ids are text."""
+    if len(old) and (old.kind, new.kind) == ("int", "str"):
+        raise ArgumentError(f"{side}s", f"must be integers, as in {where}; got {new[0]!r}")
+    return as_ids((new.as_text() if old.kind == "str" else new)[:], f"{side}s")

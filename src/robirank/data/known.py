@@ -1,4 +1,4 @@
-"""Interactions in the ids of a model: what is known is kept, what is not is counted."""
+"""Interactions in the ids of a model; those of other users and items are left out and counted."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from robirank.data.ids import Ids
-from robirank.data.interactions import Interactions, recoded
+from robirank.data.interactions import Interactions, grouped, recoded
 
 
 @dataclass(frozen=True)
 class Known:
-    """Interactions in the ids of a model, and what is not in it.
+    """Interactions in the ids of a model, and what was left out of them.
 
     Attributes
     ----------
     data : Interactions
     unseen_users, unseen_items : int
-        Ids that the model does not know.
+        The numbers of users and items that the model does not have.
     left_out : int
-        Interactions of such users or items.
+        The number of interactions of such users or items.
     """
 
     data: Interactions
@@ -39,15 +39,13 @@ class Known:
 
 
 def known(data: Interactions, users: Ids, items: Ids) -> Known:
-    """Re-encode interactions by the given ids."""
+    """The interactions of the given users and items, at the positions that these have."""
     user, item = users.find(data.users[:]), items.find(data.items[:])
-    found = recoded(data, users, items, user, item)
-    users_gone, items_gone = (int(np.count_nonzero(codes < 0)) for codes in (user, item))
-    return Known(found, users_gone, items_gone, len(data) - len(found))
+    part = recoded(data, users, items, user, item)
+    unseen_users, unseen_items = (int(np.count_nonzero(side < 0)) for side in (user, item))
+    return Known(part, unseen_users, unseen_items, len(data) - len(part))
 
 
 def nothing(users: Ids, items: Ids) -> Interactions:
-    """No interactions at all, of these users and items."""
-    return Interactions(
-        users, items, np.zeros(len(users) + 1, dtype=np.int64), np.zeros(0, dtype=np.int32)
-    )
+    """A table of these users and items without any interactions."""
+    return grouped(users, items)

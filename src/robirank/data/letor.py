@@ -17,8 +17,9 @@ from robirank import _core
 from robirank._callers import warn
 from robirank._checks import check_count
 from robirank._threads import thread_count
-from robirank.data._blocks import DamagedGzipError, OtherPackingError, ahead, line_blocks
+from robirank.data._line_chunks import DamagedGzipError, OtherPackingError, ahead, line_chunks
 from robirank.data.ranking import RankingData
+from robirank.errors import Argument, ArgumentError, RobirankError
 from robirank.storage.files import refuse_device
 
 if TYPE_CHECKING:
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
 
 Source: TypeAlias = str | os.PathLike[str] | IO[bytes]
 
-_LARGE = 1 << 30  # bytes of a dense array that may be a mistake
-_FAR_MORE = 100  # times the text of the file: less than about one cell in 200 has a value
+# A dense array is taken for a mistake if it has more bytes than _LARGE and than _TIMES_THE_TEXT
+# times the bytes of the text, so that less than about one cell in 200 has a value.
+_LARGE = 1 << 30
+_TIMES_THE_TEXT = 100
 _FORM = "a line reads 'label qid:ID index:value ...'"
 _REASONS = {
     "label": f"the label {{token}} is not a finite number; {_FORM}",
@@ -50,13 +53,13 @@ _REASONS = {
 }
 
 
-class LetorFormatError(ValueError):
-    """A file that is not in the LETOR format, and where.
+class LetorFormatError(RobirankError, ValueError):
+    """A file is not in the LETOR format; names the file, the line and the reason.
 
     Attributes
     ----------
     path : str
-        The file, as it was named by the caller.
+        The file, as the caller named it.
     line : int
         The line, counted from 1.
     reason : str
@@ -110,7 +113,7 @@ def load_letor(
     dtype : float32 or float64
         The type of `X`.
     num_threads : int, default=0
-        How many threads parse; 0: every core. It does not change the result.
+        The number of threads; 0: every core. It does not change the result.
 
     Returns
     -------
@@ -137,21 +140,13 @@ def load_letor(
     >>> data.qid.tolist(), data.doc_ids.tolist()
     ([1, 1], ['D7', ''])
     """
-    options = LetorOptions(
-        sparse=sparse,
-        n_features=n_features,
-        zero_based=zero_based,
-        normalize=normalize,
-        on_error=on_error,
-        dtype=dtype,
-        num_threads=num_threads,
-    )
-    return read_letor(path, options)
+    options = sparse, n_features, zero_based, normalize, on_error, dtype, num_threads
+    return read_letor(path, LetorOptions(*options))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class LetorOptions:
-    """How to read a file; the arguments of `load_letor`, checked."""
+    """How to read a file: the arguments of `load_letor`, in their order, checked."""
 
     sparse: bool = False
     n_features: int | None = None
@@ -163,40 +158,44 @@ class LetorOptions:
 
     def __post_init__(self) -> None:
         if np.dtype(self.dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
-            raise ValueError(f"dtype must be float32 or float64; got {self.dtype!r}")
+            raise ArgumentError("dtype", f"must be float32 or float64; got {self.dtype!r}")
         if self.on_error not in ("raise", "skip"):
-            raise ValueError(f"on_error must be 'raise' or 'skip'; got {self.on_error!r}")
+            raise ArgumentError("on_error", f"must be 'raise' or 'skip'; got {self.on_error!r}")
         check_count("n_features", self.n_features, or_none=True, at_most=2**31 - 1)
         thread_count(self.num_threads)
         if self.normalize and self.sparse:
-            raise ValueError("normalize=True gives a dense array; leave out sparse=True")
+            raise ArgumentError(
+                Argument("normalize", True),
+                "gives a dense array; leave out ",
+                Argument("sparse", True),
+            )
 
 
 def read_letor(
     path: Source,
     options: LetorOptions,
     *,
-    block_bytes: int | None = None,
+    chunk_bytes: int | None = None,
     piece_bytes: int = 128 << 10,
 ) -> RankingData:
-    """Read a file block by block, each shared out to the threads in pieces."""
-    n_threads = thread_count(options.num_threads)
-    block_bytes = block_bytes or max(4, n_threads) << 20
+    """Read a file in chunks, of which threads parse pieces of ``piece_bytes``."""
+    num_threads = thread_count(options.num_threads)
+    chunk_bytes = chunk_bytes or max(4, num_threads) << 20
     kind = _core.LetorParser if np.dtype(options.dtype) == np.float32 else _core.LetorParser64
     parser = kind(
         sparse=options.sparse,
         n_features=-1 if options.n_features is None else int(options.n_features),
         zero_based=options.zero_based,
         skip=options.on_error == "skip",
-        n_threads=n_threads,
+        num_threads=num_threads,
         piece_bytes=piece_bytes,
     )
     name, n_bytes = _name(path), 0
-    with _opened(path) as file, closing(ahead(line_blocks(file, block_bytes))) as blocks:
+    with _opened(path) as file, closing(ahead(line_chunks(file, chunk_bytes))) as chunks:
         try:
-            for block in blocks:
-                n_bytes += len(block)
-                if not parser.feed(block):
+            for chunk in chunks:
+                n_bytes += len(chunk)
+                if not parser.feed(chunk):
                     raise LetorFormatError(name, *_first_bad(parser, options))
         except OtherPackingError as error:
             raise LetorFormatError(name, 1, str(error)) from None
@@ -210,16 +209,17 @@ def read_letor(
         warn(
             f"{name}: left out {parser.n_skipped:,} of {parser.n_lines:,} lines as bad; "
             f"the first is line {line}: {reason}",
-            UserWarning,
         )
     if parser.n_rows == 0:
         what = "has only blank lines and comments" if parser.n_lines else "is empty"
         raise LetorFormatError(name, max(1, parser.n_lines), f"the file {what}; {_FORM}")
     if not options.sparse and options.n_features is None:
         _check_size(name, parser, n_bytes, np.dtype(options.dtype).itemsize)
+    labels = np.empty(parser.n_rows, dtype=np.float32)
+    parser.fill_labels(labels)
     data = RankingData(
         _features(parser, options),
-        _labels(parser),
+        labels,
         _qids(parser),
         doc_ids=_doc_ids(parser),
         n_skipped=parser.n_skipped,
@@ -228,7 +228,7 @@ def read_letor(
 
 
 def _first_bad(parser: _Parser, options: LetorOptions) -> tuple[int, str]:
-    """Say where the first bad line is and what is wrong with it."""
+    """The number of the first bad line, and what is wrong with it."""
     assert parser.first_bad is not None
     line, reason, token, previous = parser.first_bad
     return line, _REASONS[reason].format(
@@ -263,23 +263,17 @@ def _features(parser: _Parser, options: LetorOptions) -> Any:
 
 
 def _check_size(name: str, parser: _Parser, n_bytes: int, itemsize: int) -> None:
-    """Refuse a large dense array of which next to nothing is in the file.
+    """Raise an error for a large dense array that would be almost empty.
 
-    One index that is far too large, a slip of a digit or of a tool, would take gigabytes.
+    A single feature index that is far too large, by mistake, would take gigabytes.
     """
     size = parser.n_rows * parser.width * itemsize
-    if size > _LARGE and size > _FAR_MORE * n_bytes:
+    if size > _LARGE and size > _TIMES_THE_TEXT * n_bytes:
         raise ValueError(
             f"{name}: the largest feature index makes {parser.width:,} features, and a dense array "
             f"of {parser.n_rows:,} rows would take {size / 1e9:.1f} GB for {n_bytes / 1e6:.1f} MB "
             "of text; pass sparse=True, or n_features= if the index is a mistake"
         )
-
-
-def _labels(parser: _Parser) -> NDArray[np.float32]:
-    labels = np.empty(parser.n_rows, dtype=np.float32)
-    parser.fill_labels(labels)
-    return labels
 
 
 def _qids(parser: _Parser) -> NDArray[Any]:
@@ -293,14 +287,14 @@ def _doc_ids(parser: _Parser) -> NDArray[Any] | None:
     if longest == 0:
         return None
     if parser.ascii_doc_ids and not _wasteful(longest, parser.n_rows, parser.doc_id_bytes):
-        places = np.zeros((parser.n_rows, longest), dtype=np.uint32)
-        parser.fill_doc_ids(places)
-        return places.view(f"U{longest}").reshape(-1)
+        characters = np.zeros((parser.n_rows, longest), dtype=np.uint32)
+        parser.fill_doc_ids(characters)
+        return characters.view(f"U{longest}").reshape(-1)
     return _texts(parser.doc_ids(), parser.n_rows)
 
 
 def _texts(names: list[bytes], n_rows: int) -> NDArray[Any]:
-    """Str array; bytes that are not UTF-8 survive as lone surrogates and are written back so."""
+    """Decode ids to an array of str; bytes that are not UTF-8 become lone surrogates."""
     texts = [name.decode("utf-8", "surrogateescape") for name in names]
     total = sum(map(len, texts)) * n_rows // len(texts)
     wasteful = _wasteful(max(map(len, texts)), n_rows, total)
@@ -308,9 +302,9 @@ def _texts(names: list[bytes], n_rows: int) -> NDArray[Any]:
 
 
 def _wasteful(longest: int, n_rows: int, total: int) -> bool:
-    """Whether an array of fixed width would be mostly padding: one very long id among short ones.
+    """Whether an array of type str would be mostly padding, because one id is very long.
 
-    numpy's str arrays give every element the room of the longest.
+    NumPy's str arrays store all elements at the length of the longest.
     """
     return longest * n_rows > 8 * total + 2**20
 

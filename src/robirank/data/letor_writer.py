@@ -1,4 +1,4 @@
-"""Judged documents into LETOR files."""
+"""Writing of judged documents to LETOR files."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from robirank import _core
 from robirank.data.ranking import RankingData
+from robirank.errors import ArgumentError
 from robirank.storage.files import write_whole
 
 
@@ -68,9 +69,10 @@ _OTHER_PACKERS = (".bz2", ".xz", ".zst", ".zip")
 
 def _check_packing(name: str) -> None:
     if name.lower().endswith(_OTHER_PACKERS):
-        raise ValueError(
-            f"path must not end with {Path(name).suffix}, which is not supported; "
-            f"got {name!r}. Write gzip to a name that ends with .gz, or plain text to another"
+        raise ArgumentError(
+            "path",
+            f"must not end with {Path(name).suffix}, which is not supported; "
+            f"got {name!r}. Write gzip to a name that ends with .gz, or plain text to another",
         )
 
 
@@ -112,7 +114,7 @@ def _label_texts(labels: NDArray[Any], first_row: int) -> list[bytes]:
 
 
 def _tokens(values: NDArray[Any], name: str, *, forbidden: str = "") -> list[bytes]:
-    """Encode ids, each of which must be one word."""
+    """Encode ids; an error names an id that is not one word."""
     texts = [str(value) for value in values.tolist()]
     for row, text in enumerate(texts):
         if any(c <= " " or c == "\x7f" or c in forbidden for c in text):
@@ -128,6 +130,6 @@ def _packed(file: IO[bytes], name: str) -> Iterator[IO[bytes]]:
     if not name.endswith(".gz"):
         yield file
         return
-    # No name and no time inside: the same data gives the same bytes.
+    # Without a file name and a time in the gzip header, the same data gives the same bytes.
     with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
         yield packed  # type: ignore[misc]

@@ -1,14 +1,14 @@
-"""Interactions made to order: power-law popularity and activity, and tastes to be found."""
+"""Made-up interactions: power-law popularity and activity, and tastes to be found."""
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robirank import _core
+from robirank._checks import check_count, check_fraction, check_not_negative
 from robirank._random import RandomStateLike, native_seed, new_generator
 from robirank._sparse import offsets
 from robirank._threads import thread_count
@@ -22,9 +22,13 @@ TASTES_OF_A_USER = 1.0
 TASTES_OF_AN_ITEM = 0.5
 """Sums of the parameters of symmetric Dirichlet distributions: so small, few tastes stand out."""
 
-_BLOCK_ROWS = 65_536
+_CHUNK_ROWS = 65_536
 
 
+@overload
+def make_interactions(
+    *args: Any, return_factors: Literal[True], **kwargs: Any
+) -> tuple[Interactions, Factors, Factors]: ...
 @overload
 def make_interactions(
     n_users: int = ...,
@@ -38,24 +42,7 @@ def make_interactions(
     random_state: RandomStateLike = ...,
     return_factors: Literal[False] = ...,
 ) -> Interactions: ...
-
-
-@overload
-def make_interactions(
-    n_users: int = ...,
-    n_items: int = ...,
-    n_interactions: int = ...,
-    *,
-    factors: int = ...,
-    popularity: float = ...,
-    activity: float = ...,
-    noise: float = ...,
-    random_state: RandomStateLike = ...,
-    return_factors: Literal[True],
-) -> tuple[Interactions, Factors, Factors]: ...
-
-
-def make_interactions(
+def make_interactions(  # type: ignore[misc]
     n_users: int = 1000,
     n_items: int = 500,
     n_interactions: int = 20_000,
@@ -121,20 +108,15 @@ def make_interactions(
     >>> make_interactions(1000, 500, 20_000, random_state=0)
     Interactions(1,000 users × 500 items, 20,000 interactions, density 4%)
     """
-    n_users, n_items = _count("n_users", n_users), _count("n_items", n_items)
-    n_interactions = _count("n_interactions", n_interactions)
-    if n_interactions > n_users * n_items:
-        raise ValueError(
-            f"n_interactions must be at most n_users × n_items = {n_users * n_items}; "
-            f"got {n_interactions}"
-        )
-    factors = _count("factors", factors)
-    noise = _real("noise", noise, 1.0)
+    for name, count in (("n_users", n_users), ("n_items", n_items), ("factors", factors)):
+        check_count(name, count)
+    check_count("n_interactions", n_interactions, at_most=n_users * n_items)
+    check_not_negative("popularity", popularity)
+    check_not_negative("activity", activity)
+    check_fraction("noise", noise)
     rng = new_generator(random_state)
-    lengths = list_lengths(n_users, n_items, n_interactions, _real("activity", activity), rng)
-    popular = _power_law(n_items, n_interactions / n_users, _real("popularity", popularity))[
-        rng.permutation(n_items)
-    ]
+    lengths = list_lengths(n_users, n_items, n_interactions, activity, rng)
+    popular = _power_law(n_items, n_interactions / n_users, popularity)[rng.permutation(n_items)]
     share = np.empty((n_users, factors + 1), dtype=np.float32)
     _fill_dirichlet(share[:, :-1], TASTES_OF_A_USER, rng)
     tables = _taste_tables(popular, factors, rng)
@@ -143,7 +125,7 @@ def make_interactions(
     share[:, :-1] *= 1 - noise
     share[:, -1] = noise
     indptr = offsets(lengths)
-    indices = _core.draw_lists(indptr, share, tables, seed=seed, n_threads=thread_count())
+    indices = _core.draw_lists(indptr, share, tables, seed=seed, num_threads=thread_count())
     data = Interactions(Ids.range(n_users), Ids.range(n_items), indptr, indices)
     if user_factors is None:
         return data
@@ -153,31 +135,29 @@ def make_interactions(
 def list_lengths(
     n_users: int, n_items: int, n_interactions: int, activity: float, rng: np.random.Generator
 ) -> Ints64:
-    """How many items each user has: a power law that adds up to `n_interactions`."""
+    """The number of items of each user: a power law whose sum is `n_interactions`."""
     least = int(n_interactions >= n_users)
     weight = _power_law(n_users, n_users / 1000, activity)[rng.permutation(n_users)]
     extra = _shared_out(weight, n_interactions - least * n_users, n_items - least)
-    # Rounded sums differ by whole numbers, each within 1 of the fraction it stands for.
+    # Differences of rounded cumulative sums are integers within 1 of the exact numbers.
     ends = np.floor(np.cumsum(extra) + rng.random())
     ends[-1] = n_interactions - least * n_users
     return least + np.diff(np.minimum(ends, ends[-1]), prepend=0).astype(np.int64)
 
 
 def _shared_out(weight: Floats64, total: int, most: int) -> Floats64:
-    """Numbers in proportion to the weights, none above `most`, that add up to `total`."""
+    """Share out `total` in proportion to the weights, with at most `most` for each."""
     order = np.argsort(-weight)
     heavy = weight[order]
     rest = np.cumsum(heavy[::-1])[::-1]
     # With the j heaviest at the limit, the others share what remains.
-    left = total - most * np.arange(len(heavy), dtype=np.float64)
-    fits = heavy * left <= most * rest
+    remaining = total - most * np.arange(len(heavy), dtype=np.float64)
+    fits = heavy * remaining <= most * rest
     j = int(np.argmax(fits)) if fits.any() else len(heavy)
-    out = np.full(len(heavy), float(most))
+    numbers = np.full(len(heavy), float(most))
     if j < len(heavy):
-        out[j:] = heavy[j:] * (left[j] / rest[j])
-    back = np.empty_like(out)
-    back[order] = out
-    return back
+        numbers[order[j:]] = heavy[j:] * (remaining[j] / rest[j])
+    return numbers
 
 
 def _power_law(n: int, shift: float, exponent: float) -> Floats64:
@@ -186,7 +166,7 @@ def _power_law(n: int, shift: float, exponent: float) -> Floats64:
 
 
 def _taste_tables(popular: Floats64, factors: int, rng: np.random.Generator) -> Factors:
-    """φ, one row a taste, and popularity in the last row."""
+    """φ, one row for each taste, and the popularity of the items in the last row."""
     tables = np.empty((factors + 1, len(popular)), dtype=np.float32)
     _fill_dirichlet(tables[:-1].T, TASTES_OF_AN_ITEM, rng)
     tables[:-1] *= popular.astype(np.float32)
@@ -199,20 +179,7 @@ def _taste_tables(popular: Floats64, factors: int, rng: np.random.Generator) -> 
 
 def _fill_dirichlet(out: NDArray[Any], total: float, rng: np.random.Generator) -> None:
     alpha = total / out.shape[1]
-    for begin in range(0, len(out), _BLOCK_ROWS):
-        block = out[begin : begin + _BLOCK_ROWS]
-        parts = rng.standard_gamma(alpha, block.shape)
-        block[:] = parts / parts.sum(axis=1, keepdims=True)
-
-
-def _count(name: str, value: Any) -> int:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be an integer ≥ 1; got {value!r}")
-    return int(value)
-
-
-def _real(name: str, value: Any, high: float = np.inf) -> float:
-    if not isinstance(value, Real) or not 0 <= float(value) <= high or value == np.inf:
-        right = "a finite number ≥ 0" if high == np.inf else f"a fraction from 0 to {high:g}"
-        raise ValueError(f"{name} must be {right}; got {value!r}")
-    return float(value)
+    for begin in range(0, len(out), _CHUNK_ROWS):
+        chunk = out[begin : begin + _CHUNK_ROWS]
+        parts = rng.standard_gamma(alpha, chunk.shape)
+        chunk[:] = parts / parts.sum(axis=1, keepdims=True)

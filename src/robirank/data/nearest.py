@@ -1,4 +1,4 @@
-"""What someone may have meant: the known names that are nearest to one that is not known."""
+"""Suggestions for a mistyped name: the most similar names."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-_COMPARED = 200  # names with the most pairs of letters in common, which are compared in full
-_ALIKE = 0.7  # of difflib's ratio
+_COMPARED = 200  # the number of names that difflib compares with the text
+_LEAST_RATIO = 0.7  # the least ratio of difflib for a name to be suggested
 
 
-def nearest(text: str, known: Iterable[Any], n: int = 3) -> list[str]:
-    """The names most like a text, the best first, whatever their case.
+def nearest(text: str, names: Iterable[Any], n: int = 3) -> list[str]:
+    """The names that are most similar to a text, the best first; case does not matter.
 
-    Names that share most pairs of letters with the text are found in one pass by polars, and only
-    those are compared letter by letter: 400,000 names take a fraction of a second.
+    The names that share most pairs of letters with the text are chosen in one pass by polars, and
+    only those are compared letter by letter: 400,000 names take a fraction of a second.
 
     Examples
     --------
@@ -26,27 +26,26 @@ def nearest(text: str, known: Iterable[Any], n: int = 3) -> list[str]:
     import numpy as np
     import polars as pl
 
-    names = pl.Series("name", known, dtype=pl.String).drop_nulls().unique(maintain_order=True)
-    lower, wanted = names.str.to_lowercase(), text.strip().lower()
-    if not wanted or not len(names):
+    series = pl.Series("name", names, dtype=pl.String).drop_nulls().unique(maintain_order=True)
+    lower, typed = series.str.to_lowercase(), text.strip().lower()
+    if not typed or not len(series):
         return []
-    pairs = {wanted[i : i + 2] for i in range(max(1, len(wanted) - 1))}
-    shared = np.zeros(len(names), dtype=np.int32)
+    pairs = {typed[i : i + 2] for i in range(max(1, len(typed) - 1))}
+    shared = np.zeros(len(series), dtype=np.int32)
     for pair in pairs:
         shared += lower.str.contains(pair, literal=True).to_numpy()
     alike = 2 * shared / (len(pairs) + np.maximum(1, lower.str.len_chars().to_numpy() - 1.0))
     best = np.argsort(-alike, kind="stable")[:_COMPARED]
     scored = []
-    for place in best[alike[best] > 0].tolist():
-        ratio = difflib.SequenceMatcher(None, wanted, lower[place]).ratio()
-        within = len(wanted) > 2 and wanted in lower[place]
-        if ratio >= _ALIKE or within:
-            scored.append((-ratio, place))
-    return [names[place] for _, place in sorted(scored)[:n]]
+    for position in best[alike[best] > 0].tolist():
+        ratio = difflib.SequenceMatcher(None, typed, lower[position]).ratio()
+        if ratio >= _LEAST_RATIO or (len(typed) > 2 and typed in lower[position]):
+            scored.append((-ratio, position))
+    return [series[position] for _, position in sorted(scored)[:n]]
 
 
 def did_you_mean(close: Sequence[str]) -> str:
-    """The end of an error message; empty where nothing is close.
+    """The end of an error message that suggests names; empty without names.
 
     Examples
     --------

@@ -1,13 +1,17 @@
-"""Interactions on disk, cut into parts: what the workers of a cluster read, each its own.
+"""Interactions in files, cut into parts of users; each worker of a cluster reads its own parts.
 
 A folder of partitions holds
 
-- ``part-00000.parquet`` …: the records of a part, user after user: user, item, perhaps count;
-- ``users-00000.parquet`` …: its users in the same order: user, records, perhaps the outside id;
-- ``items.parquet``: every item in the order of its code: records, perhaps the outside id;
-- ``manifest.json``: shape, seed, checksums. It is written last, so a folder that has it is whole.
+- ``part-00000.parquet`` …: the interactions of a part, user after user, with the columns user,
+  item and optionally count;
+- ``users-00000.parquet`` …: the users of the part in the same order, with the columns user,
+  records (the number of interactions) and optionally id (the outside id);
+- ``items.parquet``: all items in the order of their positions, with the columns records and
+  optionally id;
+- ``manifest.json``: shape, seed, checksums. It is written last, so a folder that has it is
+  complete.
 
-Users and items are codes 0, 1, 2, …; which users a part has is what `user_parts` says, so that the
+The columns user and item hold positions. `user_parts` decides which users a part has, so that the
 local engine with the same seed and number of parts computes the same bits.
 """
 
@@ -16,10 +20,9 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Never, cast, get_args
+from typing import Annotated, Any, get_args
 
 import msgspec
 import numpy as np
@@ -28,13 +31,14 @@ from numpy.typing import NDArray
 
 from robirank._checks import check_count
 from robirank._random import as_random_state
-from robirank._sparse import offsets, places_of_rows
+from robirank._sparse import offsets
 from robirank.data.ids import Ids
 from robirank.data.interaction_files import POLARS_ERRORS
-from robirank.data.interactions import Interactions
-from robirank.data.partition_sources import InMemory, Source, spooled
-from robirank.data.records import SparseRows, Weighting
+from robirank.data.interactions import Interactions, grouped
+from robirank.data.spool import Spool, spooled
+from robirank.data.user_items import UserItems, Weighting, check_table
 from robirank.data.user_parts import count_parts, user_parts
+from robirank.errors import ArgumentError
 from robirank.storage.folder import DamagedFileError, FileEntry, Folder
 from robirank.storage.manifest import (
     MANIFEST,
@@ -45,52 +49,54 @@ from robirank.storage.manifest import (
     write_manifest,
 )
 
+_FORMAT = "robirank-partitions"
 _ROW_GROUP = 1 << 18
+_LENGTH = "records"  # what the files call the number of interactions of a user or an item
 _Size = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
 _TYPES = {
     "user": (pl.Int32,),
     "item": (pl.Int32,),
     "count": (pl.Float32,),
-    "records": (pl.Int64,),
+    _LENGTH: (pl.Int64,),
     "id": (pl.Int64, pl.String),
 }
-_COLUMNS = {  # of the files that `partition` writes; counts and ids may be left out
+_COLUMNS = {  # of the files that `partition` writes; count and id are optional
     r"part-\d{5}\.parquet": {"user", "item", "count"},
-    r"users-\d{5}\.parquet": {"user", "records", "id"},
-    r"items\.parquet": {"records", "id"},
+    r"users-\d{5}\.parquet": {"user", _LENGTH, "id"},
+    r"items\.parquet": {_LENGTH, "id"},
 }
 
 
 class PartitionsError(DamagedFileError):
-    """A folder that does not hold whole partitions; the message says what is wrong."""
+    """A folder does not hold complete partitions; the message says what is wrong."""
 
 
 class PartitionsManifest(Manifest, frozen=True, kw_only=True):
-    """What ``manifest.json`` says.
+    """The content of ``manifest.json``.
 
     Attributes
     ----------
-    parts, seed, n_users, n_items, n_records : int
+    parts, seed, n_users, n_items, n_interactions : int
     counts : bool
-        Whether some pair counts more than once.
+        Whether some interaction counts more than once.
     lengths : (list of int, list of int)
-        The numbers of records that users have, and how many users have each.
+        The numbers of interactions that users have, and how many users have each.
     mean_weight : dict
-        The mean weight of a record, for each weighting.
+        The mean weight of an interaction, for each weighting.
     user_ids, item_ids : bool
         Whether there are outside ids.
     part, users, items
         The files.
     """
 
-    format: str = "robirank-partitions"
+    format: str = _FORMAT
     format_version: int = 2
 
     parts: _Size
     seed: Count
     n_users: _Size
     n_items: _Size
-    n_records: Count
+    n_interactions: Count = msgspec.field(name="n_records")
     counts: bool
     lengths: tuple[list[Count], list[Count]]
     mean_weight: dict[Weighting, Annotated[float, msgspec.Meta(gt=0)]]
@@ -102,29 +108,26 @@ class PartitionsManifest(Manifest, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         lengths, times = self.lengths
-        of_parts, of_users = ([e.rows or 0 for e in some] for some in (self.part, self.users))
+        part_rows, user_rows = ([e.rows or 0 for e in files] for files in (self.part, self.users))
         right = (
-            len(of_parts) == len(of_users) == self.parts <= self.n_users
+            len(part_rows) == len(user_rows) == self.parts <= self.n_users
             and self.items.rows == self.n_items
             and len(times) == len(lengths) == len(set(lengths))
             and sorted(lengths) == lengths
-            and sum(of_users) == sum(times) == self.n_users
-            and sum(of_parts) == self.n_records
-            and sum(n * k for n, k in zip(lengths, times, strict=True)) == self.n_records
+            and sum(user_rows) == sum(times) == self.n_users
+            and sum(part_rows) == self.n_interactions
+            and sum(n * k for n, k in zip(lengths, times, strict=True)) == self.n_interactions
             and self.mean_weight.keys() == set(get_args(Weighting))
         )
         if not right:
-            raise ValueError("its numbers of users, items, records and parts do not fit together")
+            raise ValueError(
+                "its numbers of users, items, interactions and parts do not fit together"
+            )
         for entry in (*self.part, *self.users):
             if (entry.rows or 0) > 8 * entry.bytes:
                 raise ValueError(f"{entry.name} is too small for {entry.rows} rows")
 
-    def entries(self) -> list[FileEntry]:
-        """All files."""
-        return [*self.part, *self.users, self.items]
 
-
-@dataclass(frozen=True)
 class Partitions:
     """A folder of partitions, opened by `open_partitions`.
 
@@ -132,81 +135,54 @@ class Partitions:
     ----------
     folder : Folder
     manifest : PartitionsManifest
-        What ``manifest.json`` says.
+        The content of ``manifest.json``.
+    parts, seed, n_users, n_items : int
+        The number of parts, the seed that decided which users a part has, and the shape of the
+        table.
+    n_interactions : int
+        The number of interactions.
+    cut : (int, int)
+        The number of parts, and the seed.
+    shape : (int, int)
+        Users × items.
     """
 
-    folder: Folder
-    manifest: PartitionsManifest
-
-    @property
-    def parts(self) -> int:
-        """The number of parts."""
-        return self.manifest.parts
-
-    @property
-    def seed(self) -> int:
-        """What decided which users a part has."""
-        return self.manifest.seed
-
-    @property
-    def cut(self) -> tuple[int, int]:
-        """The number of parts, and the seed."""
-        return self.parts, self.seed
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Users × items."""
-        return self.manifest.n_users, self.manifest.n_items
-
-    @property
-    def n_users(self) -> int:
-        """The number of users."""
-        return self.shape[0]
-
-    @property
-    def n_items(self) -> int:
-        """The number of items."""
-        return self.shape[1]
-
-    @property
-    def n_records(self) -> int:
-        """The number of pairs (user, item)."""
-        return self.manifest.n_records
+    def __init__(self, folder: Folder, manifest: PartitionsManifest) -> None:
+        self.folder, self.manifest = folder, manifest
+        self.cut = self.parts, self.seed = manifest.parts, manifest.seed
+        self.shape = self.n_users, self.n_items = manifest.n_users, manifest.n_items
+        self.n_interactions = manifest.n_interactions
 
     def __len__(self) -> int:
-        return self.n_records
+        return self.n_interactions
 
     def __repr__(self) -> str:
         n_users, n_items = self.shape
         return (
             f"Partitions({self.folder.url!r}: {n_users:,} users × {n_items:,} items, "
-            f"{self.n_records:,} records, {self.parts} parts)"
+            f"{self.n_interactions:,} interactions, {self.parts} parts)"
         )
 
     def fingerprint(self) -> list[Any]:
-        """What tells these data from others."""
-        return [*self.shape, self.n_records, self.seed, [e.crc32 for e in self.manifest.part]]
+        """Values that differ between different data."""
+        return [*self.shape, self.n_interactions, self.seed, [e.crc32 for e in self.manifest.part]]
 
-    def read_part(self, part: int) -> SparseRows:
-        """Read the records of one part and their counts, and check them."""
-        owners, rows = self.manifest.users[part], self.manifest.part[part]
-        users = self._table(owners, ["user", "records"])
+    def read_part(self, part: int) -> UserItems:
+        """Read the interactions of one part and their counts, and check them."""
+        user_file, rows = self.manifest.users[part], self.manifest.part[part]
+        users = self._table(user_file, ["user", _LENGTH])
         columns = ["item", "count"] if self.manifest.counts else ["item"]
         table = self._table(rows, columns)
-        lengths, items = users["records"].to_numpy(), table["item"].to_numpy()
+        lengths, items = users[_LENGTH].to_numpy(), table["item"].to_numpy()
         counts = table["count"].to_numpy() if self.manifest.counts else None
         if not np.array_equal(users["user"], self.part_users[part]):
-            raise self._refuse(owners, "its users are not those of the part")
-        if (lengths < 0).any() or lengths.sum() != len(items):
-            raise self._refuse(rows, "it does not have the records that its users should have")
+            raise self._refuse(user_file, "its users are not those of the part")
         indptr = offsets(lengths)
-        rising = np.diff(items.astype(np.int64), prepend=-1) > 0
-        rising[indptr[:-1][lengths > 0]] = True
-        if len(items) and (items.min() < 0 or items.max() >= self.n_items or not rising.all()):
-            raise self._refuse(rows, f"items must rise within a user, from 0 to {self.n_items - 1}")
-        if counts is not None and not (np.isfinite(counts) & (counts > 0)).all():
-            raise self._refuse(rows, "counts must be positive numbers")
-        return SparseRows(indptr, items, counts)
+        try:
+            check_table(indptr, items, counts, (len(lengths), self.n_items))
+        except ValueError as error:
+            raise self._refuse(rows, str(error)) from None
+        return UserItems(indptr, items, counts, self.n_items)
 
     @cached_property
     def part_users(self) -> list[NDArray[np.int32]]:
@@ -214,20 +190,16 @@ class Partitions:
         return user_parts(self.seed, self.n_users, self.parts)
 
     def item_counts(self) -> NDArray[np.int64]:
-        """How many records each item has."""
-        return self._table(self.manifest.items, ["records"])["records"].to_numpy()
+        """The number of interactions of each item."""
+        return self._table(self.manifest.items, [_LENGTH])[_LENGTH].to_numpy()
 
     def part_ids(self, part: int) -> Ids | None:
         """The outside ids of the users of a part; None where there are none."""
-        if not self.manifest.user_ids:
-            return None
-        return Ids(self._table(self.manifest.users[part], ["id"])["id"])
+        return self._ids(self.manifest.users[part]) if self.manifest.user_ids else None
 
     def item_ids(self) -> Ids | None:
         """The outside ids of the items; None where there are none."""
-        if not self.manifest.item_ids:
-            return None
-        return Ids(self._table(self.manifest.items, ["id"])["id"])
+        return self._ids(self.manifest.items) if self.manifest.item_ids else None
 
     def user_ids(self) -> Ids | None:
         """The outside ids of the users; None where there are none."""
@@ -239,25 +211,23 @@ class Partitions:
     def interactions(self) -> Interactions:
         """All parts in one table, for a machine that can hold them."""
         parts = [self.read_part(part) for part in range(self.parts)]
-        users = np.concatenate(self.part_users)
-        lengths = np.empty(self.n_users, dtype=np.int64)
-        lengths[users] = np.concatenate([p.user_counts() for p in parts])
-        indptr = offsets(lengths)
-        _, places = places_of_rows(indptr, users)
-        indices = np.empty(len(places), dtype=np.int32)
-        indices[places] = np.concatenate([p.items for p in parts])
-        counts = None
-        if self.manifest.counts:
-            counts = np.empty(len(places), dtype=np.float32)
-            counts[places] = np.concatenate([p.weight for p in parts if p.weight is not None])
-        user_ids = self.user_ids() or Ids.range(self.n_users)
-        item_ids = self.item_ids() or Ids.range(self.n_items)
-        return Interactions(user_ids, item_ids, indptr, indices, counts)
+        lengths = np.concatenate([part.user_counts() for part in parts])
+        counts = [part.weight for part in parts if part.weight is not None]
+        return grouped(
+            self.user_ids() or Ids.range(self.n_users),
+            self.item_ids() or Ids.range(self.n_items),
+            np.repeat(np.concatenate(self.part_users), lengths),
+            np.concatenate([part.items for part in parts]),
+            np.concatenate(counts) if counts else None,
+        )
 
     @property
     def matrix(self) -> Any:
         """All parts as one CSR matrix users × items."""
         return self.interactions().matrix
+
+    def _ids(self, entry: FileEntry) -> Ids:
+        return Ids(self._table(entry, ["id"])["id"])
 
     def _table(self, entry: FileEntry, columns: list[str]) -> pl.DataFrame:
         content = self.folder.read_bytes(entry)
@@ -288,8 +258,8 @@ def partition(
     Parameters
     ----------
     data : Interactions, or the path of a file
-        Outside ids must be integers or text. A file is read and cut block by block: memory is
-        needed for its ids and for one part, not for all of it.
+        Outside ids must be integers or text. A file is read and cut in chunks: memory is needed
+        for its ids and for one part, not for all of it.
     out : path or URL
         The folder; partitions that are there are replaced, and files of other origin are never
         overwritten: then it is a FileExistsError. A URL such as ``s3://bucket/plays``
@@ -298,7 +268,7 @@ def partition(
         At least the number of workers that will train; a multiple of it shares the work evenly.
         The number changes the result of the training, the number of workers does not.
     random_state : int, RandomState or None
-        Decides which users come together.
+        Decides which users are in the same part.
     columns
         For a file: ``user``, ``item``, ``count``, ``sep``, ``header`` and ``on_missing`` as in
         `robirank.load_interactions`.
@@ -313,7 +283,7 @@ def partition(
     >>> from robirank import make_interactions
     >>> data = make_interactions(200, 100, 3000, random_state=0)
     >>> partitions = partition(data, tempfile.mkdtemp(), parts=4, random_state=0)
-    >>> partitions.parts, partitions.shape, partitions.n_records
+    >>> partitions.parts, partitions.shape, partitions.n_interactions
     (4, (200, 100), 3000)
     >>> bool((partitions.interactions().indices == data.indices).all())
     True
@@ -324,46 +294,55 @@ def partition(
     if isinstance(data, Interactions):
         if columns:
             raise TypeError(f"{next(iter(columns))} must be left out: data is not a file")
-        return write_parts(folder, InMemory(data), parts, seed)
+        return write_parts(folder, data, parts, seed)
     if not isinstance(data, str | os.PathLike):
         raise TypeError(
             f"data must be Interactions or the path of a file; got {type(data).__name__}"
         )
-    with spooled(data, columns) as records:
-        return write_parts(folder, records, parts, seed)
+    with spooled(data, columns) as spool:
+        return write_parts(folder, spool, parts, seed)
 
 
-def write_parts(folder: Folder, records: Source, parts: int, seed: int) -> Partitions:
-    """Write partitions; the seed decides which users come together."""
-    n_users, n_items = len(records.users), len(records.items)
+def write_parts(folder: Folder, data: Interactions | Spool, parts: int, seed: int) -> Partitions:
+    """Write partitions to a folder; the seed decides which users are in the same part."""
+    n_users, n_items = len(data.users), len(data.items)
     n_parts = count_parts(parts, n_users, n_items)
-    records.users.portable(), records.items.portable()  # an error before anything is written
+    data.users.portable(), data.items.portable()  # raises before anything is written
     _check_replaceable(folder)
     folder.make()
     folder.remove(MANIFEST)
-    summary = _Summary(n_items)
     files: dict[str, list[FileEntry]] = {"part": [], "users": []}
+    item_counts, user_counts = np.zeros(n_items, dtype=np.int64), []
+    weights = dict.fromkeys(get_args(Weighting), 0.0)
     cut = user_parts(seed, n_users, n_parts)
-    for number, (users, table) in enumerate(zip(cut, records.cut(cut), strict=True)):
-        summary.add(table)
-        rows: dict[str, Any] = {"user": np.repeat(users, table.user_counts())}
-        rows["item"] = table.items
-        if table.weight is not None:
-            rows["count"] = table.weight
-        owners = _with_ids({"user": users, "records": table.user_counts()}, records.users, users)
-        files["part"].append(_write(folder, f"part-{number:05d}.parquet", pl.DataFrame(rows)))
+    for number, (users, rows) in enumerate(zip(cut, _cut(data, cut), strict=True)):
+        lengths = rows.user_counts()
+        part = {"user": np.repeat(users, lengths), "item": rows.items, "count": rows.weight}
+        owners = {"user": users, _LENGTH: lengths, "id": _ids(data.users, users)}
+        files["part"].append(_write(folder, f"part-{number:05d}.parquet", part))
         files["users"].append(_write(folder, f"users-{number:05d}.parquet", owners))
-    if not summary.records:
-        raise ValueError("data holds no interaction, so there is nothing to cut")
-    items = _with_ids({"records": summary.of_items}, records.items, None)
+        user_counts.append(lengths)
+        item_counts += np.bincount(rows.items, minlength=n_items)
+        for weighting in weights:
+            weight = rows.weighted(weighting).weight
+            total = len(rows.items) if weight is None else weight.sum(dtype=np.float64)
+            weights[weighting] += float(total)
+    n_interactions = int(item_counts.sum())
+    if not n_interactions:
+        raise ArgumentError("data", "holds no interaction, so there is nothing to cut")
+    items = {_LENGTH: item_counts, "id": _ids(data.items, np.arange(n_items))}
+    lengths, times = np.unique(np.concatenate(user_counts), return_counts=True)
     manifest = PartitionsManifest(
         parts=n_parts,
         seed=seed,
         n_users=n_users,
         n_items=n_items,
-        **summary.figures(),
-        user_ids=_savable(records.users),
-        item_ids=_savable(records.items),
+        n_interactions=n_interactions,
+        counts=rows.weight is not None,
+        lengths=(lengths.tolist(), times.tolist()),
+        mean_weight={weighting: total / n_interactions for weighting, total in weights.items()},
+        user_ids=not isinstance(data.users.portable(), range),
+        item_ids=not isinstance(data.items.portable(), range),
         items=_write(folder, "items.parquet", items),
         part=files["part"],
         users=files["users"],
@@ -371,19 +350,48 @@ def write_parts(folder: Folder, records: Source, parts: int, seed: int) -> Parti
     return Partitions(folder, write_manifest(folder, MANIFEST, manifest))
 
 
-def _check_replaceable(folder: Folder) -> None:
-    """Raise an error where a file would be overwritten that `partition` did not write.
+def _cut(data: Interactions | Spool, parts: Sequence[NDArray[np.int32]]) -> Iterator[UserItems]:
+    """Yield the items and counts of the users of each part."""
+    if isinstance(data, Spool):
+        yield from data.cut(parts)
+        return
+    whole = UserItems(data.indptr, data.indices, data.counts, data.n_items)
+    for users in parts:
+        yield whole.rows(users)
 
-    A folder without a manifest may be one that it was stopped in.
+
+def _ids(ids: Ids, positions: NDArray[Any]) -> pl.Series | None:
+    """The outside ids to write; None where ids equal their positions."""
+    return None if isinstance(ids.portable(), range) else ids.series(positions)
+
+
+def _write(folder: Folder, name: str, columns: dict[str, Any]) -> FileEntry:
+    table = pl.DataFrame({n: column for n, column in columns.items() if column is not None})
+    content = io.BytesIO()
+    table.write_parquet(content, row_group_size=_ROW_GROUP)
+    return msgspec.structs.replace(folder.write_bytes(name, content.getvalue()), rows=len(table))
+
+
+def _check_replaceable(folder: Folder) -> None:
+    """Raise an error if a file would be overwritten that `partition` did not write.
+
+    Without a manifest, files that `partition` wrote before it was interrupted are recognised by
+    their columns.
     """
     if folder.size(MANIFEST) is not None:
-        if format_of(folder, MANIFEST) != "robirank-partitions":
-            _refuse_to_replace(folder, MANIFEST)
-        return
-    for name in folder.names():
-        for pattern, columns in _COLUMNS.items():
-            if re.fullmatch(pattern, name) and not _columns_of(folder, name) <= columns:
-                _refuse_to_replace(folder, name)
+        foreign = [] if format_of(folder, MANIFEST) == _FORMAT else [MANIFEST]
+    else:
+        foreign = [
+            name
+            for name in folder.names()
+            for pattern, columns in _COLUMNS.items()
+            if re.fullmatch(pattern, name) and not _columns_of(folder, name) <= columns
+        ]
+    if foreign:
+        raise FileExistsError(
+            f"{folder.path(foreign[0])} is there already, and is no file of partitions; "
+            "name another folder"
+        )
 
 
 def _columns_of(folder: Folder, name: str) -> set[str]:
@@ -392,41 +400,6 @@ def _columns_of(folder: Folder, name: str) -> set[str]:
             return set(pl.read_parquet_schema(file))
     except (DamagedFileError, *POLARS_ERRORS):
         return {"unknown"}
-
-
-def _refuse_to_replace(folder: Folder, name: str) -> Never:
-    raise FileExistsError(
-        f"{folder.path(name)} is there already, and is no file of partitions; name another folder"
-    )
-
-
-class _Summary:
-    """What the manifest says of all records, added up part by part."""
-
-    def __init__(self, n_items: int) -> None:
-        self.records, self.counted = 0, False
-        self.of_items = np.zeros(n_items, dtype=np.int64)
-        self._lengths: Counter[int] = Counter()
-        self._weights = {"binary": 0.0, "log": 0.0, "count": 0.0}
-
-    def add(self, table: SparseRows) -> None:
-        self.records += len(table.items)
-        self.counted |= table.weight is not None
-        self.of_items += np.bincount(table.items, minlength=len(self.of_items))
-        lengths, times = np.unique(table.user_counts(), return_counts=True)
-        self._lengths.update(dict(zip(lengths.tolist(), times.tolist(), strict=True)))
-        for weighting in self._weights:
-            weight = table.weighted(cast(Weighting, weighting)).weight
-            total = len(table.items) if weight is None else weight.sum(dtype=np.float64)
-            self._weights[weighting] += float(total)
-
-    def figures(self) -> dict[str, Any]:
-        return {
-            "n_records": self.records,
-            "counts": self.counted,
-            "lengths": (sorted(self._lengths), [self._lengths[n] for n in sorted(self._lengths)]),
-            "mean_weight": {name: total / self.records for name, total in self._weights.items()},
-        }
 
 
 def open_partitions(url: str | os.PathLike[str]) -> Partitions:
@@ -449,23 +422,6 @@ def open_partitions(url: str | os.PathLike[str]) -> Partitions:
             "robirank.partition or `robirank latent partition` writes them"
         )
     manifest = read_manifest(folder, MANIFEST, PartitionsManifest)
-    for entry in manifest.entries():
+    for entry in (*manifest.part, *manifest.users, manifest.items):
         folder.check(entry)
     return Partitions(folder, manifest)
-
-
-def _with_ids(columns: dict[str, Any], ids: Ids, codes: NDArray[np.int32] | None) -> pl.DataFrame:
-    if _savable(ids):
-        columns["id"] = ids[slice(None) if codes is None else codes]
-    return pl.DataFrame(columns)
-
-
-def _savable(ids: Ids) -> bool:
-    """Whether there is anything to write: codes that stand for themselves need not be."""
-    return not isinstance(ids.portable(), range)
-
-
-def _write(folder: Folder, name: str, table: pl.DataFrame) -> FileEntry:
-    content = io.BytesIO()
-    table.write_parquet(content, row_group_size=_ROW_GROUP)
-    return msgspec.structs.replace(folder.write_bytes(name, content.getvalue()), rows=len(table))

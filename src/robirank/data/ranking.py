@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from robirank._features import feature_type
 from robirank._queries import Queries, as_ids, group_queries
 from robirank._sparse import check_sparse
+from robirank.errors import ArgumentError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,11 +32,11 @@ class RankingData:
     qid : array of shape (n_rows,)
         The query ids; rows of a query need not be side by side.
     doc_ids : array of str of shape (n_rows,), or None
-        The documents' outside ids, where the source had them.
+        The documents' outside ids, if the source has them.
     feature_names : tuple of str, or None
-        The features' names, where the source had them.
+        The features' names, if the source has them.
     n_skipped : int
-        How many bad lines or rows the source had that were left out on request.
+        The number of bad lines of the source that were left out on request.
 
     Examples
     --------
@@ -55,7 +56,7 @@ class RankingData:
         X = check_sparse("X", self.X)
         X = cast(Any, X).tocsr() if sp.issparse(X) else np.asarray(X)
         if X.ndim != 2:
-            raise ValueError(f"X must have two dimensions, rows and features; got {X.ndim}")
+            raise ArgumentError("X", f"must have two dimensions, rows and features; got {X.ndim}")
         object.__setattr__(self, "X", X)
         for name in ("y", "qid", "doc_ids"):
             value = getattr(self, name)
@@ -63,16 +64,18 @@ class RankingData:
                 continue
             value = as_ids(value) if name == "qid" else np.asarray(value)
             if value.shape != (X.shape[0],):
-                raise ValueError(
-                    f"{name} must have one value for each of the {X.shape[0]} rows of X; "
-                    f"got shape {value.shape}"
+                raise ArgumentError(
+                    name,
+                    f"must have one value for each of the {X.shape[0]} rows of X; "
+                    f"got shape {value.shape}",
                 )
             object.__setattr__(self, name, value)
         if self.feature_names is not None:
             names = tuple(str(n) for n in self.feature_names)
             if len(names) != X.shape[1]:
-                raise ValueError(
-                    f"feature_names must name each of the {X.shape[1]} features; got {len(names)}"
+                raise ArgumentError(
+                    "feature_names",
+                    f"must name each of the {X.shape[1]} features; got {len(names)}",
                 )
             object.__setattr__(self, "feature_names", names)
 
@@ -181,36 +184,29 @@ class RankingData:
         >>> RankingData.from_frame(df).feature_names
         ('bm25',)
         """
-        from robirank.data import _frames
+        from robirank.data import _columns
 
-        frame = _frames.as_frame(frame)
-        present = _frames.column_names(frame)
-        columns = {str(c): c for c in present}
-        if len(columns) < len(present):
-            raise ValueError(f"the frame must name each column once; it has {present}")
+        frame = _columns.as_frame(frame)
+        names = _columns.column_names(frame)
+        columns = {str(name): name for name in names}
+        if len(columns) < len(names):
+            raise ValueError(f"the frame must name each column once; it has {names}")
         used = {"label": label, "qid": qid} | ({"doc_id": doc_id} if doc_id else {})
-        for argument, column in used.items():
-            if column not in columns:
-                raise ValueError(
-                    f"{argument}={column!r} is not a column of the frame; it has {[*columns]}"
-                )
         if features is None:
-            features = [c for c in columns if c not in used.values()]
-        unknown = [c for c in features if c not in columns]
-        if unknown:
-            raise ValueError(
-                f"features={unknown} are not columns of the frame; it has {[*columns]}"
-            )
+            features = [name for name in columns if name not in used.values()]
+        _columns.check_columns(
+            [*columns], [*used.items(), *(("features", name) for name in features)]
+        )
         if not features:
             raise ValueError("the frame has no feature columns beside the label and the query id")
-        frame = _frames.collected(frame, dict.fromkeys([*used.values(), *features]))
-        kinds = [feature_type(frame[columns[column]]) for column in features]
+        frame = _columns.collected(frame, dict.fromkeys([*used.values(), *features]))
+        kinds = [feature_type(frame[columns[name]]) for name in features]
         X = np.empty((len(frame), len(features)), dtype=np.result_type(*kinds))
-        for j, column in enumerate(features):
-            X[:, j] = _numeric(frame, columns[column], _NO_FEATURE)
+        for j, name in enumerate(features):
+            X[:, j] = _columns.as_numbers(frame[columns[name]], f"column {name!r}", _NO_FEATURE)
         return cls(
             X,
-            _numeric(frame, columns[label], _NO_LABEL),
+            _columns.as_numbers(frame[columns[label]], f"column {label!r}", _NO_LABEL).to_numpy(),
             frame[columns[qid]].to_numpy(),
             doc_ids=frame[columns[doc_id]].to_numpy().astype(str) if doc_id else None,
             feature_names=tuple(features),
@@ -218,21 +214,10 @@ class RankingData:
 
 
 _NO_FEATURE = (
-    "Leave it out with features=[...], name it as qid, label or doc_id, or make numbers of it "
+    ". Leave it out with features=[...], name it as qid, label or doc_id, or make numbers of it "
     "first: categories by OrdinalEncoder, times as a difference such as days"
 )
-_NO_LABEL = "Name another column as label, or make numbers of it first, such as 0, 1, 2"
-
-
-def _numeric(frame: Any, column: Any, hint: str) -> NDArray[np.float64]:
-    from robirank.data._frames import as_numbers, kind_of
-
-    values = as_numbers(frame[column])
-    if values is None:
-        raise ValueError(
-            f"column {column!r} must hold numbers; got {kind_of(frame[column])}. {hint}"
-        )
-    return values
+_NO_LABEL = ". Name another column as label, or make numbers of it first, such as 0, 1, 2"
 
 
 def signed_log(X: Any) -> Any:
@@ -290,12 +275,12 @@ def normalize_queries(X: Any, qid: ArrayLike | None) -> Any:
         )
     span = high - low
     span[span == 0] = 1
-    codes = queries.codes()
-    for begin in range(0, len(out), _BLOCK_ROWS):
-        block = slice(begin, begin + _BLOCK_ROWS)
-        out[block] -= low[codes[block]]
-        out[block] /= span[codes[block]]
+    query = queries.codes()  # of each row of `out`
+    for begin in range(0, len(out), _CHUNK_ROWS):
+        chunk = slice(begin, begin + _CHUNK_ROWS)
+        out[chunk] -= low[query[chunk]]
+        out[chunk] /= span[query[chunk]]
     return queries.unsort(out)
 
 
-_BLOCK_ROWS = 65_536
+_CHUNK_ROWS = 65_536

@@ -1,35 +1,35 @@
-"""Interactions cut in parts: to learn from, and to be judged on.
+"""Splits of interactions into training and test parts.
 
-All parts keep the users and items of the whole, so that codes mean the same in each; every
-interaction is in exactly one part.
+All parts keep the users and items of the whole table, so that positions mean the same in each;
+every interaction is in exactly one part.
 """
 
 from __future__ import annotations
 
 import datetime
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank import _core
 from robirank._callers import warn
-from robirank._random import RandomStateLike, native_seed, new_generator
-from robirank._threads import thread_count
+from robirank._checks import check_fraction
+from robirank._random import RandomStateLike, new_generator
+from robirank.data._columns import as_times
 from robirank.data.interactions import Interactions, times_in_words
+from robirank.data.user_items import Mask, random_share, rounded_at_random, sample_items
+from robirank.errors import ArgumentError
 
-Mask = NDArray[np.bool_]
 Moment = float | datetime.date | np.datetime64 | str
 
 
 def split_ratio(
     data: Interactions, test: float = 0.2, *, random_state: RandomStateLike = 0
 ) -> tuple[Interactions, Interactions]:
-    """Take a share of each user's interactions, at random, for the test.
+    """Take a random share of each user's interactions for the test part.
 
     A share that is not a whole number of interactions is rounded up or down at random, so that it
-    is right on average. Each user with interactions keeps at least one to learn from.
+    is right on average. Each user with interactions keeps at least one in the training part.
 
     Parameters
     ----------
@@ -50,34 +50,21 @@ def split_ratio(
     >>> train.lengths.tolist(), test.lengths.tolist()
     ([7, 1], [3, 0])
     """
-    share = _fraction("test", test)
-    return _cut(data, random_share(data.indptr, share, new_generator(random_state)))
-
-
-def random_share(indptr: NDArray[np.int64], share: float, rng: np.random.Generator) -> Mask:
-    """Choose a share of each user's records, but not a user's last one.
-
-    Examples
-    --------
-    >>> random_share(np.array([0, 4, 5]), 0.5, np.random.default_rng(0)).sum()
-    np.int64(2)
-    """
-    lengths = np.diff(indptr)
-    wanted = np.minimum(_rounded(lengths * share, rng), np.maximum(lengths - 1, 0))
-    return _sample(indptr, wanted, rng)
+    check_fraction("test", test)
+    return _cut(data, random_share(data.indptr, test, new_generator(random_state)))
 
 
 def split_leave_one_out(
     data: Interactions, *, by_time: bool = False, random_state: RandomStateLike = 0
 ) -> tuple[Interactions, Interactions]:
-    """Take one interaction of each user for the test; a user's only one is left to learn from.
+    """Take one interaction of each user for the test part; a user's only one stays for training.
 
     Parameters
     ----------
     data : Interactions
     by_time : bool
-        Whether to take the latest (of several, the one whose item has the highest code) in place
-        of a random one.
+        Whether to take the latest (of several, the one whose item has the highest position) in
+        place of a random one.
     random_state : int, Generator, RandomState or None
         Decides which one is taken; without meaning if `by_time`.
 
@@ -95,33 +82,33 @@ def split_leave_one_out(
     enough = data.lengths > 1
     if not by_time:
         rng = new_generator(random_state)
-        return _cut(data, _sample(data.indptr, enough.astype(np.int64), rng))
+        return _cut(data, sample_items(data.indptr, enough.astype(np.int64), rng))
     times = _times(data)
     latest = np.zeros(len(data), dtype=times.dtype)
     starts = data.indptr[:-1][data.lengths > 0]
     if len(starts):
         latest = np.repeat(np.maximum.reduceat(times, starts), data.lengths[data.lengths > 0])
-    place = np.flatnonzero(times == latest)
-    user = np.searchsorted(data.indptr, place, side="right") - 1
-    last = np.append(user[1:] != user[:-1], True)[: len(place)]
+    rows = np.flatnonzero(times == latest)
+    user = np.searchsorted(data.indptr, rows, side="right") - 1
+    is_last = np.append(user[1:] != user[:-1], True)[: len(rows)]
     chosen = np.zeros(len(data), dtype=bool)
-    chosen[place[last & enough[user]]] = True
+    chosen[rows[is_last & enough[user]]] = True
     return _cut(data, chosen)
 
 
 def split_time(
     data: Interactions, at: Moment | None = None, *, fraction: float | None = None
 ) -> tuple[Interactions, Interactions]:
-    """Cut at one moment: what was before is to learn from, the rest is the test.
+    """Split at a moment: interactions before it are for training, all others for the test.
 
     Parameters
     ----------
     data : Interactions
         With timestamps.
     at : number, date or str, optional
-        The moment; an interaction at this very moment is in the test. A date, or its ISO text,
-        is for data whose times were dates, and an error for others; one without a time zone is
-        UTC. A number, for data whose times were dates, is in microseconds since 1970.
+        The moment; an interaction at exactly this moment is in the test part. A date, or its ISO
+        text, is for data whose times were dates, and an error for others; one without a time zone
+        is UTC. A number, for data whose times were dates, is in microseconds since 1970.
     fraction : float, optional
         In place of a moment: the share of the interactions, the latest, to take for the test.
         Those at the moment of the cut all go to the test, so it may be somewhat more.
@@ -142,18 +129,18 @@ def split_time(
     if (at is None) == (fraction is None):
         raise ValueError(f"give either at or fraction; got at={at!r}, fraction={fraction!r}")
     if at is not None:
-        is_test = times >= _moment(at)
-        if isinstance(at, str | datetime.date | np.datetime64) and len(data) and not data.has_dates:
-            raise ValueError(
-                f"at must be a number, for the times of data are {times_in_words(data)}; got {at!r}"
+        moment, is_date = _moment(at)
+        if is_date and len(data) and not data.has_dates:
+            raise ArgumentError(
+                "at",
+                f"must be a number, for the times of data are {times_in_words(data)}; got {at!r}",
             )
+        is_test = times >= moment
         if len(times) and (is_test.all() or not is_test.any()):
-            warn(
-                f"at={at!r} leaves one part empty: the times are {times_in_words(data)}",
-                UserWarning,
-            )
+            warn(f"at={at!r} leaves one part empty: the times are {times_in_words(data)}")
         return _cut(data, is_test)
-    n_test = int(_fraction("fraction", fraction) * len(times))
+    check_fraction("fraction", fraction)
+    n_test = int(float(fraction or 0) * len(times))
     if n_test == 0:
         return _cut(data, np.zeros(len(times), dtype=bool))
     first = len(times) - n_test
@@ -167,10 +154,10 @@ def split_new_users(
     hidden: float = 0.5,
     random_state: RandomStateLike = 0,
 ) -> tuple[Interactions, Interactions, Interactions]:
-    """Hold out whole users, and hide a share of what each of them did.
+    """Hold out whole users, and hide a share of the interactions of each.
 
-    A model learns from the other users, is shown the visible part of the new ones and judged on
-    the hidden part, as in the Million Song Dataset Challenge [1]_.
+    A model is trained on the other users, gets the visible interactions of the new ones, and is
+    evaluated on their hidden interactions, as in the Million Song Dataset Challenge [1]_.
 
     Parameters
     ----------
@@ -199,14 +186,17 @@ def split_new_users(
     >>> [part.lengths.tolist() for part in (train, visible, hidden)]
     [[0, 2], [2, 0], [2, 0]]
     """
-    share = _fraction("hidden", hidden)
+    check_fraction("hidden", hidden)
+    check_fraction("fraction", fraction)
     rng = new_generator(random_state)
-    able = np.flatnonzero(data.lengths > 1)
-    n_new = min(round(_fraction("fraction", fraction) * data.n_users), len(able))
+    candidates = np.flatnonzero(data.lengths > 1)
+    n_new = min(round(fraction * data.n_users), len(candidates))
     new = np.zeros(data.n_users, dtype=bool)
-    new[rng.permutation(able)[:n_new]] = True
-    wanted = np.clip(_rounded(data.lengths * share, rng), 1, np.maximum(data.lengths - 1, 1))
-    unseen = _sample(data.indptr, np.where(new, wanted, 0), rng)
+    new[rng.permutation(candidates)[:n_new]] = True
+    n_hidden = np.clip(
+        rounded_at_random(data.lengths * hidden, rng), 1, np.maximum(data.lengths - 1, 1)
+    )
+    unseen = sample_items(data.indptr, np.where(new, n_hidden, 0), rng)
     held_out = np.repeat(new, data.lengths)
     return data.take(~held_out), data.take(held_out & ~unseen), data.take(unseen)
 
@@ -215,41 +205,20 @@ def _cut(data: Interactions, test: Mask) -> tuple[Interactions, Interactions]:
     return data.take(~test), data.take(test)
 
 
-def _sample(indptr: NDArray[np.int64], wanted: NDArray[np.int64], rng: np.random.Generator) -> Mask:
-    chosen = _core.sample_rows(indptr, wanted, seed=native_seed(rng), n_threads=thread_count())
-    return chosen.view(np.bool_)
-
-
-def _rounded(numbers: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
-    return np.floor(numbers + rng.random(len(numbers))).astype(np.int64)
-
-
 def _times(data: Interactions) -> NDArray[Any]:
     if data.timestamps is None:
-        raise ValueError("data has no timestamps; give the column with the times when reading it")
+        problem = "has no timestamps; give the column with the times when reading it"
+        raise ArgumentError("data", problem)
     return data.timestamps
 
 
-def _fraction(name: str, value: Any) -> float:
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) <= 1:
-        raise ValueError(f"{name} must be a number from 0 to 1; got {value!r}")
-    return float(value)
-
-
-def _moment(at: Any) -> float | int:
-    if isinstance(at, str):
-        try:
-            at = datetime.datetime.fromisoformat(at)
-        except ValueError:
-            raise ValueError(f"at must be a number or a date in ISO form; got {at!r}") from None
-    if isinstance(at, datetime.date) and not isinstance(at, datetime.datetime):
-        at = datetime.datetime(at.year, at.month, at.day)
-    if isinstance(at, np.datetime64):
-        return int(at.astype("datetime64[us]").astype(np.int64))
-    if isinstance(at, datetime.datetime):
-        at = at if at.tzinfo else at.replace(tzinfo=datetime.UTC)
-        since = at - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-        return since // datetime.timedelta(microseconds=1)
-    if not isinstance(at, Real) or isinstance(at, bool) or at != at:
-        raise ValueError(f"at must be a number or a date; got {at!r}")
-    return int(at) if float(at).is_integer() else float(at)  # type: ignore[call-overload]
+def _moment(at: Any) -> tuple[float, bool]:
+    """A moment as a number (microseconds since 1970 for a date), and whether it is a date."""
+    try:
+        moment = datetime.datetime.fromisoformat(at) if isinstance(at, str) else at
+        times, is_date = as_times(np.asarray([moment]))
+    except ValueError:
+        raise ArgumentError("at", f"must be a number or a date in ISO form; got {at!r}") from None
+    if times[0] is None:
+        raise ArgumentError("at", f"must be a number or a date; got {at!r}")
+    return times[0], is_date

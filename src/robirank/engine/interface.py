@@ -1,32 +1,78 @@
 """What a solver asks of an engine, and what an engine asks of a task.
 
-The engine holds users in parts and items in blocks and runs tasks on them; it knows nothing of
-losses. Three ways to run a task are enough for every solver:
+The engine holds the arrays that a solver declares, users in parts and items in blocks, and runs
+tasks on them; it knows nothing of losses. Two ways to run a task are enough for every solver:
 
-- `Engine.sweep`: every part meets every block once, and a task may change the rows of both;
-- `Engine.scan`: every part sees all blocks, and a task may change the rows of the part alone;
-- `Engine.measure`: the same, and a task changes nothing.
+- `Engine.sweep`: every part meets every block once, and a task may change arrays of both;
+- `Engine.scan`: every part sees all blocks, and a task may change arrays of the part alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from robirank._types import Ints32
-from robirank.engine.parts import Block, Part
+from robirank.engine.state import Block, Part, StateArray
 
 #: What a task reports: sums of numbers by name. "done" counts what the task went through.
 Figures = dict[str, float]
 
-#: task(part, block, position, settings, key): ``position`` is the place of each item in the
-#: epoch's order, and ``key`` decides the random numbers.
-SweepTask = Callable[[Part, Block, Ints32, Any, int], Figures]
 
-#: task(part, blocks, position, settings): the blocks can be gone through as often as needed, and
-#: the first one has the number of the part.
-ScanTask = Callable[[Part, Iterable[Block], Ints32, Any], Figures]
+class Task(Protocol):
+    """A module-level function, made a task by the decorator `task`."""
+
+    __name__: str
+    reads: frozenset[str]
+    changes: frozenset[str]
+
+
+class SweepTask(Task, Protocol):
+    """A task of a sweep."""
+
+    def __call__(self, part: Part, block: Block, position: Ints32, settings: Any, key: int) -> Any:
+        """Let a part meet a block; returns `Figures`.
+
+        ``position`` is the place of each item in the epoch's order; ``key`` decides the random
+        numbers.
+        """
+
+
+class ScanTask(Task, Protocol):
+    """A task of a scan."""
+
+    def __call__(self, part: Part, blocks: Iterable[Block], position: Ints32, settings: Any) -> Any:
+        """Show all blocks to a part; returns `Figures`.
+
+        The blocks can be gone through as often as needed; the first one has the part's number.
+        """
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Figures])
+
+
+def task(*, reads: Sequence[str] = (), changes: Sequence[str] = ()) -> Callable[[_Function], Any]:
+    """Declare which arrays a task reads and which it changes.
+
+    The task sees these arrays alone, and can write to those that it changes. What is changed is
+    part of the next checkpoint.
+
+    Examples
+    --------
+    >>> @task(reads=["V"], changes=["U"])
+    ... def nothing_task(part, blocks, position, settings):
+    ...     return {}
+    >>> sorted(nothing_task.reads), sorted(nothing_task.changes)
+    (['U', 'V'], ['U'])
+    """
+
+    def declare(function: _Function) -> Any:
+        declared: Any = function
+        declared.reads, declared.changes = frozenset([*reads, *changes]), frozenset(changes)
+        return declared
+
+    return declare
 
 
 def never() -> bool:
@@ -36,12 +82,12 @@ def never() -> bool:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the data are; an active user has at least one record."""
+    """How large the data are; an active user has at least one interaction."""
 
     n_users: int
     active_users: int
     n_items: int
-    n_records: int
+    n_interactions: int
 
 
 class Engine(Protocol):
@@ -55,14 +101,12 @@ class Engine(Protocol):
     ----------
     sizes : Sizes
     n_parts : int
-    factors : int
     part_users : list of int
         The number of users of each part.
     """
 
     sizes: Sizes
     n_parts: int
-    factors: int
     part_users: list[int]
 
     def sweep(
@@ -72,7 +116,7 @@ class Engine(Protocol):
         settings: Sequence[Any],
         should_stop: Callable[[], bool],
     ) -> Figures:
-        """Put V in the epoch's order, then let every part meet every block.
+        """Put the items in the epoch's order, then let every part meet every block.
 
         ``settings`` has one entry for each of the n_parts sub-steps. Where ``should_stop()``
         becomes true, the tasks not yet begun are left out.
@@ -87,11 +131,22 @@ class Engine(Protocol):
         """Run a task on every part, once for each entry of ``settings``.
 
         Entries may run side by side, so they must concern different users of a part. Where
-        ``should_stop()`` becomes true, the tasks not yet begun are left out.
+        ``should_stop()`` becomes true, the tasks not yet begun are left out. A task that changes
+        nothing is no step of the training: a run that lost workers does not repeat it.
         """
 
-    def measure(self, task: ScanTask, settings: Sequence[Any]) -> Figures:
-        """Like `scan`, for a task that changes nothing; it is no step of the training."""
+
+def check_task(task: Task, declared: Sequence[StateArray], *, in_scan: bool = False) -> None:
+    """Raise an error where a task names an array that it cannot have or must not change."""
+    by_name = {array.name: array for array in declared}
+    for name in sorted(task.reads):
+        if name not in by_name:
+            raise ValueError(f"{task.__name__} reads {name!r}, which no declared array is called")
+    for name in sorted(task.changes):
+        if by_name[name].is_constant:
+            raise ValueError(f"{task.__name__} must not change {name!r}, which is constant")
+        if in_scan and by_name[name].per == "item":
+            raise ValueError(f"{task.__name__} must not change {name!r}: a scan shares the items")
 
 
 def add_up(figures: Iterable[Figures]) -> Figures:
@@ -103,7 +158,7 @@ def add_up(figures: Iterable[Figures]) -> Figures:
     {'loss': 1.5, 'done': 5}
     """
     total: Figures = {}
-    for one in figures:
-        for name, value in one.items():
+    for report in figures:
+        for name, value in report.items():
             total[name] = total.get(name, 0) + value
     return total

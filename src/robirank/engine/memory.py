@@ -1,11 +1,12 @@
-"""Factors and records in the memory of this process, in the order that the strata need.
+"""The state of all parts and blocks in the memory of this process, in the order the strata need.
 
-U lies part by part. V lies in the order of the present epoch, so that a block of it, and a cell of
-a block, is one stretch of memory; turning to the next epoch costs one copy of V.
+Arrays of users lie part by part. Those of items lie in the order of the present epoch, so that a
+block, and a cell of a block, is one stretch of memory; turning to the next epoch costs one copy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,24 +14,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank._sparse import places_of_rows
-from robirank._types import Floats32, Ints64
-from robirank.data.records import Records
+from robirank.data.user_items import UserItems
 from robirank.data.user_parts import count_parts, user_parts
-from robirank.engine.parts import Block, Part, empty_rows
+from robirank.engine.state import (
+    Arrays,
+    Block,
+    Part,
+    Rows,
+    StateArray,
+    constants_of_items,
+    set_start,
+    travelling,
+)
 from robirank.engine.strata import Plan
 
 
 class StrataMemory:
-    """Parts of the users, and V in the order of an epoch.
+    """Parts of the users, and arrays of items in the order of an epoch.
 
     Parameters
     ----------
-    records : Records
+    interactions : UserItems
         Those of `robirank.data.partitions.Partitions` know their parts; others are cut here.
-    U, V : arrays of shapes (n_users, d) and (n_items, d)
-        Where to start; they are copied.
-    decay_u, decay_v : arrays of shapes (n_users,) and (n_items,)
-        The share of a row's penalty that one of its records pays.
+    declared : sequence of StateArray
     parts : int
         How many parts are wanted; fewer where there are too few users or items.
     seed : int
@@ -38,84 +44,89 @@ class StrataMemory:
     """
 
     def __init__(
-        self,
-        records: Records,
-        U: Floats32,
-        V: Floats32,
-        decay_u: Floats32,
-        decay_v: Floats32,
-        *,
-        parts: int,
-        seed: int,
+        self, interactions: UserItems, declared: Sequence[StateArray], *, parts: int, seed: int
     ) -> None:
-        n_users, self.n_factors = U.shape
-        self.seed, self.n_items = seed, records.n_items
-        self._indptr, self._decay = records.indptr, decay_v
-        self._popularity = records.item_counts().astype(np.float32)
-        wanted, part_seed = records.cut or (parts, seed)
-        n_parts = count_parts(wanted, n_users, self.n_items)
-        self.parts = []
-        for users in user_parts(part_seed, n_users, n_parts):
-            part = Part.empty(users, records.rows(users), decay_u[users], self.n_factors)
-            part.start(U[users])
-            self.parts.append(part)
-        self.plan = Plan(seed, 0, self.n_items, n_parts)
-        self._V = empty_rows(self.n_items, self.n_factors)
-        self._V[:, : self.n_factors] = V[self.plan.order]
-        self._sums = np.zeros(self.n_items, dtype=np.float32)
+        self.declared, self.seed, self._interactions = list(declared), seed, interactions
+        self._counts = interactions.item_counts()
+        n_wanted, part_seed = interactions.cut or (parts, seed)
+        n_parts = count_parts(n_wanted, interactions.n_users, interactions.n_items)
+        self.parts = [
+            Part.empty(users, interactions.rows(users), declared)
+            for users in user_parts(part_seed, interactions.n_users, n_parts)
+        ]
+        set_start(self.parts, declared)
+        self.plan = Plan(seed, 0, interactions.n_items, n_parts)
+        self._constants = constants_of_items(declared, self._counts)
+        order = self.plan.order
+        rows = Rows(order, self._counts[order])
+        self._items = {a.name: _filled(a, a.start([rows])[0]) for a in travelling(declared)}
 
-    def decay_by(self, decay_u: Floats32, decay_v: Floats32) -> None:
-        """Take other decays from now on."""
-        self._decay = decay_v
-        for part in self.parts:
-            part.decay[:] = decay_u[part.users]
+    def restart(self, declared: Sequence[StateArray]) -> None:
+        """Set constant arrays anew, from declarations that take the place of those before."""
+        by_name = {array.name: array for array in declared}
+        self.declared = [by_name.get(array.name, array) for array in self.declared]
+        set_start(self.parts, declared)
+        self._constants |= constants_of_items(declared, self._counts)
 
     def turn(self, epoch: int) -> None:
-        """Put V in the order of an epoch."""
+        """Put the items in the order of an epoch."""
         if epoch == self.plan.epoch:
             return
-        plan = Plan(self.seed, epoch, self.n_items, len(self.parts))
+        plan = Plan(self.seed, epoch, self._interactions.n_items, len(self.parts))
         rows = self.plan.position[plan.order]
-        V = empty_rows(self.n_items, self.n_factors)
-        np.take(self._V, rows, axis=0, out=V)
-        self._V, self._sums, self.plan = V, self._sums[rows], plan
+        for array in travelling(self.declared):
+            reordered = array.empty(len(rows))
+            np.take(self._items[array.name], rows, axis=0, out=reordered)
+            self._items[array.name] = reordered
+        self.plan = plan
 
     def blocks(self) -> list[Block]:
-        """V in blocks, as many as parts: views, so that tasks change it in place."""
-        decay, popularity = (a[self.plan.order] for a in (self._decay, self._popularity))
+        """The items in blocks, as many as parts: views, so that tasks change them in place."""
+        arrays = {name: values[self.plan.order] for name, values in self._constants.items()}
+        arrays |= self._items
         return [
-            Block(low, self._V[own], self._sums[own], decay[own], popularity[own])
+            Block(low, {name: array[low:high] for name, array in arrays.items()})
             for low, high in pairwise(self.plan.bounds.tolist())
-            for own in [slice(low, high)]
         ]
 
-    def factors(self) -> tuple[Floats32, Floats32]:
-        """U and V in the order of the data."""
-        U = np.empty((len(self._indptr) - 1, self.n_factors), dtype=np.float32)
-        for part in self.parts:
-            U[part.users] = part.U[:, : self.n_factors]
-        return U, self._V[self.plan.position, : self.n_factors]
-
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> Arrays:
         """Everything that changes, in the order of the data."""
-        U, V = self.factors()
-        sums = np.empty(len(U), dtype=np.float32)
-        slope = np.empty(int(self._indptr[-1]), dtype=np.float32)
-        for part in self.parts:
-            sums[part.users] = part.sums
-            slope[self._records_of(part)] = part.slope
-        v_sums = self._sums[self.plan.position]
-        return {"U": U, "V": V, "sums_u": sums, "sums_v": v_sums, "slope": slope}
+        changing = [array for array in self.declared if not array.is_constant]
+        return {array.name: self._in_order_of_data(array) for array in changing}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: Arrays) -> None:
         """Go back to a state that `state` gave."""
-        self._V[:, : self.n_factors] = state["V"][self.plan.order]
-        self._sums[:] = state["sums_v"][self.plan.order]
-        for part in self.parts:
-            part.U[:, : self.n_factors] = state["U"][part.users]
-            part.sums[:] = state["sums_u"][part.users]
-            part.slope[:] = state["slope"][self._records_of(part)]
+        for array in self.declared:
+            if array.is_constant:
+                continue
+            values = state[array.name]
+            if array.per == "item":
+                array.content(self._items[array.name])[:] = values[self.plan.order]
+            else:
+                for part in self.parts:
+                    array.content(part[array.name])[:] = values[self._places(array, part)]
 
-    def _records_of(self, part: Part) -> Ints64:
-        """The places of a part's records in the data."""
-        return places_of_rows(self._indptr, part.users)[1]
+    def model(self) -> Arrays:
+        """The arrays that make up the model, by the names they are saved as."""
+        return {a.saved_as: self._in_order_of_data(a) for a in self.declared if a.saved_as}
+
+    def _in_order_of_data(self, array: StateArray) -> NDArray[Any]:
+        if array.per == "item":
+            return array.content(self._items[array.name])[self.plan.position]
+        n = self._interactions.n_users if array.per == "user" else self._interactions.n_interactions
+        values = np.empty(array.shape(n), np.float32)
+        for part in self.parts:
+            values[self._places(array, part)] = array.content(part[array.name])
+        return values
+
+    def _places(self, array: StateArray, part: Part) -> NDArray[Any]:
+        """The places in the data of the users or the interactions of a part."""
+        if array.per == "user":
+            return part.users
+        return places_of_rows(self._interactions.indptr, part.users)[1]
+
+
+def _filled(array: StateArray, values: NDArray[Any]) -> NDArray[Any]:
+    memory = array.empty(len(values))
+    array.content(memory)[:] = values
+    return memory

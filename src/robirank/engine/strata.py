@@ -2,7 +2,7 @@
 
 Users are cut once, at random, into P parts. For every epoch the items are put in a new random order
 and cut into P blocks. In sub-step r part q works on block (q + r) mod P, so no two tasks of a
-sub-step touch the same row, and after P sub-steps every record has been visited once.
+sub-step touch the same row, and after P sub-steps every interaction has been visited once.
 
 Everything here is a pure function of (seed, epoch): any worker can compute it again, and the order
 in which the tasks of a sub-step run cannot matter.

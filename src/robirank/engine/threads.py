@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from robirank._workers import Workers
-from robirank.engine.interface import Figures, ScanTask, Sizes, SweepTask, add_up, never
+from robirank.engine.interface import (
+    Figures,
+    ScanTask,
+    Sizes,
+    SweepTask,
+    add_up,
+    check_task,
+    never,
+)
 from robirank.engine.memory import StrataMemory
+from robirank.engine.state import seen_by
 from robirank.engine.strata import task_key, visiting_order
-
-
-@dataclass(frozen=True)
-class TaskTime:
-    """Processor seconds of one task: the clock stands still while its thread waits for a core.
-
-    Attributes
-    ----------
-    kind : {"sweep", "scan"}
-    step : int
-        The sub-step of a sweep; the place in the settings of a scan.
-    part : int
-    seconds : float
-    """
-
-    kind: str
-    step: int
-    part: int
-    seconds: float
 
 
 class ThreadEngine:
@@ -43,21 +31,12 @@ class ThreadEngine:
     memory : StrataMemory
     sizes : Sizes
     workers : Workers
-    on_task : callable, optional
-        Is given the `TaskTime` of every task, on the task's thread.
     """
 
-    def __init__(
-        self,
-        memory: StrataMemory,
-        sizes: Sizes,
-        workers: Workers,
-        on_task: Callable[[TaskTime], None] | None = None,
-    ) -> None:
-        self.memory, self.sizes = memory, sizes
-        self.n_parts, self.factors = len(memory.parts), memory.n_factors
+    def __init__(self, memory: StrataMemory, sizes: Sizes, workers: Workers) -> None:
+        self.memory, self.sizes, self._workers = memory, sizes, workers
+        self.n_parts = len(memory.parts)
         self.part_users = [len(part.users) for part in memory.parts]
-        self._workers, self._on_task = workers, on_task
 
     def sweep(
         self,
@@ -67,8 +46,10 @@ class ThreadEngine:
         should_stop: Callable[[], bool] = never,
     ) -> Figures:
         """Let every part meet every block of an epoch."""
+        check_task(task, self.memory.declared)
         self.memory.turn(epoch)
-        parts, blocks = self.memory.parts, self.memory.blocks()
+        parts = [seen_by(task, part) for part in self.memory.parts]
+        blocks = [seen_by(task, block) for block in self.memory.blocks()]
         position = self.memory.plan.position
         order = Wavefront(self.n_parts)
         figures: list[dict[int, Figures]] = [{} for _ in settings]
@@ -77,7 +58,7 @@ class ThreadEngine:
             while place := order.take(should_stop):
                 step, part, block = place
                 key = task_key(self.memory.seed, epoch, part, block)
-                with order.doing(part), self._timed("sweep", step, part):
+                with order.doing(part):
                     figures[step][part] = task(
                         parts[part], blocks[block], position, settings[step], key
                     )
@@ -92,30 +73,21 @@ class ThreadEngine:
         should_stop: Callable[[], bool] = never,
     ) -> Figures:
         """Show all blocks to every part, once for each entry of the settings."""
-        blocks, position = self.memory.blocks(), self.memory.plan.position
+        check_task(task, self.memory.declared, in_scan=True)
+        parts = [seen_by(task, part) for part in self.memory.parts]
+        blocks = [seen_by(task, block) for block in self.memory.blocks()]
+        position = self.memory.plan.position
 
         def work(place: tuple[int, int]) -> Figures:
             if should_stop():
                 return {}
             step, part = place
             visits = [blocks[b] for b in visiting_order(part, self.n_parts)]
-            with self._timed("scan", step, part):
-                return task(self.memory.parts[part], visits, position, settings[step])
+            return task(parts[part], visits, position, settings[step])
 
-        found = self._workers.map(work, product(range(len(settings)), range(self.n_parts)))
+        reports = self._workers.map(work, product(range(len(settings)), range(self.n_parts)))
         n = self.n_parts
-        return add_up(add_up(found[i : i + n]) for i in range(0, len(found), n))
-
-    def measure(self, task: ScanTask, settings: Sequence[Any]) -> Figures:
-        """Like `scan`, for a task that changes nothing."""
-        return self.scan(task, settings)
-
-    @contextlib.contextmanager
-    def _timed(self, kind: str, step: int, part: int) -> Iterator[None]:
-        begin = time.thread_time()
-        yield
-        if self._on_task is not None:
-            self._on_task(TaskTime(kind, step, part, time.thread_time() - begin))
+        return add_up(add_up(reports[i : i + n]) for i in range(0, len(reports), n))
 
 
 class Wavefront:

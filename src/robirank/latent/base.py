@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Self, Unpack, get_args
 
 import numpy as np
@@ -15,15 +15,16 @@ from robirank._checks import check_choice, check_count
 from robirank._random import as_random_state
 from robirank._threads import thread_count
 from robirank._types import Floats32
-from robirank.data.records import Records, Weighting, as_records
+from robirank.data.user_items import UserItems, Weighting, as_user_items
 from robirank.engine.config import RayConfig
-from robirank.latent.factors.ids import check_same_ids
-from robirank.latent.factors.recommend import FactorModel
-from robirank.latent.solvers.start import random_rows
-from robirank.latent.train.fit import FitResult, open_training
-from robirank.latent.train.options import EpochReport, FitKeywords, FitOptions
-from robirank.latent.train.request import Request
-from robirank.latent.tune.settle import settle, settle_by_records
+from robirank.errors import ArgumentError
+from robirank.latent.factors.factor_model import FactorModel
+from robirank.latent.factors.factors import Factors, Side, random_rows
+from robirank.latent.factors.questions import check_same_ids
+from robirank.latent.train.local import LocalFit
+from robirank.latent.train.loop import FitResult
+from robirank.latent.train.request import EpochReport, FitKeywords, FitOptions, Request
+from robirank.latent.tune.settle import settle, settle_by_table
 
 _PARTIAL_ITERATIONS = 10
 _PARTIAL_RATE = 0.25  # of the rate that a fit starts with
@@ -54,8 +55,6 @@ class LatentModel(FactorModel):
     engine: Any
     random_state: Any
 
-    user_ids_: Any = None
-    item_ids_: Any = None
     solver_: str
     user_scale_: float
     regularization_: float
@@ -84,12 +83,12 @@ class LatentModel(FactorModel):
             What is stored and not zero counts as an interaction. A cluster also takes the path or
             URL of Partitions, and cuts other tables into parts first.
         show_progress : bool, default=True
-            Show epoch, loss, validation measure, rate and time left on a terminal.
+            Show epoch, loss, validation metric, rate and time left on a terminal.
         callback : callable, optional
             Called after every epoch as ``callback(epoch, seconds, loss)``, as implicit does: epochs
             count from 0, the seconds are those of the epoch. If it returns True, training ends.
         validation : sparse matrix or Interactions, optional
-            Held-out interactions of the same users and items. The measure is computed about 16
+            Held-out interactions of the same users and items. The metric is computed about 16
             times during the fit (every epoch with ``patience``), and the model of the best
             epoch is kept. A cluster also takes Partitions that are cut as the training set is.
         metric : str, optional
@@ -153,8 +152,8 @@ class LatentModel(FactorModel):
         """Go on from the present factors with a table that may have new users and items.
 
         Rows and columns beyond the known ones are new. New users begin where `fold_in` puts them,
-        new items near zero. Then come a few epochs over the given records at a reduced rate; a
-        user without a record in the table keeps their factors. A model without factors is fitted.
+        new items near zero. Then come a few epochs over the given interactions at a reduced rate; a
+        user without any in the table keeps their factors. A model without factors is fitted.
 
         Parameters
         ----------
@@ -175,39 +174,44 @@ class LatentModel(FactorModel):
             raise TypeError(f"partial_fit got an unexpected keyword argument {min(unknown)!r}")
         request = self.request()
         if request.engine != "local":
-            raise ValueError(
-                f"engine must be 'local' in partial_fit; got {self.engine!r}. Call "
-                "set_params(engine='local') to go on in this process"
+            raise ArgumentError(
+                "engine",
+                f"must be 'local' in partial_fit; got {self.engine!r}. Call "
+                "set_params(engine='local') to go on in this process",
             )
         if getattr(self, "item_factors", None) is None:
             return self.fit(user_items, show_progress, callback, **options)
-        wanted = FitOptions(show_progress=show_progress, callback=callback, **options)
+        fit_options = FitOptions(show_progress=show_progress, callback=callback, **options)
         width = self.item_factors.shape[1]
         if request.factors != width:
-            raise ValueError(f"factors must be {width}, as the model has; got {request.factors}")
+            raise ArgumentError(
+                "factors", f"must be {width}, as the model has; got {request.factors}"
+            )
         check_count("iterations", iterations)
-        records = as_records(user_items, self.weighting)
+        interactions = as_user_items(user_items, self.weighting)
         n_users, n_items = len(self.user_factors), len(self.item_factors)
-        if records.n_users < n_users or records.n_items < n_items:
-            raise ValueError(
-                f"user_items must have at least the {n_users} users and {n_items} items that the "
-                f"model knows; its shape is {(records.n_users, records.n_items)}"
+        if interactions.n_users < n_users or interactions.n_items < n_items:
+            raise ArgumentError(
+                "user_items",
+                f"must have at least the {n_users} users and {n_items} items that the model knows; "
+                f"its shape is {interactions.shape}",
             )
         ids = (
-            _ids_that_go_on("users", user_items, self.user_ids_, records.n_users),
-            _ids_that_go_on("items", user_items, self.item_ids_, records.n_items),
+            _ids_that_go_on("users", user_items, self.user_ids_, interactions.n_users),
+            _ids_that_go_on("items", user_items, self.item_ids_, interactions.n_items),
         )
         request = replace(
             request,
             epochs=iterations,
             rate=_PARTIAL_RATE,
-            regularization=self._penalty_of(request, records),
+            regularization=self._penalty_of(request, interactions),
         )
-        known = self._item_counts()
-        self._fit(request, user_items, wanted, self._grown(records, request.seed))
-        self.user_ids_, self.item_ids_ = ids
-        if known is not None:  # the table may hold new records alone, or all of them
-            self.item_counts_[: len(known)] = np.maximum(self.item_counts_[: len(known)], known)
+        before = self.factors_.items.counts
+        self._fit(request, user_items, fit_options, self._grown(interactions, request.seed))
+        counts = self.item_counts_
+        if before is not None:  # the table may hold new interactions alone, or all of them
+            counts[:n_items] = np.maximum(counts[:n_items], before)
+        self.factors_ = self.factors_.named(*ids, counts)
         return self
 
     def fold_in(self, user_items: Any) -> Floats32:
@@ -227,44 +231,48 @@ class LatentModel(FactorModel):
         """
         self._check_fitted()
         check_same_ids("user_items", user_items, "the model", self, ("items",))
-        records = as_records(user_items, self.weighting)
-        if records.n_items != len(self.item_factors):
-            raise ValueError(
-                f"user_items must have one column for each of the {len(self.item_factors)} items; "
-                f"it has {records.n_items}"
+        interactions = as_user_items(user_items, self.weighting)
+        if interactions.n_items != len(self.item_factors):
+            raise ArgumentError(
+                "user_items",
+                f"must have one column for each of the {len(self.item_factors)} items; it has "
+                f"{interactions.n_items}",
             )
-        return self._fold_in(self.item_factors, records)
+        return self._fold_in(self.item_factors, interactions)
+
+    def regularization_for(self, user_items: Any) -> float:
+        """The λ that `fit` takes for a table where it does not search: given, or by the rule.
+
+        Parameters
+        ----------
+        user_items : sparse matrix or Interactions
+
+        Examples
+        --------
+        >>> from robirank import LatentRoBiRank, make_interactions
+        >>> data = make_interactions(200, 100, 3000, random_state=0)
+        >>> round(LatentRoBiRank(factors=8).regularization_for(data), 3)
+        0.204
+        """
+        interactions = as_user_items(user_items, self.weighting)
+        return settle_by_table(self.request(), interactions).penalty.regularization
 
     @classmethod
     def from_shards(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that a cluster left in many files; `robirank.load_model` calls it."""
-        from robirank.latent.factors.sharded import load_sharded
+        from robirank.latent.factors.shards import load_shards
 
-        model: Self = load_sharded(path, cls)
+        model: Self = load_shards(path, cls)
         return model
-
-    @cached_property
-    def user_factors(self) -> Floats32:  # type: ignore[override]
-        """U; where a cluster left it in shards, it is read when it is first asked for."""
-        return self._read_shards()[0]
-
-    @cached_property
-    def item_factors(self) -> Floats32:  # type: ignore[override]
-        """V; where a cluster left it in shards, it is read when it is first asked for."""
-        return self._read_shards()[1]
-
-    def _read_shards(self) -> tuple[Floats32, Floats32]:
-        if not hasattr(self, "sharded_"):
-            raise AttributeError(f"this {type(self).__name__} has no factors yet; call fit first")
-        self.user_factors, self.item_factors = self.sharded_.factors()
-        return self.user_factors, self.item_factors
 
     def request(self) -> Request:
         """The parameters as solvers take them, with a seed drawn; an error names a wrong one."""
         check_count("factors", self.factors, at_most=_MOST_FACTORS)
         thread_count(self.num_threads)
         if self.engine not in ("local", "ray") and not isinstance(self.engine, RayConfig):
-            raise ValueError(f'engine must be "local", "ray" or a RayConfig; got {self.engine!r}')
+            raise ArgumentError(
+                "engine", f'must be "local", "ray" or a RayConfig; got {self.engine!r}'
+            )
         check_choice("weighting", self.weighting, get_args(Weighting))
         return self._request(int(as_random_state(self.random_state).randint(2**31 - 1)))
 
@@ -273,48 +281,45 @@ class LatentModel(FactorModel):
         """The parameters as a `Request`; an error names a wrong one."""
 
     @abstractmethod
-    def _fold_in(self, V: Floats32, records: Records) -> Floats32:
-        """Factors for the users of some records, with V as it is."""
+    def _fold_in(self, V: Floats32, interactions: UserItems) -> Floats32:
+        """Rows for the users of some interactions, with V as it is."""
 
-    def _grown(self, records: Records, seed: int) -> tuple[Floats32, Floats32]:
-        """The factors of all users and items of a table; those that are known stay."""
+    def _grown(self, interactions: UserItems, seed: int) -> Factors:
+        """The factors of all users and items of a table; those of the model stay."""
         (n_users, d), n_items = self.user_factors.shape, len(self.item_factors)
-        U = np.zeros((records.n_users, d), np.float32)
+        U = np.zeros((interactions.n_users, d), np.float32)
         U[:n_users] = self.user_factors
-        if records.n_users > n_users:
-            U[n_users:] = self._fold_in(self.item_factors, records.part(n_users, n_items))
-        V = np.empty((records.n_items, d), np.float32)
+        if interactions.n_users > n_users:
+            U[n_users:] = self._fold_in(self.item_factors, interactions.from_user(n_users, n_items))
+        V = np.empty((interactions.n_items, d), np.float32)
         V[:n_items] = self.item_factors
-        V[n_items:] = 0.1 * random_rows(seed, _NEW_ITEMS, records.n_items - n_items, d)
-        return U, V
+        V[n_items:] = 0.1 * random_rows(seed, _NEW_ITEMS, interactions.n_items - n_items, d)
+        return Factors(Side(U), Side(V))
 
-    def _penalty_of(self, request: Request, records: Records) -> float:
+    def _penalty_of(self, request: Request, interactions: UserItems) -> float:
         """λ for a table that has grown: what was found keeps its ratio to the noise."""
         if request.regularization is not None:
             return request.regularization
-        noise = settle_by_records(request, records).noise_level
+        noise = settle_by_table(request, interactions).noise_level
         return self.regularization_ * (noise / self.noise_level_)
 
     def _fit(
-        self,
-        request: Request,
-        user_items: Any,
-        options: FitOptions,
-        start: tuple[Floats32, Floats32] | None = None,
+        self, request: Request, user_items: Any, options: FitOptions, start: Factors | None = None
     ) -> None:
         """Read the tables, settle what was left open, train, and take the result."""
-        with open_training(request, user_items, options, start) as training:
-            self._take(training.run(settle(request, training, options)))
+        if request.engine == "local":
+            opened: Any = nullcontext(LocalFit(request, user_items, options, start))
+        else:
+            from robirank.latent.train.cluster import open_cluster_fit
+
+            opened = open_cluster_fit(request, user_items, options)
+        with opened as fit:
+            self._take(fit.run(settle(request, fit, options)))
 
     def _take(self, result: FitResult) -> None:
-        """Become the model that a fit found."""
+        """Become the model that a fit made."""
         progress, problem = result.progress, result.problem
-        for name in ("user_factors", "item_factors", "sharded_"):
-            self.__dict__.pop(name, None)
-        if isinstance(result.factors, tuple):
-            self.user_factors, self.item_factors = result.factors
-        else:
-            self.sharded_ = result.factors
+        self.factors_ = result.factors
         self.n_iter_ = progress.epoch
         self.best_iter_ = progress.best_epoch or progress.epoch
         self.history_, self.stopped_ = progress.history, progress.stopped
@@ -322,25 +327,25 @@ class LatentModel(FactorModel):
         self.user_scale_ = problem.penalty.users.scale
         self.regularization_ = problem.penalty.regularization
         self.noise_level_ = problem.noise_level
-        self.user_ids_, self.item_ids_ = result.user_ids, result.item_ids
-        self.item_counts_ = result.item_counts
 
 
-def _ids_that_go_on(kind: str, user_items: Any, known: Any, count: int) -> Any:
-    """The outside ids of a table, which must begin with the known ones."""
-    ids = getattr(user_items, kind, None)
-    if known is None:
+def _ids_that_go_on(side: str, user_items: Any, trained_ids: Any, count: int) -> Any:
+    """The outside ids of a table, which must begin with those of the model."""
+    ids = getattr(user_items, side, None)
+    if trained_ids is None:
         return ids
     if ids is None:
-        if count == len(known):
-            return known
-        raise ValueError(
-            f"user_items has {count} {kind} and the model has ids of {len(known)}; give "
-            "Interactions, so that the new ones have ids too"
+        if count == len(trained_ids):
+            return trained_ids
+        raise ArgumentError(
+            "user_items",
+            f"has {count} {side} and the model has ids of {len(trained_ids)}; give Interactions, "
+            "so that the new ones have ids too",
         )
-    if not np.array_equal(ids[: len(known)], known[:]):
-        raise ValueError(
-            f"user_items must begin with the {kind} of the model, in their order; "
-            "Interactions.extend makes such a table"
+    if not np.array_equal(ids[: len(trained_ids)], trained_ids[:]):
+        raise ArgumentError(
+            "user_items",
+            f"must begin with the {side} of the model, in their order; Interactions.extend makes "
+            "such a table",
         )
     return ids

@@ -1,4 +1,4 @@
-"""LatentRoBiRankCV: the penalty of a latent model, and more, chosen on held-out records."""
+"""LatentRoBiRankCV: the penalty of a latent model, and more, chosen on held-out interactions."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator, clone
 
 from robirank._checks import check_count
-from robirank.data.records import as_records
+from robirank.data.user_items import as_user_items
+from robirank.errors import ArgumentError
 from robirank.latent.base import LatentModel
-from robirank.latent.factors.evaluate import check_metric
+from robirank.latent.factors.list_metrics import check_metric
 from robirank.latent.model import LatentRoBiRank
-from robirank.latent.train.options import DEFAULT_METRIC
+from robirank.latent.train.request import DEFAULT_METRIC
 from robirank.latent.tune.search import PenaltySearch
 from robirank.storage.checkpoint_file import CheckpointFile
 
 
 class LatentRoBiRankCV(BaseEstimator):
-    """A latent model whose penalty is chosen on held-out records, and that is then fitted to all.
+    """A latent model whose λ is chosen on held-out interactions, and that is then fitted to all.
 
-    A tenth of each user's records is held out. One training run under a falling λ
+    A tenth of each user's interactions is held out. One training run under a falling λ
     (`robirank.latent.tune.path`) shows where the best one lies; three fits around it, of three
     quarters of the epochs (side by side on a card), and a parabola through their values say it
-    closely. Together with the last fit, to all records, that takes about as long as four fits.
+    closely. Together with the last fit, to all interactions, that takes about as long as four fits.
     Where ``grid`` names several settings, each has a run under a falling λ of its own, and the
     best of them goes on.
 
@@ -38,21 +39,21 @@ class LatentRoBiRankCV(BaseEstimator):
         Other parameters of the estimator to choose, as in scikit-learn's ``GridSearchCV``:
         ``{"factors": [64, 128], "user_exponent": [0.5, 1.0], "iterations": [16, 32]}``.
     metric : str, default="ndcg@20"
-        What is measured on the held-out records.
+        The metric on the held-out interactions.
     cv : int, sparse matrix or Interactions, default=1
-        How many times records are held out, each time others; the values are averaged. A table
-        says which of the records are held out instead, such as a validation part.
+        How many times interactions are held out, each time others; the values are averaged. A
+        table says which interactions are held out instead, such as a validation part.
     sample_users : int, default=50000
         Of a table with more users, so many are searched on; what is found is scaled to the whole.
 
     Attributes
     ----------
     best_estimator_ : LatentRoBiRank or WARP
-        Fitted to all records: the model that recommends, is evaluated and is saved.
+        Fitted to all interactions: the model that recommends, is evaluated and is saved.
     best_params_ : dict
         What was chosen, ``regularization`` first.
     best_score_ : float
-        The measure on the held-out records.
+        The metric on the held-out interactions.
     cv_results_ : dict of lists
         Everything that was tried, one place in each list: kind ("path" or "fit"), split,
         regularization, value, seconds, and the parameters of ``grid``.
@@ -92,7 +93,7 @@ class LatentRoBiRankCV(BaseEstimator):
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
     ) -> Self:
-        """Search, and fit the best model to all records.
+        """Search, and fit the best model to all interactions.
 
         Parameters
         ----------
@@ -109,8 +110,8 @@ class LatentRoBiRankCV(BaseEstimator):
         -------
         self
         """
-        found = self.search(user_items, show_progress, checkpoint=checkpoint, resume=resume)
-        self.best_estimator_ = self._base().set_params(**found)
+        chosen = self.search(user_items, show_progress, checkpoint=checkpoint, resume=resume)
+        self.best_estimator_ = self._base().set_params(**chosen)
         self.best_estimator_.fit(
             user_items, show_progress=show_progress, checkpoint=checkpoint, resume=resume
         )
@@ -128,19 +129,23 @@ class LatentRoBiRankCV(BaseEstimator):
         base = self._base()
         self._check(base)
         if checkpoint is not None and base.random_state is None:
-            raise ValueError("checkpoint needs a random_state: without one no fit is like another")
+            raise ArgumentError(
+                "checkpoint", "needs a random_state: without one no fit is like another"
+            )
         log_path = None if checkpoint is None else f"{os.fspath(checkpoint)}.search"
         if checkpoint is not None and not resume:  # before the search, for the fit after it
             CheckpointFile(checkpoint, "").check_overwrite()
-        records = as_records(user_items, base.weighting)
-        if not records.n_records:
-            raise ValueError("user_items holds no interaction, so there is nothing to search on")
+        interactions = as_user_items(user_items, base.weighting)
+        if not interactions.n_interactions:
+            raise ArgumentError(
+                "user_items", "holds no interaction, so there is nothing to search on"
+            )
         search = PenaltySearch(
             lambda params: replace(clone(base).set_params(**params).request(), regularization=None),
-            records,
+            interactions,
             grid=self._grid(base),
             metric=self.metric,
-            cv=int(self.cv) if isinstance(self.cv, Integral) else as_records(self.cv, name="cv"),
+            cv=int(self.cv) if isinstance(self.cv, Integral) else as_user_items(self.cv, name="cv"),
             users=self.sample_users,
             log_path=log_path,
             resume=resume,
@@ -161,13 +166,13 @@ class LatentRoBiRankCV(BaseEstimator):
         if not isinstance(base, LatentModel):
             raise TypeError(f"estimator must be a LatentRoBiRank or a WARP; got {base!r}")
         if base.engine != "local":
-            raise ValueError(f"engine must be 'local' in a search; got {base.engine!r}")
+            raise ArgumentError("engine", f"must be 'local' in a search; got {base.engine!r}")
         for name, values in (self.grid or {}).items():
             if name == "regularization" or name not in base.get_params():
                 allowed = sorted(set(base.get_params()) - {"regularization"})
-                raise ValueError(f"grid may name {', '.join(allowed)}; got {name!r}")
+                raise ArgumentError("grid", f"may name {', '.join(allowed)}; got {name!r}")
             if isinstance(values, str) or not isinstance(values, Sequence) or not len(values):
-                raise ValueError(f"grid must give a list for {name}; got {values!r}")
+                raise ArgumentError("grid", f"must give a list for {name}; got {values!r}")
         check_metric(self.metric)
         if isinstance(self.cv, Integral) or not hasattr(self.cv, "shape"):
             check_count("cv", self.cv)

@@ -7,16 +7,17 @@ from typing import Any, Literal
 
 from robirank._checks import check_choice, check_count, check_positive
 from robirank._types import Floats32
-from robirank.data.records import Records, Weighting, as_records
+from robirank.data.user_items import UserItems, Weighting, as_user_items
 from robirank.engine.config import RayConfig
+from robirank.errors import ArgumentError
 from robirank.latent.base import LatentModel
-from robirank.latent.factors.fold_in import fold_in
 from robirank.latent.gpu.resolve import resolve_device
 from robirank.latent.solvers import ON_DEVICE, robirank_solvers
+from robirank.latent.solvers.fold_in import fold_in
 from robirank.latent.solvers.objective import objective
-from robirank.latent.solvers.penalty import EXPONENTS, RowWeights
+from robirank.latent.solvers.problem import EXPONENTS, RowWeights
 from robirank.latent.train.request import Request
-from robirank.latent.tune.settle import settle_by_records
+from robirank.latent.tune.settle import settle_by_table
 from robirank.losses import RHOS, RhoName
 from robirank.registry import register
 
@@ -31,10 +32,10 @@ class LatentRoBiRank(LatentModel):
         \sum_{(x,y) \in Ω} w_{xy}\, ρ\Bigl(\sum_{y' \ne y} σ_0(⟨U_x, V_y⟩ - ⟨U_x, V_{y'}⟩)\Bigr)
         + \frac{λ}{2} \Bigl(\sum_x a_x ‖U_x‖² + \sum_y b_y ‖V_y‖²\Bigr)
 
-    with :math:`σ_0(t) = \log_2(1 + 2^{-t})`. ρ = log₂(1 + t) makes a record count the less the
-    worse it is ranked, so the top of the list decides. The weights of the penalty grow with a
-    row's number of records, by default :math:`a_x ∝ n_x^{1/2}` and :math:`b_y ∝ n_y^{0.85}`, each
-    scaled to add up to :math:`\sum w_{xy}`.
+    with :math:`σ_0(t) = \log_2(1 + 2^{-t})`. ρ = log₂(1 + t) makes an interaction count the less
+    the worse it is ranked, so the top of the list decides. The weights of the penalty grow with a
+    row's number of interactions, by default :math:`a_x ∝ n_x^{1/2}` and :math:`b_y ∝ n_y^{0.85}`,
+    each scaled to add up to :math:`\sum w_{xy}`.
 
     Parameters
     ----------
@@ -51,13 +52,14 @@ class LatentRoBiRank(LatentModel):
     regularization : float, optional
         λ. By default the program chooses it, because the best one differs between tables by a
         factor of four and the wrong one costs dearly. "exact" trains about 16 epochs under a
-        falling λ and takes the one that ranks held-out records best (`robirank.latent.tune.path`);
+        falling λ and takes the one that ranks held-out interactions best
+        (`robirank.latent.tune.path`);
         "sgd", a table of fewer than about 10,000 interactions and a fit without time for it take
-        `robirank.latent.tune.rule.default_regularization`, which needs the numbers of records of
-        rows and columns alone. ``regularization_`` says what was taken; `LatentRoBiRankCV` looks
-        more closely.
+        `robirank.latent.tune.settle.default_regularization`, which needs the numbers of
+        interactions of rows and columns alone. ``regularization_`` says what was taken;
+        `LatentRoBiRankCV` looks more closely.
     user_exponent, item_exponent : float, default=0.5, 0.85
-        How the weights a and b grow with the records of a row.
+        How the weights a and b grow with the interactions of a row.
     iterations : int, optional
         Epochs. Default: 32 for "exact", 64 for "sgd".
     learning_rate : float, optional
@@ -66,7 +68,7 @@ class LatentRoBiRank(LatentModel):
     weighting : {"binary", "log", "count"}, default="binary"
         What w_xy is: one as in the paper, log2(1 + count), or the count.
     negatives : int, default=128
-        Items that "sgd" samples for a record.
+        Items that "sgd" samples for an interaction.
     parts : int, default=8
         Into how many parts "sgd" cuts users and items: as many threads can work side by side.
         Unlike the number of threads it changes the result. `Partitions` have their own number.
@@ -92,8 +94,8 @@ class LatentRoBiRank(LatentModel):
     regularization_ : float
         λ.
     noise_level_ : float
-        Of the table, on λ's scale; see `robirank.latent.tune.rule.noise_level`. When `partial_fit`
-        gets a table that has grown, a λ that the program chose grows with it.
+        The noise of the table, on λ's scale; see `robirank.latent.tune.settle.noise_level`. When
+        `partial_fit` gets a table that has grown, a λ that the program chose grows with it.
     solver_ : str
         The solver that was used.
     n_iter_ : int
@@ -101,7 +103,7 @@ class LatentRoBiRank(LatentModel):
     best_iter_ : int
         The epoch whose factors were kept.
     history_ : list of dict
-        Epoch, seconds, loss and perhaps the validation measure.
+        Epoch, seconds, loss and perhaps the validation metric.
     user_ids_, item_ids_ : Ids
         Outside ids, where the model was fitted to `Interactions`.
 
@@ -163,20 +165,19 @@ class LatentRoBiRank(LatentModel):
             Of the model's users and items.
         """
         self._check_fitted()
-        records = as_records(user_items, self.weighting)
+        interactions = as_user_items(user_items, self.weighting)
         shape = (len(self.user_factors), len(self.item_factors))
-        if (records.n_users, records.n_items) != shape:
-            raise ValueError(
-                f"user_items must have the model's shape {shape}; it has "
-                f"{(records.n_users, records.n_items)}"
+        if interactions.shape != shape:
+            raise ArgumentError(
+                "user_items",
+                f"must have the model's shape {shape}; it has {interactions.shape}",
             )
         return objective(
-            self.user_factors,
-            self.item_factors,
-            records,
+            self.factors_,
+            interactions,
             rho=self.rho,
-            penalty=settle_by_records(
-                replace(self._request(seed=0), regularization=self.regularization_), records
+            penalty=settle_by_table(
+                replace(self._request(seed=0), regularization=self.regularization_), interactions
             ).penalty,
             num_threads=int(self.num_threads),
         )
@@ -185,13 +186,13 @@ class LatentRoBiRank(LatentModel):
         """The solver that `fit` takes for a table of that shape."""
         return self._request(seed=0).solver_for(n_users, n_items)
 
-    def _fold_in(self, V: Floats32, records: Records) -> Floats32:
+    def _fold_in(self, V: Floats32, interactions: UserItems) -> Floats32:
         weights = RowWeights(self.user_exponent, self.user_scale_)
         return fold_in(
             V,
-            records,
+            interactions,
             rho=self.rho,
-            decay=weights.of(records.user_counts(), self.regularization_),
+            penalty=weights.of(interactions.user_counts(), self.regularization_),
             num_threads=int(self.num_threads),
             device=resolve_device(self.device),
         )
@@ -228,7 +229,9 @@ class LatentRoBiRank(LatentModel):
         )
 
     def _training_device(self) -> str:
-        """The device; "auto" is the CPU where no card could train."""
+        """The device of the fit; "auto" is the CPU where no card could train."""
+        if self.device == "cpu":
+            return "cpu"
         if self.device == "auto" and (self.engine != "local" or self.solver not in ON_DEVICE):
             return "cpu"
         return resolve_device(self.device)

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from robirank._checks import check_positive
 from robirank._types import Floats32
-from robirank.data.records import as_records
-from robirank.latent.factors.ids import ids_of
-from robirank.latent.factors.recommend import FactorModel
+from robirank.data.user_items import as_user_items
+from robirank.errors import Argument, ArgumentError
+from robirank.latent.factors.factor_model import FactorModel
+from robirank.latent.factors.factors import Factors, Side
 from robirank.registry import register
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -23,26 +24,26 @@ _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 class Popularity(FactorModel):
     r"""Recommends what most users have.
 
-    The score of an item is the number of its records, for every user alike,
+    The score of an item is the number of its interactions, for every user alike,
 
-    .. math:: s_{xy} = |\{x' : (x', y) \text{ is a record}\}|
+    .. math:: s_{xy} = |\{x' : (x', y) \text{ is an interaction}\}|
 
-    or the number of those in the last days before the latest record. Users are told apart by what
-    they have already, which is left out.
+    or the number of those in the last days before the latest interaction. Users are told apart by
+    what they have already, which is left out.
 
     Parameters
     ----------
     window : float or str, optional
-        Count the records of so long a time before the latest one. Where the times of the table are
-        dates: text, a number of minutes, hours, days or weeks such as "90m", "12h", "30d" or "4w".
-        Where they are numbers: a number in their unit. Default: count all records.
+        Count the interactions of so long a time before the latest one. Where the times of the table
+        are dates: text, a number of minutes, hours, days or weeks such as "90m", "12h", "30d" or
+        "4w". Where they are numbers: a number in their unit. Default: count all of them.
     num_threads : int, default=0
         0: every core.
 
     Attributes
     ----------
     item_counts_ : int32 array of shape (n_items,)
-        The records that were counted.
+        The interactions that were counted.
     user_factors, item_factors : float32 arrays
         Ones, and the counts.
     user_ids_, item_ids_ : Ids
@@ -59,20 +60,17 @@ class Popularity(FactorModel):
     [0, 2]
     """
 
-    user_ids_: Any = None
-    item_ids_: Any = None
-
     def __init__(self, window: float | str | None = None, *, num_threads: int = 0) -> None:
         self.window = window
         self.num_threads = num_threads
 
     def fit(self, user_items: Any, show_progress: bool = True) -> Self:  # noqa: ARG002
-        """Count the records of each item.
+        """Count the interactions of each item.
 
         Parameters
         ----------
         user_items : sparse matrix of shape (n_users, n_items), or Interactions
-            What is stored and not zero counts as one record.
+            What is stored and not zero counts as one interaction.
         show_progress : bool
             Without meaning, as there is nothing to wait for.
 
@@ -80,15 +78,19 @@ class Popularity(FactorModel):
         -------
         self
         """
-        records = as_records(user_items)
-        items = records.items
+        interactions = as_user_items(user_items)
+        items = interactions.items
         if self.window is not None:
             items = items[self._is_recent(user_items)]
-        counts = np.bincount(items, minlength=records.n_items)
-        self.item_counts_ = counts.astype(np.int32)
-        self.item_factors = counts.astype(np.float32)[:, None]
-        self.user_factors = np.ones((records.n_users, 1), np.float32)
-        self.user_ids_, self.item_ids_ = ids_of(user_items, "users"), ids_of(user_items, "items")
+        counts = np.bincount(items, minlength=interactions.n_items)
+        self.factors_ = Factors(
+            Side(np.ones((interactions.n_users, 1), np.float32), interactions.user_ids),
+            Side(
+                counts.astype(np.float32)[:, None],
+                interactions.item_ids,
+                counts.astype(np.int32),
+            ),
+        )
         return self
 
     def fold_in(self, user_items: Any) -> Floats32:
@@ -104,11 +106,13 @@ class Popularity(FactorModel):
         raise NotImplementedError("Popularity knows no similar users; fit a LatentRoBiRank")
 
     def _is_recent(self, user_items: Any) -> NDArray[np.bool_]:
-        """Which records lie in the window before the latest one."""
+        """Which interactions lie in the window before the latest one."""
         times = getattr(user_items, "timestamps", None)
         if times is None:
-            raise ValueError(
-                f"window={self.window!r} needs a table with times: Interactions, read with time="
+            raise ArgumentError(
+                Argument("window", self.window),
+                "needs a table with times: Interactions, read with ",
+                Argument("time"),
             )
         length = _length(self.window, user_items.has_dates)
         recent: NDArray[np.bool_] = times > times.max() - length
@@ -119,13 +123,14 @@ def _length(window: Any, has_dates: bool) -> float:
     """A window in the unit of the times; dates are microseconds."""
     if not has_dates:
         if not isinstance(window, Real):
-            raise ValueError(f"window must be a number, as the times are; got {window!r}")
+            raise ArgumentError("window", f"must be a number, as the times are; got {window!r}")
         check_positive("window", window)
         return float(window)
-    found = re.fullmatch(r"([1-9]\d*)([mhdw])", window) if isinstance(window, str) else None
-    if found is None:
-        raise ValueError(
-            "window must be text such as '90m', '12h', '30d' or '4w', as the times are dates; "
-            f"got {window!r}"
+    match = re.fullmatch(r"([1-9]\d*)([mhdw])", window) if isinstance(window, str) else None
+    if match is None:
+        raise ArgumentError(
+            "window",
+            "must be text such as '90m', '12h', '30d' or '4w', as the times are dates; got "
+            f"{window!r}",
         )
-    return int(found[1]) * _SECONDS[found[2]] * 1e6
+    return int(match[1]) * _SECONDS[match[2]] * 1e6

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -11,14 +10,15 @@ import numpy as np
 from robirank._checks import check_count, check_positive
 from robirank._types import Floats32
 from robirank._workers import Workers
-from robirank.data.records import Records, Weighting
+from robirank.data.user_items import UserItems, Weighting
 from robirank.engine.config import RayConfig
 from robirank.latent.base import LatentModel
+from robirank.latent.factors.factors import Factors, Side
 from robirank.latent.solvers.in_memory import StrataInMemory
 from robirank.latent.solvers.warp import WarpSolver
-from robirank.latent.train.epochs import Epochs, run_epochs
+from robirank.latent.train.loop import Epochs, run_epochs
 from robirank.latent.train.request import Request
-from robirank.latent.tune.settle import settle_by_records
+from robirank.latent.tune.settle import settle_by_table
 from robirank.registry import register
 
 _FOLD_IN_EPOCHS = 50
@@ -28,7 +28,7 @@ _FOLD_IN_EPOCHS = 50
 class WARP(LatentModel):
     r"""Weighted approximate-rank pairwise loss (WSABIE), with the same care as `LatentRoBiRank`.
 
-    For a record (x, y), items that x does not have are sampled until one violates the margin,
+    For an interaction (x, y), items that x does not have are sampled until one violates the margin,
     :math:`⟨U_x, V_{y'}⟩ > ⟨U_x, V_y⟩ - 1`. If that took N trials, the rank of y is estimated as
     ⌊(|Y| − 1) / N⌋, and a gradient step on the hinge loss has the weight
     :math:`Φ(r) = \sum_{k \le r} 1/k`.
@@ -38,13 +38,13 @@ class WARP(LatentModel):
     factors : int, default=64
     regularization : float, optional
         λ of the penalty, weighted by rows as in `LatentRoBiRank`. Default:
-        `robirank.latent.tune.rule.default_regularization`.
+        `robirank.latent.tune.settle.default_regularization`.
     iterations : int, default=64
-        Passes over the records.
+        Passes over the interactions.
     learning_rate : float, default=0.1
         Of V in row-wise Adagrad; U gets twice as much. It falls to zero over the iterations.
     max_trials : int, default=100
-        Items to sample for a record at most.
+        Items to sample for an interaction, at most.
     weighting : {"binary", "log", "count"}, default="binary"
         What counts mean, as in `LatentRoBiRank`.
     parts : int, default=8
@@ -101,21 +101,24 @@ class WARP(LatentModel):
         self.random_state = random_state
         self.num_threads = num_threads
 
-    def _fold_in(self, V: Floats32, records: Records) -> Floats32:
-        U = np.zeros((records.n_users, V.shape[1]), np.float32)
-        if not records.n_records:
+    def _fold_in(self, V: Floats32, interactions: UserItems) -> Floats32:
+        U = np.zeros((interactions.n_users, V.shape[1]), np.float32)
+        if not interactions.n_interactions:
             return U
         request = replace(self._request(seed=0), regularization=self.regularization_)
-        problem = settle_by_records(request, records)
+        problem = settle_by_table(request, interactions)
         # Penalised as in the fit: the scale is that of its users, whoever else is folded in here.
         users = replace(problem.penalty.users, scale=self.user_scale_)
         problem = replace(problem, penalty=replace(problem.penalty, users=users))
         with Workers(self.num_threads) as workers:
-            frozen = partial(WarpSolver, freeze_items=True)
-            solver = StrataInMemory(frozen, problem, records, (U, V), workers)
+            start = Factors(Side(U), Side(V))
+            solver = StrataInMemory(
+                WarpSolver, problem, interactions, start, workers, freeze_items=True
+            )
             for _ in run_epochs(solver, Epochs(_FOLD_IN_EPOCHS)):
                 pass
-            return solver.factors()[0]
+            rows: Floats32 = solver.factors().users.rows
+            return rows
 
     def _request(self, seed: int) -> Request:
         if self.regularization is not None:

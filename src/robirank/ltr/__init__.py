@@ -1,1 +1,1 @@
-"""Rankers over feature vectors: one method a file, one small base."""
+"""Rankers over feature vectors: one method in each file, on one small base."""

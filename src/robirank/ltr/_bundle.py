@@ -1,15 +1,15 @@
 """Minimise α/2 ‖w‖² + R(w) for a convex risk R with corners: the bundle method.
 
-Every evaluation of R gives a plane that lies below it. The largest of the planes so far, together
-with the penalty, is a model of the objective whose minimum is a small quadratic program; its value
-is a lower bound of what can be reached, so the distance from the best point seen to it, the duality
-gap, says when to stop.
+Every evaluation of R gives a plane that lies below it. The maximum over the planes, together with
+the penalty, is a model of the objective that lies below it too. The model is minimised by a small
+quadratic program. The objective of the best point seen exceeds the minimum by no more than it
+exceeds that of the model; this difference, the duality gap, says when to stop.
 
 References
 ----------
 Teo, Vishwanathan, Smola, Le: Bundle Methods for Regularized Risk Minimization. JMLR 2010.
 Franc, Sonnenburg: Optimized Cutting Plane Algorithm for Support Vector Machines. ICML 2008 (why
-evaluating near the best point, and not only where the model is least, saves so many planes).
+evaluating near the best point, and not only at the model's minimum, saves so many planes).
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ from robirank._types import Floats64
 
 Risk = Callable[[Floats64], tuple[float, Floats64]]
 
-#: How far from the best point towards the model's minimum every second evaluation looks.
+#: Every second evaluation is so far on the way from the best point to the model's minimum.
 _SHORT_STEP = 0.1
 
-#: A gain below this share of what there might be to win counts as none.
+#: Reductions of the objective below this share of what is possible are taken for zero.
 _NO_GAIN = 1e-3
 
 
 @dataclass(frozen=True)
 class Stopping:
-    """Stop when what can still be won is at most ``tol`` of what was won since w = 0.
+    """The rule to stop: the gap is at most ``tol`` times the reduction since w = 0.
 
-    Where w = 0 is the minimum, nothing is ever won. So a gain counts for at least a small share of
-    what the risk and its slope at zero would allow.
+    Where w = 0 is the minimum, there never is a reduction. So it counts for at least a small share
+    of the largest that the risk and its gradient at zero allow.
 
     Attributes
     ----------
     at_zero : float
         The risk at w = 0.
-    slope : array of shape (n_features,)
+    gradient : array of shape (n_features,)
         A subgradient there.
     alpha : float
         Strength of the penalty.
     tol : float
-        The share.
+        The tolerance.
     """
 
     at_zero: float
-    slope: Floats64
+    gradient: Floats64
     alpha: float
     tol: float
 
     def reached(self, gap: float, objective: float) -> bool:
         """Whether the gap is small enough, given the best objective so far."""
-        most = float(self.slope @ self.slope) / (2.0 * self.alpha)
+        most = float(self.gradient @ self.gradient) / (2.0 * self.alpha)
         least_gain = _NO_GAIN * min(most, max(1.0, abs(self.at_zero)))
         return gap <= self.tol * max(self.at_zero - objective, least_gain)
 
@@ -73,9 +73,9 @@ class BundleResult:
     objective : float
         The objective there.
     gap : float
-        At most so much lower is the minimum.
+        The most by which the minimum can be lower.
     n_iter : int
-        How often the risk was evaluated.
+        The number of evaluations of the risk.
     converged : bool
         Whether the gap was small enough.
     """
@@ -88,7 +88,7 @@ class BundleResult:
 
 
 class Bundle:
-    """The planes found below a convex risk.
+    """Planes below a convex risk, and the minimisation of the risk with a penalty by them.
 
     Parameters
     ----------
@@ -110,15 +110,15 @@ class Bundle:
     def __init__(self, risk: Risk, n_features: int, alpha: float) -> None:
         self._risk = risk
         self._alpha = alpha
-        self._slopes: list[Floats64] = []
+        self._gradients: list[Floats64] = []
         self._offsets: list[float] = []
         self.at_zero = self._evaluate(np.zeros(n_features))
 
     def _evaluate(self, w: Floats64) -> float:
         """Return R(w) and keep the plane that touches it there."""
-        value, slope = self._risk(w)
-        self._slopes.append(slope)
-        self._offsets.append(value - float(slope @ w))
+        value, gradient = self._risk(w)
+        self._gradients.append(gradient)
+        self._offsets.append(value - float(gradient @ w))
         return value
 
     def minimize(
@@ -137,7 +137,7 @@ class Bundle:
         max_iter : int
             The most evaluations of the risk.
         tol : float
-            Stop when the gap is at most ``tol`` times what was won since w = 0.
+            Stop when the gap is at most ``tol`` times the reduction of the objective since w = 0.
         start : array of shape (n_features,), optional
             A first point; zero by default.
         reward : array of shape (n_features,), optional
@@ -145,7 +145,7 @@ class Bundle:
         report : callable, optional
             Is given the best point and its objective after each evaluation.
         """
-        n_features = len(self._slopes[0])
+        n_features = len(self._gradients[0])
         tilt = np.zeros(n_features) if reward is None else reward
 
         def penalised(w: Floats64, risk: float) -> float:
@@ -154,8 +154,8 @@ class Bundle:
         best_w, best, n_iter = np.zeros(n_features), self.at_zero, 0
         if start is not None:
             best_w, best, n_iter = start, penalised(start, self._evaluate(start)), 1
-        stopping = Stopping(self.at_zero, self._slopes[0] - tilt, self._alpha, tol)
-        model = _Model(np.array(self._slopes) - tilt, np.array(self._offsets), self._alpha)
+        stopping = Stopping(self.at_zero, self._gradients[0] - tilt, self._alpha, tol)
+        model = _Model(np.array(self._gradients) - tilt, np.array(self._offsets), self._alpha)
         bound = -np.inf
         while True:
             if report is not None and n_iter > 0:
@@ -168,52 +168,42 @@ class Bundle:
                 return BundleResult(best_w, best, gap, n_iter, converged)
             w = lowest if n_iter % 2 == 0 else best_w + _SHORT_STEP * (lowest - best_w)
             objective = penalised(w, self._evaluate(w))
-            model.add(self._slopes[-1] - tilt, self._offsets[-1])
+            model.add(self._gradients[-1] - tilt, self._offsets[-1])
             n_iter += 1
             if objective < best:
                 best_w, best = w, objective
 
 
 class _Model:
-    """α/2 ‖w‖² + max over planes of (⟨slope, w⟩ + offset), minimised through its dual.
+    """α/2 ‖w‖² + max over planes of (⟨gradient, w⟩ + offset), minimised through its dual.
 
-    With multipliers λ on the simplex, w = −slopesᵀλ / α and the dual is
-    ⟨offsets, λ⟩ − ½ λᵀ G λ with G = slopes · slopesᵀ / α. λ is kept as a start for the next time.
+    With multipliers λ on the simplex, w = −gradientsᵀλ / α and the dual is
+    ⟨offsets, λ⟩ − ½ λᵀ G λ with G = gradients · gradientsᵀ / α. λ is kept as a start for the next
+    time.
     """
 
-    def __init__(self, slopes: Floats64, offsets: Floats64, alpha: float) -> None:
+    def __init__(self, gradients: Floats64, offsets: Floats64, alpha: float) -> None:
         self._alpha = alpha
-        self._n = len(offsets)
-        self._slopes, self._offsets = slopes, offsets
-        self._gram = slopes @ slopes.T / alpha
-        self._multipliers = np.zeros(self._n)
+        self._gradients, self._offsets = gradients, offsets
+        self._gram = gradients @ gradients.T / alpha
+        self._multipliers = np.zeros(len(offsets))
         self._multipliers[-1] = 1.0
 
-    def add(self, slope: Floats64, offset: float) -> None:
-        if self._n == len(self._offsets):
-            self._reserve(2 * self._n)
-        n = self._n
-        self._slopes[n], self._offsets[n] = slope, offset
-        row = self._slopes[: n + 1] @ slope / self._alpha
-        self._gram[n, : n + 1] = self._gram[: n + 1, n] = row
+    def add(self, gradient: Floats64, offset: float) -> None:
+        """Take one more plane."""
+        self._gradients = np.vstack([self._gradients, gradient])
+        self._offsets = np.append(self._offsets, offset)
         self._multipliers = np.append(self._multipliers, 0.0)
-        self._n += 1
-
-    def _reserve(self, n_planes: int) -> None:
-        more = n_planes - len(self._offsets)
-        self._slopes = np.pad(self._slopes, ((0, more), (0, 0)))
-        self._offsets = np.pad(self._offsets, (0, more))
-        self._gram = np.pad(self._gram, (0, more))
+        self._gram = np.pad(self._gram, (0, 1))
+        self._gram[-1] = self._gram[:, -1] = self._gradients @ gradient / self._alpha
 
     def minimize(self) -> tuple[Floats64, float]:
-        """Where the model is least, and its value there: a bound, whatever the rounding."""
-        n = self._n
-        offsets, gram = self._offsets[:n], self._gram[:n, :n]
-        self._multipliers = minimize_on_simplex(gram, offsets, self._multipliers)
+        """The minimum of the model and its value, a lower bound also where λ is not exact."""
+        self._multipliers = minimize_on_simplex(self._gram, self._offsets, self._multipliers)
         active = np.flatnonzero(self._multipliers)
         weight = self._multipliers[active]
-        w = -(weight @ self._slopes[active]) / self._alpha
-        return w, float(weight @ offsets[active]) - 0.5 * self._alpha * float(w @ w)
+        w = -(weight @ self._gradients[active]) / self._alpha
+        return w, float(weight @ self._offsets[active]) - 0.5 * self._alpha * float(w @ w)
 
 
 def minimize_on_simplex(gram: Floats64, reward: Floats64, start: Floats64) -> Floats64:
@@ -242,9 +232,9 @@ def minimize_on_simplex(gram: Floats64, reward: Floats64, start: Floats64) -> Fl
     x, support = start, np.flatnonzero(start)
     for _ in range(20 * len(reward) + 100):
         x, support = _minimize_on_face(gram, reward, x, support, ridge)
-        slope = gram[:, support] @ x[support] - reward
-        entering = int(np.argmin(slope))
-        if slope[entering] >= float(slope @ x) - rounding or x[entering] > 0:
+        gradient = gram[:, support] @ x[support] - reward
+        entering = int(np.argmin(gradient))
+        if gradient[entering] >= float(gradient @ x) - rounding or x[entering] > 0:
             break
         support = np.append(support, entering)
     return x

@@ -7,19 +7,20 @@ from a file are trees at all, so that a walk through them ends and never leaves 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from robirank._features import dense
 from robirank._types import Floats64, Ints32
 from robirank.ltr.base import ExplainedRanker
 from robirank.ltr.explain import forest_effects
 from robirank.storage.fitted_parts import FittedArray, FittedParts
 
-_CELLS = 1 << 16  # rows × trees of one block; its few arrays stay in cache
+_CELLS = 1 << 16  # rows × trees that are walked at once; the arrays for so many stay in cache
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Forest:
     tree_offsets : int32 array of shape (n_trees + 1,)
         Tree t owns the nodes ``tree_offsets[t]:tree_offsets[t + 1]``; the first is its root.
     split_feature : int32 array of shape (n_nodes,)
-        The feature an inner node asks for; −1 marks a leaf.
+        The feature by which an inner node splits; −1 marks a leaf.
     threshold : float64 array of shape (n_nodes,)
         A document goes left if the feature is ≤ threshold; 0 in leaves.
     left_child : int32 array of shape (n_nodes,)
@@ -39,14 +40,13 @@ class Forest:
         A leaf is its own child.
     leaf_value : float64 array of shape (n_nodes,)
         What a leaf adds to the score; 0 in inner nodes.
-    missing_left : int32 array of shape (n_nodes,), or None
-        Whether (1) or not (0) a document goes left if the feature is missing (NaN). None: features
-        are never missing.
-    category_offsets : int32 array of shape (n_nodes + 1,), or None
+    missing_left : int32 array of shape (n_nodes,)
+        Whether (1) or not (0) a document goes left if the feature is missing (NaN).
+    category_offsets : int32 array of shape (n_nodes + 1,)
         Node i has the categories ``categories[category_offsets[i]:category_offsets[i + 1]]``. An
-        inner node that has some asks whether the feature is one of them: if so, a document goes
-        left, and a missing or unknown category goes right. None: there are no such nodes.
-    categories : int32 array, or None
+        inner node that has some sends documents left whose feature is one of them, and all others
+        right, also those with a missing or unknown category.
+    categories : int32 array
         The categories, in rising order at each node.
     """
 
@@ -55,14 +55,14 @@ class Forest:
     threshold: Floats64
     left_child: Ints32
     leaf_value: Floats64
-    missing_left: Ints32 | None = None
-    category_offsets: Ints32 | None = None
-    categories: Ints32 | None = None
+    missing_left: Ints32
+    category_offsets: Ints32
+    categories: Ints32
 
     @property
-    def asks_categories(self) -> bool:
-        """Whether any node asks for a category."""
-        return self.categories is not None and len(self.categories) > 0
+    def has_categories(self) -> bool:
+        """Whether any node splits by categories."""
+        return len(self.categories) > 0
 
     @property
     def n_trees(self) -> int:
@@ -70,7 +70,7 @@ class Forest:
         return len(self.tree_offsets) - 1
 
     def depth(self) -> int:
-        """The most questions that a document is asked on the way to a leaf."""
+        """The most splits on the way from a root to a leaf."""
         level, depth = self.tree_offsets[:-1], 0
         while True:
             inner = level[self.split_feature[level] >= 0]
@@ -91,87 +91,77 @@ class Forest:
         roots = self.tree_offsets[:-1].astype(np.intp)
         depth = self.depth()
         scores = np.empty(X.shape[0])
-        for rows, block in dense_blocks(X, max(1, _CELLS // self.n_trees)):
-            first = (np.arange(len(block)) * block.shape[1])[:, None]
-            values = block.ravel()
-            node = np.tile(roots, (len(block), 1))
-            special = self.asks_categories or bool(np.isnan(values).any())
+        for rows, chunk in dense_chunks(X, max(1, _CELLS // self.n_trees)):
+            first = (np.arange(len(chunk)) * chunk.shape[1])[:, None]
+            values = chunk.ravel()
+            node = np.tile(roots, (len(chunk), 1))
+            by_threshold = not self.has_categories and not np.isnan(values).any()
             for _ in range(depth):
-                asked = values.take(first + feature.take(node))
-                right = asked > threshold.take(node)
-                if special:
-                    right = self._send_special(asked, node, right)
+                value = values.take(first + feature.take(node))
+                right = value > threshold.take(node)
+                if not by_threshold:
+                    right = self._correct(value, node, right)
                 node = left.take(node) + right
             scores[rows] = self.leaf_value.take(node).sum(axis=1)
         return scores
 
     def goes_left(self, row: Floats64) -> NDArray[np.bool_]:
-        """Whether a document with these features goes left, for each node; leaves say yes."""
-        asked = row[np.maximum(self.split_feature, 0)]
-        right = (asked > self.threshold) & (self.split_feature >= 0)
-        return ~self._send_special(asked, np.arange(len(right)), right)
+        """Whether a document with these features goes left, for each node; True in leaves."""
+        value = row[np.maximum(self.split_feature, 0)]
+        right = (value > self.threshold) & (self.split_feature >= 0)
+        return ~self._correct(value, np.arange(len(right)), right)
 
-    def _send_special(self, asked: Any, node: Any, right: Any) -> Any:
-        """Correct the way of documents with missing values, and at nodes with categories."""
+    def _correct(self, value: Any, node: Any, right: Any) -> Any:
+        """Correct which documents go right: missing values, and nodes that split by categories."""
         inner = self.split_feature.take(node) >= 0
-        if self.missing_left is not None:
-            away = self.missing_left.take(node) == 0
-            right = np.where(np.isnan(asked) & inner, away, right)
-        if self.asks_categories:
-            assert self.category_offsets is not None
-            asks = inner & (np.diff(self.category_offsets).take(node) > 0)
-            right[asks] = ~self._among_categories(asked[asks], node[asks])
+        right = np.where(np.isnan(value) & inner, self.missing_left.take(node) == 0, right)
+        if self.has_categories:
+            by_category = inner & (np.diff(self.category_offsets).take(node) > 0)
+            right[by_category] = ~self._is_category(value[by_category], node[by_category])
         return right
 
-    def _among_categories(self, asked: Any, node: Any) -> Any:
+    def _is_category(self, value: Any, node: Any) -> Any:
         """Whether each value is one of the categories of its node."""
-        assert self.category_offsets is not None
-        assert self.categories is not None
         width = int(self.categories.max()) + 1
         owner = np.repeat(np.arange(len(self.threshold)), np.diff(self.category_offsets))
-        known = owner.astype(np.int64) * width + self.categories
+        # Node and category in one number, rising, for a binary search.
+        categories = owner.astype(np.int64) * width + self.categories
         with np.errstate(invalid="ignore"):
-            inside = (asked > -1) & (asked < width)  # not so where it is missing
-        code = node * width + np.where(inside, asked, 0).astype(np.int64)
-        place = np.minimum(np.searchsorted(known, code), len(known) - 1)
-        return inside & (known[place] == code)
+            inside = (value > -1) & (value < width)  # False where it is missing
+        code = node * width + np.where(inside, value, 0).astype(np.int64)
+        place = np.minimum(np.searchsorted(categories, code), len(categories) - 1)
+        return inside & (categories[place] == code)
 
 
-def dense_blocks(X: Any, n_rows: int) -> Iterator[tuple[slice, Floats64]]:
-    """Give a dense or CSR matrix as dense float64 blocks of rows, with the rows they hold."""
+def dense_chunks(X: Any, n_rows: int) -> Iterator[tuple[slice, Floats64]]:
+    """Yield a dense or CSR matrix as dense float64 chunks of rows, each after its range of rows."""
     for start in range(0, X.shape[0], n_rows):
         rows = slice(start, min(start + n_rows, X.shape[0]))
-        block = X[rows] if isinstance(X, np.ndarray) else X[rows].toarray()
-        yield rows, np.ascontiguousarray(block, dtype=np.float64)
+        yield rows, np.ascontiguousarray(dense(X[rows]), dtype=np.float64)
 
 
 def join_forests(forests: Sequence[Forest]) -> Forest:
     """Put forests behind one another."""
-    starts = np.cumsum([0, *(len(f.threshold) for f in forests)])
-    shifted = list(zip(forests, starts[:-1], strict=True))
+    n_nodes = np.cumsum([0, *(len(f.threshold) for f in forests)])[:-1]
+    n_categories = np.cumsum([0, *(len(f.categories) for f in forests)])[:-1]
     return Forest(
-        np.concatenate(
-            [*(f.tree_offsets[:-1] + s for f, s in shifted), starts[-1:]], dtype=np.int32
-        ),
+        _join_offsets([f.tree_offsets for f in forests], n_nodes),
         np.concatenate([f.split_feature for f in forests]),
         np.concatenate([f.threshold for f in forests]),
-        np.concatenate([f.left_child + s for f, s in shifted], dtype=np.int32),
+        np.concatenate(
+            [f.left_child + n for f, n in zip(forests, n_nodes, strict=True)], dtype=np.int32
+        ),
         np.concatenate([f.leaf_value for f in forests]),
-        *_join_special(forests),
+        np.concatenate([f.missing_left for f in forests]),
+        _join_offsets([f.category_offsets for f in forests], n_categories),
+        np.concatenate([f.categories for f in forests]),
     )
 
 
-def _join_special(forests: Sequence[Forest]) -> tuple[Ints32 | None, ...]:
-    """Join what only some forests have: ways of missing values, categories."""
-    missing, counts, categories = [], [], []
-    for f in forests:
-        if f.missing_left is None or f.category_offsets is None or f.categories is None:
-            return None, None, None
-        missing.append(f.missing_left)
-        counts.append(np.diff(f.category_offsets))
-        categories.append(f.categories)
-    offsets = np.cumsum(np.concatenate([[0], *counts]), dtype=np.int32)
-    return np.concatenate(missing), offsets, np.concatenate(categories)
+def _join_offsets(offsets: list[Ints32], before: Any) -> Ints32:
+    """Join offsets into arrays that are put behind one another; ``before`` is where each begins."""
+    shifted = [part[1:] + n for part, n in zip(offsets, before, strict=True)]
+    return np.concatenate([[0], *shifted], dtype=np.int32)
 
 
 def check_forest(forest: Forest, n_features: int) -> None:
@@ -183,12 +173,7 @@ def check_forest(forest: Forest, n_features: int) -> None:
         raise ValueError("a forest must have one entry a node in each of its arrays")
     if any(a.ndim != 1 or a.dtype.kind != "i" for a in (offsets, feature, left)):
         raise ValueError("a forest must number its nodes and features by vectors of integers")
-    if (
-        len(offsets) < 2
-        or offsets[0] != 0
-        or offsets[-1] != n_nodes
-        or (np.diff(offsets) < 1).any()
-    ):
+    if len(offsets) < 2 or not _are_offsets(offsets, n_nodes) or (np.diff(offsets) < 1).any():
         raise ValueError(f"tree_offsets of a forest must rise from 0 to its {n_nodes} nodes")
     if (feature < -1).any() or (feature >= n_features).any():
         raise ValueError(f"a forest must ask for features 0 to {n_features - 1}, or −1 for a leaf")
@@ -208,35 +193,25 @@ def check_forest(forest: Forest, n_features: int) -> None:
     _check_special(forest, leaf)
 
 
-def _check_special(forest: Forest, leaf: Any) -> None:
-    """Raise a ValueError unless missing values and categories have one way to go."""
-    missing, offsets, categories = (
-        forest.missing_left,
-        forest.category_offsets,
-        forest.categories,
-    )
-    if missing is not None and (missing.shape != leaf.shape or not np.isin(missing, (0, 1)).all()):
+def _are_offsets(offsets: Ints32, total: int) -> bool:
+    """Whether offsets begin at 0, never fall, and end at the total."""
+    return bool(offsets[0] == 0 and offsets[-1] == total and (np.diff(offsets) >= 0).all())
+
+
+def _check_special(forest: Forest, leaf: NDArray[np.bool_]) -> None:
+    """Raise a ValueError unless the arrays for missing values and categories are valid."""
+    missing, offsets, categories = forest.missing_left, forest.category_offsets, forest.categories
+    if missing.shape != leaf.shape or not np.isin(missing, (0, 1)).all():
         raise ValueError("missing_left of a forest must be 0 or 1 for each node")
-    if (offsets is None) != (categories is None):
-        raise ValueError("a forest must have both category_offsets and categories, or neither")
-    if offsets is None or categories is None:
-        return
-    counts = np.diff(offsets)
     if (
         offsets.shape != (len(leaf) + 1,)
-        or offsets[0] != 0
-        or offsets[-1] != len(categories)
-        or (counts < 0).any()
-        or counts[leaf].any()
+        or not _are_offsets(offsets, len(categories))
+        or np.diff(offsets)[leaf].any()
     ):
         raise ValueError("category_offsets of a forest must count the categories of inner nodes")
-    within = np.diff(np.repeat(np.arange(len(leaf)), counts)) == 0
+    within = np.diff(np.repeat(np.arange(len(leaf)), np.diff(offsets))) == 0
     if (categories < 0).any() or (np.diff(categories)[within] <= 0).any():
         raise ValueError("categories of a node must rise from 0 or above")
-
-
-_ARRAYS = ("tree_offsets_", "split_feature_", "threshold_", "left_child_", "leaf_value_")
-_SPECIAL = ("missing_left_", "category_offsets_", "categories_")
 
 
 class ForestRanker(ExplainedRanker):
@@ -249,37 +224,12 @@ class ForestRanker(ExplainedRanker):
             "threshold_": FittedArray(("nodes",)),
             "left_child_": FittedArray(("nodes",), "I32"),
             "leaf_value_": FittedArray(("nodes",)),
-            "missing_left_": FittedArray(("nodes",), "I32"),
-            "category_offsets_": FittedArray(("category_offsets",), "I32"),
-            "categories_": FittedArray(("categories",), "I32"),
         },
-        required=_ARRAYS,
+        required=("tree_offsets_", "split_feature_", "threshold_", "left_child_", "leaf_value_"),
         check=lambda fitted: check_forest(_forest_of(fitted), fitted["n_features_in_"]),
     )
 
-    tree_offsets_: Ints32
-    split_feature_: Ints32
-    threshold_: Floats64
-    left_child_: Ints32
-    leaf_value_: Floats64
-    missing_left_: Ints32
-    category_offsets_: Ints32
-    categories_: Ints32
-
-    def predict(self, X: Any) -> Floats64:
-        """Score documents by the forest; within a query, a higher score means a better place.
-
-        Neither the training data nor LightGBM is needed.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        X = self._check_predict(X)
+    def _scores(self, X: Any) -> Floats64:
         forest = self.forest()
         return self._combine(forest.sum(X), forest.n_trees)
 
@@ -295,16 +245,23 @@ class ForestRanker(ExplainedRanker):
         return forest
 
     def _combine(self, total: Floats64, n_trees: int) -> Floats64:  # noqa: ARG002
-        """Make a score of the sum over trees."""
+        """The score of a document, from the sum over trees: the sum itself, or their mean."""
         return total
 
     def _keep(self, forest: Forest) -> None:
-        for name in (*_ARRAYS, *_SPECIAL):
-            array = getattr(forest, name.removesuffix("_"))
-            if array is not None:
-                setattr(self, name, array)
+        """Keep those arrays of a forest that belong to the fitted parts of this class."""
+        for field in fields(Forest):
+            if f"{field.name}_" in self.fitted_parts.arrays:
+                setattr(self, f"{field.name}_", getattr(forest, field.name))
 
 
 def _forest_of(fitted: Mapping[str, Any]) -> Forest:
-    """The forest that fitted attributes make."""
-    return Forest(*(fitted[name] for name in _ARRAYS), *(fitted.get(name) for name in _SPECIAL))
+    """The forest that fitted attributes make; missing values go left where nothing is said."""
+    n_nodes = len(fitted["threshold_"])
+    arrays = {
+        "missing_left_": np.ones(n_nodes, dtype=np.int32),
+        "category_offsets_": np.zeros(n_nodes + 1, dtype=np.int32),
+        "categories_": np.zeros(0, dtype=np.int32),
+        **fitted,
+    }
+    return Forest(*(arrays[f"{field.name}_"] for field in fields(Forest)))

@@ -1,4 +1,4 @@
-"""Growing trees by LightGBM: the one place that knows it.
+"""Growing trees by LightGBM, which no other module imports.
 
 LightGBM is imported when a tree ranker is fitted. What it grew is read into a `Forest`, so that
 predicting, saving and loading do without it.
@@ -6,13 +6,12 @@ predicting, saving and loading do without it.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from robirank._threads import threads_for_cells
-from robirank._types import Ints32
+from robirank._types import Floats64, Ints32
 from robirank.ltr._forest import Forest, join_forests
 
 
@@ -28,14 +27,14 @@ def import_lightgbm() -> Any:
     return lightgbm
 
 
-def tree_params(*, max_leaf_nodes: int, max_bins: int, seed: int) -> dict[str, Any]:
-    """Return the parameters of LightGBM that all tree rankers share."""
+def tree_params(max_leaf_nodes: int, max_bins: int, seed: int) -> dict[str, Any]:
+    """The parameters of LightGBM that all tree rankers share."""
     return {
         "num_leaves": int(max_leaf_nodes),
         "max_bin": int(max_bins),
         "min_data_in_bin": 1,
         "feature_pre_filter": False,
-        "use_missing": False,  # features are finite: a question is x ≤ threshold, nothing else
+        "use_missing": False,  # features are finite: a split is x ≤ threshold, nothing else
         "metric": "none",
         "seed": seed,
         # One way to sum, in one order: the trees do not depend on the number of threads.
@@ -46,78 +45,75 @@ def tree_params(*, max_leaf_nodes: int, max_bins: int, seed: int) -> dict[str, A
 
 
 def tree_threads(X: Any, num_threads: int) -> dict[str, Any]:
-    """Return the parameter that says how many threads grow a tree from such features.
+    """The parameter of LightGBM for the number of threads that grow a tree from such features.
 
-    LightGBM hands out work several times a split, and each time waits for the slowest thread.
+    LightGBM hands out work several times for a split, and waits for the slowest thread each time.
     """
     return {"num_threads": threads_for_cells(X.size, num_threads)}
 
 
-def read_forest(booster: Any, n_trees: int | None = None, *, special: bool = False) -> Forest:
-    """Read the first trees of a LightGBM booster (all by default).
-
-    With ``special``, the ways of missing values and the categories are read too.
-    """
+def read_forest(booster: Any, n_trees: int | None = None) -> Forest:
+    """Read the first trees of a LightGBM booster (all by default)."""
     text = booster.model_to_string(num_iteration=-1 if n_trees is None else n_trees)
     _, *trees = text.partition("\nend of trees")[0].split("\nTree=")
-    return join_forests([_read_tree(tree, special) for tree in trees])
+    return join_forests([_read_tree(tree) for tree in trees])
 
 
-def _read_tree(text: str, special: bool) -> Forest:
+def _read_tree(text: str) -> Forest:
     """Read a tree from its lines ``name=numbers``.
 
     LightGBM counts inner nodes 0, 1, … in the order of their making and leaves −1, −2, …. Here
     the root is node 0 and the children of inner node i are nodes 2i + 1 and 2i + 2.
     """
     lines = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-    values = np.array(lines["leaf_value"].split(), dtype=np.float64)
-    n_leaves, n_inner = len(values), len(values) - 1
-    n_nodes = n_leaves + n_inner
+    values = _numbers(lines, "leaf_value", np.float64)
+    n_inner = len(values) - 1
+    n_nodes = n_inner + len(values)
     place = np.zeros(n_nodes, dtype=np.int32)  # of the inner nodes, then of the leaves
     first_child = 2 * np.arange(n_inner, dtype=np.int32) + 1
     for side, name in enumerate(("left_child", "right_child")):
-        child = np.array(lines[name].split() if n_inner else [], dtype=np.int64)
+        child = _numbers(lines, name, np.int64)
         place[np.where(child >= 0, child, n_inner - 1 - child)] = first_child + side
     inner, leaves = place[:n_inner], place[n_inner:]
     feature = np.full(n_nodes, -1, dtype=np.int32)
-    threshold, leaf_value = np.zeros(n_nodes), np.zeros(n_nodes)
+    feature[inner] = _numbers(lines, "split_feature", np.int32)
     left = np.arange(n_nodes, dtype=np.int32)
+    left[inner] = first_child
+    leaf_value = np.zeros(n_nodes)
     leaf_value[leaves] = values
-    if n_inner:
-        feature[inner] = np.array(lines["split_feature"].split(), dtype=np.int32)
-        threshold[inner] = np.array(lines["threshold"].split(), dtype=np.float64)
-        left[inner] = first_child
-    forest = Forest(np.array([0, n_nodes], dtype=np.int32), feature, threshold, left, leaf_value)
-    return _read_special(forest, lines, inner) if special else forest
-
-
-def _read_special(forest: Forest, lines: dict[str, str], inner: Ints32) -> Forest:
-    """Add the ways of missing values and the categories of a tree.
-
-    LightGBM's ``decision_type`` has bits: 0, whether the node asks for categories; 1, whether a
-    missing value goes left; 2 and 3, what is missing: nothing (0; NaN then counts as 0) or NaN (2).
-    The threshold of a node with categories is the number of its set of bits, 32 to a word.
-    """
-    # A split into missing and all others is at infinity, where no feature is.
-    threshold = np.minimum(forest.threshold, np.finfo(np.float64).max)
-    missing_left = np.zeros(len(threshold), dtype=np.int32)
-    members: list[list[int]] = [[] for _ in threshold]
-    kinds = np.array(lines["decision_type"].split() if len(inner) else [], dtype=np.int32)
-    words = np.array(lines.get("cat_threshold", "").split(), dtype=np.uint32)
-    bounds = np.array(lines.get("cat_boundaries", "").split(), dtype=np.int64)
-    for node, kind in zip(inner.tolist(), kinds.tolist(), strict=True):
-        if kind & 1:
-            number = int(threshold[node])
-            bits = words[bounds[number] : bounds[number + 1]].astype("<u4").view(np.uint8)
-            members[node] = np.flatnonzero(np.unpackbits(bits, bitorder="little")).tolist()
-            threshold[node] = 0.0
-        else:
-            missing_left[node] = kind >> 1 & 1 if kind >> 2 == 2 else threshold[node] >= 0
-    counts = [len(found) for found in members]
-    return replace(
-        forest,
-        threshold=threshold,
-        missing_left=missing_left,
-        category_offsets=np.cumsum([0, *counts], dtype=np.int32),
-        categories=np.array([c for found in members for c in found], dtype=np.int32),
+    threshold, *special = _read_splits(lines, inner, n_nodes)
+    return Forest(
+        np.array([0, n_nodes], dtype=np.int32), feature, threshold, left, leaf_value, *special
     )
+
+
+def _numbers(lines: dict[str, str], name: str, dtype: Any) -> Any:
+    return np.array(lines.get(name, "").split(), dtype=dtype)
+
+
+def _read_splits(
+    lines: dict[str, str], inner: Ints32, n_nodes: int
+) -> tuple[Floats64, Ints32, Ints32, Ints32]:
+    """For all nodes: thresholds, whether missing values go left, and categories with offsets.
+
+    LightGBM's ``decision_type`` has bits: 0, whether the node splits by categories; 1, whether a
+    missing value goes left; 2 and 3, what is missing: nothing (0; NaN then counts as 0) or NaN (2).
+    The threshold of a node with categories is the number of its bit set, of 32-bit words.
+    """
+    kinds = _numbers(lines, "decision_type", np.int32)
+    by_category = (kinds & 1).astype(bool)
+    # A split into missing and all others is at infinity, where no feature is.
+    splits = np.minimum(_numbers(lines, "threshold", np.float64), np.finfo(np.float64).max)
+    threshold = np.zeros(n_nodes)
+    threshold[inner] = np.where(by_category, 0.0, splits)
+    missing_left = np.zeros(n_nodes, dtype=np.int32)
+    missing_left[inner] = np.where(kinds >> 2 == 2, kinds >> 1 & 1, splits >= 0) & ~by_category
+    words = _numbers(lines, "cat_threshold", "<u4")
+    bounds = _numbers(lines, "cat_boundaries", np.int64)
+    categories = [np.zeros(0, dtype=np.int32)] * n_nodes
+    for node, number in zip(inner[by_category], splits[by_category].astype(int), strict=True):
+        bytes_of_node = words[bounds[number] : bounds[number + 1]].view(np.uint8)
+        bits = np.unpackbits(bytes_of_node, bitorder="little")
+        categories[node] = np.flatnonzero(bits).astype(np.int32)
+    offsets = np.cumsum([0, *map(len, categories)], dtype=np.int32)
+    return threshold, missing_left, offsets, np.concatenate(categories)

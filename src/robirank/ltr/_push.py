@@ -1,8 +1,8 @@
-"""What the two pushes share: the top of the irrelevant documents, and the ways to the minimum."""
+"""What InfNormPush and IRPush share: soft maxima over lists, and the ways to the minimum."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any
 
@@ -10,16 +10,27 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from robirank._progress import FitProgress
+from robirank._queries import Queries
 from robirank._types import Floats64, Ints64
+from robirank.errors import ArgumentError
 from robirank.ltr._bundle import Bundle, Stopping
-from robirank.ltr._regularized import RegularizedRanker, TrainingLists
+from robirank.ltr._regularized import RegularizedRanker
 from robirank.objectives.linear import LinearObjective, minimize_lbfgs
 from robirank.objectives.score_loss import ScoreLoss
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Rows of one kind, list after list: which list each belongs to, and where lists start."""
+    """The relevant or the irrelevant documents, list after list.
+
+    Attributes
+    ----------
+    X : array or CSR matrix of shape (n_rows, n_features)
+    codes : array of shape (n_rows,)
+        The number of the list that each row belongs to.
+    starts, sizes : array of shape (n_lists,)
+        The first row and the number of rows of each list, of which none is empty.
+    """
 
     X: Any
     codes: Ints64
@@ -28,7 +39,7 @@ class Groups:
 
     @classmethod
     def build(cls, X: Any, codes: Ints64) -> Groups:
-        """Collect rows that stand in the order of their lists, of which none is empty."""
+        """Collect rows that stand in the order of their lists."""
         sizes = np.bincount(codes)
         return cls(X, codes, np.cumsum(sizes) - sizes, sizes)
 
@@ -36,7 +47,7 @@ class Groups:
         return len(self.codes)
 
     def sum(self, values: Floats64) -> Floats64:
-        """The sum of one value a row over each list."""
+        """The sum over the rows of each list."""
         return np.asarray(np.add.reduceat(values, self.starts))
 
     def maximum(self, scores: Floats64, p: float) -> tuple[Floats64, Floats64]:
@@ -63,14 +74,12 @@ class PushLists:
     irrelevant: Groups
 
     @classmethod
-    def build(cls, lists: TrainingLists) -> PushLists:
-        """Part each list in two: the documents with its lowest label, and those with a higher."""
-        lowest = np.minimum.reduceat(lists.y, lists.starts)[lists.codes]
-        up, down = np.flatnonzero(lists.y > lowest), np.flatnonzero(lists.y == lowest)
-        return cls(
-            Groups.build(lists.X[up], lists.codes[up]),
-            Groups.build(lists.X[down], lists.codes[down]),
-        )
+    def build(cls, X: Any, y: Floats64, queries: Queries) -> PushLists:
+        """Split each list in two: the documents with its lowest label, and those with a higher."""
+        codes = queries.codes()
+        lowest = np.minimum.reduceat(y, queries.offsets[:-1])[codes]
+        up, down = np.flatnonzero(y > lowest), np.flatnonzero(y == lowest)
+        return cls(Groups.build(X[up], codes[up]), Groups.build(X[down], codes[down]))
 
     def __len__(self) -> int:
         return len(self.relevant.starts)
@@ -86,14 +95,16 @@ class PushLists:
         )
 
     def split(self, scores: Floats64) -> tuple[Floats64, Floats64]:
-        """The scores of the relevant and of the irrelevant documents, from one a row."""
+        """The scores of the relevant and of the irrelevant documents, from those of all rows."""
         return scores[: len(self.relevant)], scores[len(self.relevant) :]
 
 
+@dataclass(eq=False, repr=False)
 class PushRanker(RegularizedRanker):
-    """A ranker that pushes the best irrelevant documents down; a subclass has the loss."""
+    """A ranker that punishes the best irrelevant documents; a subclass gives the loss."""
 
-    p: float
+    _: KW_ONLY
+    p: float = 64.0
 
     def _score_loss(self, lists: PushLists) -> ScoreLoss:
         """The mean loss of the lists, for scores in the order of `PushLists.rows`."""
@@ -105,15 +116,12 @@ class PushRanker(RegularizedRanker):
     def _check_params(self) -> None:
         super()._check_params()
         if not isinstance(self.p, Real) or not self.p >= 1:
-            raise ValueError(f"p must be a number >= 1 or numpy.inf; got {self.p!r}")
+            raise ArgumentError("p", f"must be a number >= 1 or numpy.inf; got {self.p!r}")
 
-    def _train(self, lists: TrainingLists) -> None:
-        parts = PushLists.build(lists)
-        objective = LinearObjective(parts.rows(), self._score_loss(parts), alpha=self.alpha)
-        self.coef_ = np.zeros(lists.X.shape[1])
+    def _minimise(self, X: Any, y: Floats64, queries: Queries) -> None:
+        lists = PushLists.build(X, y, queries)
+        objective = LinearObjective(lists.rows(), self._score_loss(lists), alpha=self.alpha)
         self.loss_curve_ = [objective.loss(self.coef_)[0]]
-        self.n_iter_ = 0
-        self.gap_ = np.inf
         with self._progress(self.max_iter) as progress:
             descend = self._descend_smooth if self._is_smooth() else self._descend_bundle
             converged = descend(objective, progress)
@@ -130,7 +138,7 @@ class PushRanker(RegularizedRanker):
         return result.converged
 
     def _descend_smooth(self, objective: LinearObjective, progress: FitProgress) -> bool:
-        """L-BFGS; the penalty makes the objective α-strongly convex, and that bounds the gap."""
+        """Minimise by L-BFGS; α-strong convexity bounds the gap by the gradient."""
         alpha = float(self.alpha)
         stopping = Stopping(*objective.loss(self.coef_), alpha, float(self.tol))
 
@@ -142,5 +150,5 @@ class PushRanker(RegularizedRanker):
         minimize_lbfgs(
             objective, self.coef_, max_iter=self.max_iter, gtol=0.0, after_iteration=reached
         )
-        # L-BFGS also ends where rounding leaves it no lower point: there is nothing more to win.
+        # L-BFGS also ends where rounding leaves it no lower point: that is the minimum.
         return self.n_iter_ < self.max_iter or stopping.reached(self.gap_, self.loss_curve_[-1])

@@ -1,98 +1,56 @@
-"""What linear rankers share that minimise a penalty and a mean of losses of single lists."""
+"""What LSRank, InfNormPush and IRPush share: a penalty and a mean of losses of lists."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from robirank._blas import one_blas_thread
 from robirank._callers import warn
-from robirank._checks import check_count, check_positive
+from robirank._params import Count, Positive
 from robirank._queries import Queries
-from robirank._types import Floats64, Ints64
-from robirank.ltr.base import LinearRanker, check_labels
+from robirank._types import Floats64
+from robirank.errors import ArgumentError
+from robirank.ltr.base import LinearRanker
 
 
-@dataclass(frozen=True)
-class TrainingLists:
-    """The lists in which labels differ, row after row.
-
-    Attributes
-    ----------
-    X : array or CSR matrix of shape (n_rows, n_features)
-        Features in double precision.
-    y : array of shape (n_rows,)
-        Labels; no list has only one label.
-    codes : array of shape (n_rows,)
-        The number of the list, 0, 1, …, that each row belongs to.
-    starts : array of shape (n_lists,)
-        The first row of each list.
-    """
-
-    X: Any
-    y: Floats64
-    codes: Ints64
-    starts: Ints64
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    @classmethod
-    def build(cls, X: Any, y: Floats64, queries: Queries) -> TrainingLists:
-        """Keep the queries in which labels differ."""
-        kept = queries.take(np.flatnonzero(queries.differ(y)))
-        if len(kept) == 0:
-            raise ValueError(
-                "y must differ within some query; in each of them all documents have the same "
-                f"label, so there is nothing to learn (n_samples={len(y)}, "
-                f"n_queries={len(queries)})"
-            )
-        rows = kept.rows()
-        return cls(X[rows].astype(np.float64), y[rows], kept.codes(), kept.offsets[:-1])
+def lists_that_differ(X: Any, y: Floats64, queries: Queries) -> tuple[Any, Floats64, Queries]:
+    """Features (float64), labels and queries, without the queries whose labels are all the same."""
+    chosen = queries.take(np.flatnonzero(queries.differ(y)))
+    if len(chosen) == 0:
+        raise ArgumentError(
+            "y",
+            "must differ within some query; in each of them all documents have the same label, so "
+            f"there is nothing to learn (n_samples={len(y)}, n_queries={len(queries)})",
+        )
+    rows = chosen.rows()
+    return X[rows].astype(np.float64), y[rows], replace(chosen, order=None)
 
 
+@dataclass(eq=False, repr=False)
 class RegularizedRanker(LinearRanker):
-    """A linear ranker with parameters ``alpha``, ``max_iter`` and ``tol``; see its subclasses.
-
-    A subclass learns from lists in `_train`.
-    """
+    """A linear ranker with a penalty; a subclass minimises its objective in `_minimise`."""
 
     fitted_parts = LinearRanker.fitted_parts.plus(numbers={"gap_": float})
 
-    alpha: float
-    gap_: float
+    alpha: Positive = 0.1
+    _: KW_ONLY
+    max_iter: Count = 1000
+    tol: Positive = 1e-3
+    verbose: bool = False
 
-    def fit(self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None) -> Self:
-        """Learn the weights.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features), or RankingData
-            Features of the documents.
-        y : array-like of shape (n_rows,), optional
-            Relevance labels, 0 for irrelevant; a RankingData has its own, and its own qid.
-        qid : array-like of shape (n_rows,), optional
-            The query of each row, of any type, sorted or not; without it all rows are one query.
-        """
-        X, y, queries = self._check_fit(X, y, qid)
-        self._check_params()
-        check_labels(y)
+    def _train(self, X: Any, y: Floats64, queries: Queries) -> None:
+        X, y, queries = lists_that_differ(X, y, queries)
+        self.coef_, self.n_iter_, self.gap_ = np.zeros(X.shape[1]), 0, np.inf
         with one_blas_thread():
-            self._train(TrainingLists.build(X, y, queries))
-        return self
+            self._minimise(X, y, queries)
 
-    def _train(self, lists: TrainingLists) -> None:
-        """Set ``coef_`` and what goes with it."""
+    def _minimise(self, X: Any, y: Floats64, queries: Queries) -> None:
+        """Set ``coef_``, ``n_iter_``, ``loss_curve_`` and ``gap_``; rows come query by query."""
         raise NotImplementedError
-
-    def _check_params(self) -> None:
-        check_positive("alpha", self.alpha)
-        check_count("max_iter", self.max_iter)
-        check_positive("tol", self.tol)
 
     def _warn_of_outcome(self, converged: bool, advice: str) -> None:
         """Warn if the minimum was not reached, or if it is at zero."""
@@ -107,5 +65,4 @@ class RegularizedRanker(LinearRanker):
             warn(
                 "the minimum is at coef_ = 0, so every document has the same score: no weights "
                 f"put relevant documents far enough above the best irrelevant ones; {advice}",
-                UserWarning,
             )

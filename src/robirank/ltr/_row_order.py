@@ -1,4 +1,4 @@
-"""An order of rows that does not depend on the one they come in."""
+"""An order of rows that does not depend on the order in which they were given."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from robirank._queries import Queries
 from robirank._types import Ints64
-from robirank.ltr._forest import dense_blocks
+from robirank.ltr._forest import dense_chunks
 
-_BLOCK_ROWS = 4096
+_CHUNK_ROWS = 4096
 
 
 def settled_order(X: Any, y: NDArray[Any], queries: Queries) -> Ints64:
@@ -28,8 +28,8 @@ def settled_order(X: Any, y: NDArray[Any], queries: Queries) -> Ints64:
 def _row_hashes(X: Any) -> NDArray[np.uint64]:
     factors = np.random.default_rng(0).integers(2**63, size=X.shape[1], dtype=np.uint64) * 2 + 1
     hashes = np.empty(X.shape[0], dtype=np.uint64)
-    for rows, block in dense_blocks(X, _BLOCK_ROWS):
-        bits = (block + 0.0).view(np.uint64)  # −0 becomes 0
+    for rows, chunk in dense_chunks(X, _CHUNK_ROWS):
+        bits = (chunk + 0.0).view(np.uint64)  # −0 becomes 0
         # What tells short numbers apart stands in their upper half; products keep the lower one.
         hashes[rows] = ((bits ^ (bits >> 32)) * factors).sum(axis=1, dtype=np.uint64)
     return hashes

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import logging
-import warnings
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import OptimizeResult
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from robirank._blas import one_blas_thread
 from robirank._callers import warn
-from robirank._features import feature_type
+from robirank._features import dense, feature_type
+from robirank._params import check_params
 from robirank._progress import FitProgress
 from robirank._queries import Queries, group_queries, warn_missing_qid
 from robirank._sparse import check_sparse
 from robirank._types import Floats64
 from robirank.data.ranking import RankingData
-from robirank.ltr._held_out import HeldOut
-from robirank.ltr.explain import Explanation, QueryExplanation, linear_effects
+from robirank.errors import ArgumentError
+from robirank.ltr.explain import Explanation, QueryExplanation
 from robirank.metrics import ndcg
 from robirank.objectives.linear import (
     LinearObjective,
@@ -32,22 +33,22 @@ from robirank.objectives.linear import (
     scale_of_columns,
 )
 from robirank.objectives.score_loss import ScoreLoss
-from robirank.registry import Comparison
 from robirank.storage.estimators import SaveMixin
 from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 log = logging.getLogger("robirank.ltr")
 
-_SHARE_OF_SLOPE = 1e-3  # of the gradient at zero: a minimum is nearer than this
+#: L-BFGS stops where the gradient is this share of the gradient at zero weights, or smaller.
+_SHARE_OF_GRADIENT = 1e-3
 
 
 class Ranker(SaveMixin, BaseEstimator):
     """A scikit-learn estimator that scores documents so that each query's best come first.
 
-    Subclasses implement ``fit(X, y=None, *, qid=None, …)``, which begins with `_check_fit`, and
-    ``predict(X)``. ``X`` may be a `RankingData`, which has its own y and qid: ``fit(data)``.
-    ``qid`` may be of any type and need not be sorted; without it all rows form one query, and many
-    rows give a `MissingQidWarning`. ``fit`` and ``score`` request ``qid`` by themselves: after
+    Subclasses implement `_train`, which learns from checked data, and `_scores`. ``X`` may be a
+    `RankingData`, which has its own y and qid: ``fit(data)``. ``qid`` may be of any type and need
+    not be sorted; without it all rows form one query, and many rows give a `MissingQidWarning`.
+    ``fit`` and ``score`` request ``qid`` by themselves: after
     ``sklearn.set_config(enable_metadata_routing=True)``, cross-validation, search and pipelines
     pass it on.
     """
@@ -56,20 +57,54 @@ class Ranker(SaveMixin, BaseEstimator):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
 
-    # Parameters of those that have them.
-    k: Any
-    convention: str
     verbose: bool
-
     feature_names_: NDArray[Any]
 
     fitted_parts: ClassVar[FittedParts]
-    comparison: ClassVar[Comparison | None] = None
-    test_settings: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     needs: ClassVar[str] = ""
+    takes_sparse: ClassVar[bool] = True
+
+    def fit(self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None) -> Self:
+        """Learn to rank from judged documents.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features), or RankingData
+            Features of the documents.
+        y : array-like of shape (n_rows,), optional
+            Relevance labels, 0 for irrelevant; a RankingData has its own, and its own qid.
+        qid : array-like of shape (n_rows,), optional
+            The query of each row, of any type, sorted or not; without it all rows are one query.
+        """
+        self._check_params()
+        X, y, queries = self._check_fit(X, y, qid)
+        check_labels(y)
+        self._train(X, y, queries)
+        return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Score documents; within a query, a higher score means a better place."""
+        """Score documents; within a query, a higher score means a better place.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        return self._scores(self._check_predict(X))
+
+    def _check_params(self) -> None:
+        """Raise an error that names the first parameter with a value that cannot be used."""
+        check_params(self)
+
+    def _train(self, X: Any, y: Floats64, queries: Queries) -> None:
+        """Learn from checked data, and set the fitted attributes."""
+        raise NotImplementedError
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        """The scores of checked features."""
         raise NotImplementedError
 
     def score(
@@ -96,22 +131,11 @@ class Ranker(SaveMixin, BaseEstimator):
         weight = np.add.reduceat(rows, queries.offsets[:-1]) / queries.sizes
         return float(np.average(by_query, weights=weight))
 
-    def _check_fit(
-        self, X: Any, y: Any, qid: ArrayLike | None, *, accept_sparse: bool = True
-    ) -> tuple[Any, Floats64, Queries]:
-        """Validate training data; float32 and float64 features are not copied if they fit."""
+    def _check_fit(self, X: Any, y: Any, qid: ArrayLike | None) -> tuple[Any, Floats64, Queries]:
+        """Validate training data; dense float32 and float64 features are not copied."""
         names = X.feature_names if isinstance(X, RankingData) else None
         X, y, qid = _parts(X, y, qid)
-        X, y = validate_data(
-            self,
-            check_sparse("X", X),
-            y,
-            accept_sparse="csr" if accept_sparse else False,
-            dtype=feature_type(X),
-            order="C",
-            ensure_all_finite=self._finite(),
-            y_numeric=True,
-        )
+        X, y = self._validate(X, y, y_numeric=True)
         self._keep_names(names)
         warn_missing_qid(qid, X.shape[0])
         labels, queries = np.asarray(y, dtype=np.float64), group_queries(qid, X.shape[0])
@@ -120,6 +144,23 @@ class Ranker(SaveMixin, BaseEstimator):
         log.info("%s: %d documents of %d queries, %d features", type(self).__name__, *sizes)
         return X, labels, queries
 
+    def _check_predict(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return self._validate(X.X if isinstance(X, RankingData) else X, reset=False)
+
+    def _validate(self, X: Any, *y: Any, **options: Any) -> Any:
+        """Check features, and labels if they are given, as scikit-learn does."""
+        return validate_data(
+            self,
+            check_sparse("X", X),
+            *y,
+            accept_sparse="csr" if self.takes_sparse else False,
+            dtype=feature_type(X),
+            order="C",
+            ensure_all_finite=self._finite(),
+            **options,
+        )
+
     def _keep_names(self, names: tuple[str, ...] | None) -> None:
         """Keep the names of features that came as an array, in place of those of an earlier fit."""
         if names is not None:
@@ -127,43 +168,12 @@ class Ranker(SaveMixin, BaseEstimator):
         elif hasattr(self, "feature_names_"):
             del self.feature_names_
 
-    def _check_predict(self, X: Any, *, accept_sparse: bool = True) -> Any:
-        check_is_fitted(self)
-        X = X.X if isinstance(X, RankingData) else X
-        return validate_data(
-            self,
-            check_sparse("X", X),
-            accept_sparse="csr" if accept_sparse else False,
-            dtype=feature_type(X),
-            order="C",
-            ensure_all_finite=self._finite(),
-            reset=False,
-        )
-
-    def predict_unnamed(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Score an array whose columns are known to be the features, with or without names."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-            return self.predict(X)
-
-    def _held_out(self, validation: Any) -> HeldOut | None:
-        """Check held-out queries, which the parameters ``k`` and ``convention`` measure by NDCG."""
-        if validation is None:
-            return None
-        return HeldOut(
-            validation,
-            self.n_features_in_,
-            k=self.k,
-            convention=self.convention,
-            finite=self._finite(),
-        )
-
     def _finite(self) -> bool | str:
-        """What scikit-learn's checks of features are told about missing values."""
+        """The argument ``ensure_all_finite`` of scikit-learn's checks: whether NaN is allowed."""
         return "allow-nan" if self.__sklearn_tags__().input_tags.allow_nan else True
 
     def _progress(self, total: int, doing: str = "") -> FitProgress:
-        """A progress line for so many iterations, shown if the parameter ``verbose`` is set."""
+        """A progress line for ``total`` iterations, shown if the parameter ``verbose`` is set."""
         title = f"{type(self).__name__}, {doing}" if doing else type(self).__name__
         return FitProgress(bool(self.verbose), total=total, title=title, log=log)
 
@@ -173,15 +183,15 @@ class Ranker(SaveMixin, BaseEstimator):
         tags.target_tags.required = True
         tags.target_tags.one_d_labels = True
         tags.target_tags.positive_only = True
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.takes_sparse
         return tags
 
 
 class ExplainedRanker(Ranker):
-    """A ranker that can say what each feature adds to a score; subclasses have `_effects`."""
+    """A ranker that can explain its scores by features; a subclass implements `_effects`."""
 
     def explain(self, X_a: Any, X_b: Any) -> Explanation:
-        """Say what each feature adds to the score of a document A less that of a document B.
+        """Explain the score of a document A less that of a document B, feature by feature.
 
         The effects are exact, and add up to the difference of the scores: ω_f (a_f − b_f) in a
         linear model, and of trees the Shapley values with B as the background.
@@ -196,10 +206,10 @@ class ExplainedRanker(Ranker):
         Explanation
         """
         a, b = self._check_one(X_a, "X_a"), self._check_one(X_b, "X_b")
-        return self._explanation(a, b, *self.predict_unnamed(np.stack([a, b])).tolist())
+        return self._explanation(a, b, *self._scores(np.stack([a, b])).tolist())
 
     def explain_query(self, X: Any) -> QueryExplanation:
-        """Say of all documents of a query why each stands above the next.
+        """Explain for all documents of a query why each stands above the next.
 
         Parameters
         ----------
@@ -219,10 +229,9 @@ class ExplainedRanker(Ranker):
         ([1, 2, 0], ['f1', 'f1'])
         """
         X = self._check_predict(X)
-        dense = np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64)
-        scores = self.predict_unnamed(X)
+        scores = self._scores(X)
         rows = np.argsort(-scores, kind="stable")
-        ranked, sorted_scores = dense[rows], scores[rows].tolist()
+        ranked, sorted_scores = dense(X).astype(np.float64)[rows], scores[rows].tolist()
         steps = tuple(
             self._explanation(ranked[i], ranked[i + 1], *sorted_scores[i : i + 2])
             for i in range(len(rows) - 1)
@@ -233,10 +242,8 @@ class ExplainedRanker(Ranker):
         """Validate the features of one document, a vector or a frame of one row."""
         rows = x if hasattr(x, "columns") or sp.issparse(x) else np.atleast_2d(np.asarray(x))
         if rows.shape[0] != 1:
-            raise ValueError(f"{argument} must be one document; got {rows.shape[0]} rows")
-        X = self._check_predict(rows)
-        dense = X if isinstance(X, np.ndarray) else X.toarray()
-        return np.asarray(dense, dtype=np.float64)[0]
+            raise ArgumentError(argument, f"must be one document; got {rows.shape[0]} rows")
+        return np.asarray(dense(self._check_predict(rows)), dtype=np.float64)[0]
 
     def _explanation(self, a: Floats64, b: Floats64, score_a: float, score_b: float) -> Explanation:
         return Explanation(feature_names(self), a, b, self._effects(a, b), score_a, score_b)
@@ -263,78 +270,67 @@ class LinearRanker(ExplainedRanker):
     max_iter: int
     tol: float
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Score documents, ⟨φ(x, y), ω⟩; within a query, a higher score means a better place.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        X = self._check_predict(X)
+    def _scores(self, X: Any) -> NDArray[Any]:
         return np.asarray(X @ self.coef_)
 
     def _effects(self, a: Floats64, b: Floats64) -> Floats64:
-        return linear_effects(self.coef_, a, b)
+        return np.asarray(self.coef_ * (a - b))
 
     def _descend(
         self, X: Any, loss: ScoreLoss, *, alpha: float, start: Floats64 | None = None
     ) -> None:
-        """Minimise the loss of X w plus α/2 ‖w‖² by L-BFGS, with the own ``max_iter`` and ``tol``.
+        """Minimise the loss of X w plus α/2 ‖w‖² by L-BFGS, up to ``max_iter`` and ``tol``.
 
-        Sets ``coef_``, ``n_iter_`` and ``loss_curve_``. An interrupted run leaves its last iterate
-        behind.
+        Sets ``coef_``, ``n_iter_`` and ``loss_curve_``. An interrupted run leaves the weights of
+        its last iteration behind.
         """
         objective: Objective = LinearObjective(X, loss, alpha=alpha)
-        self.coef_ = np.zeros(X.shape[1]) if start is None else start
         scale = scale_of_columns(X)
+        self.coef_ = np.zeros(X.shape[1]) if start is None else start
         self.n_iter_ = 0
         with one_blas_thread():
-            value, slope = objective(self.coef_)
+            value, gradient = objective(self.coef_)
             self.loss_curve_ = [value]
-            if not np.isfinite(self.loss_curve_[0]):
+            if not np.isfinite(value):
                 raise ValueError(
-                    f"the objective is {self.loss_curve_[0]} at the start; check that the starting "
-                    "weights are finite and scale the features"
+                    f"the objective is {value} at the start; check that the starting weights are "
+                    "finite and scale the features"
                 )
-            at_zero = objective(np.zeros_like(slope))[1] if self.coef_.any() else slope
-            gtol = self._tolerance(at_zero if scale is None else at_zero / scale)
+            at_zero = objective(np.zeros_like(gradient))[1] if self.coef_.any() else gradient
+            gtol = self._tolerance(at_zero / scale)
             with self._progress(self.max_iter) as progress:
                 result = minimize_lbfgs(
-                    objective if scale is None else rescaled(objective, scale),
-                    self.coef_ if scale is None else self.coef_ * scale,
+                    rescaled(objective, scale),
+                    self.coef_ * scale,
                     max_iter=self.max_iter,
                     gtol=gtol,
                     ftol=64 * np.finfo(np.float64).eps,
-                    after_iteration=lambda w, value, _: self._record(
-                        w if scale is None else w / scale, value, progress
-                    ),
+                    after_iteration=lambda w, value, _: self._record(w / scale, value, progress),
                 )
-        self.coef_ = np.array(result.x if scale is None else result.x / scale)
+        self.coef_ = np.array(result.x / scale)
         self.n_iter_ = int(result.nit)
-        stuck = not result.success and float(np.abs(result.jac).max()) > 100 * gtol
-        if result.status == 1 or stuck:
-            reason = (
-                f"after max_iter={self.max_iter} iterations"
-                if result.status == 1
-                else "because its line search failed"
-            )
-            warn(
-                f"L-BFGS stopped {reason} before it converged; "
-                "raise max_iter, regularise more or scale the features",
-                ConvergenceWarning,
-            )
+        self._warn_unless_converged(result, gtol)
 
     def _tolerance(self, at_zero: Floats64) -> float:
         """``tol``, or less where small features or weights make the gradient at zero small."""
         largest = float(np.abs(at_zero).max())
-        return min(self.tol, _SHARE_OF_SLOPE * largest) if largest > 0.0 else self.tol
+        return min(self.tol, _SHARE_OF_GRADIENT * largest) if largest > 0.0 else self.tol
+
+    def _warn_unless_converged(self, result: OptimizeResult, gtol: float) -> None:
+        if result.status == 1:
+            reason = f"after max_iter={self.max_iter} iterations"
+        elif not result.success and float(np.abs(result.jac).max()) > 100 * gtol:
+            reason = "because its line search failed"
+        else:
+            return
+        warn(
+            f"L-BFGS stopped {reason} before it converged; "
+            "raise max_iter, regularise more or scale the features",
+            ConvergenceWarning,
+        )
 
     def _record(self, w: Floats64, objective: float, progress: FitProgress) -> None:
-        """Keep the weights that an iteration ended at."""
+        """Keep the weights and the objective of an iteration, and show them."""
         self.coef_ = w
         self.n_iter_ += 1
         self.loss_curve_.append(objective)
@@ -342,7 +338,7 @@ class LinearRanker(ExplainedRanker):
 
 
 def _parts(X: Any, y: Any, qid: Any) -> tuple[Any, Any, Any]:
-    """Features, labels and query ids, which a `RankingData` has in itself."""
+    """Features, labels and query ids, from the arguments or from a `RankingData`."""
     if not isinstance(X, RankingData):
         return X, y, qid
     if y is not None or qid is not None:
@@ -366,7 +362,6 @@ def _warn_of_equal_labels(y: Floats64, queries: Queries) -> None:
         warn(
             f"y differs within no query ({len(queries)} queries, {len(y)} rows), so no document "
             "is better than another of its query; is qid the query of each row?",
-            UserWarning,
         )
 
 
@@ -375,7 +370,8 @@ def check_labels(y: NDArray[Any]) -> None:
     if (y < 0).any():
         raise ValueError(f"labels must be non-negative numbers; found label {y.min():g}")
     if not (y > 0).any():
-        raise ValueError(
-            "y has no relevant document in any query (every label is 0), "
-            "so there is nothing to learn"
+        raise ArgumentError(
+            "y",
+            "has no relevant document in any query (every label is 0), so there is nothing to "
+            "learn",
         )

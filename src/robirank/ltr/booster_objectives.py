@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from robirank._callers import warn
 from robirank._queries import MANY_ROWS, MissingQidWarning, Queries
 from robirank._types import Floats32
+from robirank.errors import ArgumentError
 from robirank.losses import RhoName
 from robirank.metrics._arguments import check_vector
 from robirank.metrics._conventions import Gain
-from robirank.objectives.listwise import BoosterGradients, Lists, Metric
+from robirank.objectives.listwise import Lists, Metric
 
-Facts = tuple[Any, ...]
+#: Labels, sizes of groups, and weights of rows and of groups (both may be missing).
+Facts = tuple[Any, Any, Any, Any]
 Objective = Callable[[NDArray[Any], Any], tuple[Floats32, Floats32]]
 
 
@@ -55,21 +57,9 @@ def lightgbm_objective(
     """
 
     def read(dataset: Any) -> Facts:
-        return dataset.get_label(), dataset.get_group(), dataset.get_weight()
+        return dataset.get_label(), dataset.get_group(), dataset.get_weight(), None
 
-    def lists(label: Any, sizes: Any, weight: Any) -> Lists:
-        y = np.asarray(label, dtype=np.float64)
-        return Lists.build(
-            y,
-            _groups(sizes, len(y)),
-            sample_weight=weight,
-            metric=metric,
-            gain=gain,
-            rho=rho,
-            num_threads=num_threads,
-        )
-
-    return _objective(read, lists)
+    return _objective(read, rho=rho, metric=metric, gain=gain, num_threads=num_threads)
 
 
 def xgboost_objective(
@@ -84,10 +74,8 @@ def xgboost_objective(
 
     Parameters
     ----------
-    rho, metric, gain
-        As in `listwise_loss`.
-    num_threads : int, default=0
-        0: every core; one for little work. The result does not depend on it.
+    rho, metric, gain, num_threads
+        As in `lightgbm_objective`.
 
     Returns
     -------
@@ -109,61 +97,46 @@ def xgboost_objective(
     """
 
     def read(matrix: Any) -> Facts:
-        return matrix.get_label(), matrix.get_uint_info("group_ptr"), matrix.get_weight()
-
-    def lists(label: Any, bounds: Any, weight: Any) -> Lists:
-        y = np.asarray(label, dtype=np.float64)
-        queries = _groups(np.diff(bounds), len(y))
-        weight = np.asarray(weight, dtype=np.float64)
-        if len(weight) not in (0, len(queries)):
-            raise ValueError(
-                f"weight must have one value for each of the {len(queries)} groups; "
-                f"got {len(weight)}"
+        sizes, weight = np.diff(matrix.get_uint_info("group_ptr")), matrix.get_weight()
+        if not len(weight):
+            return matrix.get_label(), sizes, None, None
+        if len(weight) != len(sizes):
+            raise ArgumentError(
+                "weight",
+                f"must have one value for each of the {len(sizes)} groups; got {len(weight)}",
             )
-        by_row = np.repeat(weight, queries.sizes) if len(weight) else None
-        return Lists.build(
-            y,
-            queries,
-            query_weight=by_row,
-            metric=metric,
-            gain=gain,
-            rho=rho,
-            num_threads=num_threads,
-        )
+        return matrix.get_label(), sizes, None, np.repeat(weight, sizes)
 
-    return _objective(read, lists)
+    return _objective(read, rho=rho, metric=metric, gain=gain, num_threads=num_threads)
 
 
-def _objective(read: Callable[[Any], Facts], lists: Callable[..., Lists]) -> Objective:
+def _objective(read: Callable[[Any], Facts], **settings: Any) -> Objective:
     """An objective that compiles labels, groups and weights, and again where they have changed."""
-    known: list[tuple[Facts, BoosterGradients]] = []
+    compiled: list[Any] = [None, None]  # the facts, and what was made of them
 
     def objective(scores: NDArray[Any], data: Any) -> tuple[Floats32, Floats32]:
         facts = read(data)
-        if not known or not all(map(_equal, facts, known[0][0])):
-            kept = tuple(None if fact is None else np.array(fact) for fact in facts)
-            known[:] = [(kept, lists(*kept).booster_gradients())]
-        return known[0][1](np.ascontiguousarray(check_vector("scores", scores)))
+        if compiled[0] is None or not all(map(np.array_equal, facts, compiled[0])):
+            copies = [None if fact is None else np.array(fact) for fact in facts]
+            compiled[:] = copies, _lists(*copies, **settings).booster_gradients()
+        return compiled[1](np.ascontiguousarray(check_vector("scores", scores)))
 
     return objective
 
 
-def _equal(one: Any, other: Any) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other)
-
-
-def _groups(sizes: Any, n_rows: int) -> Queries:
-    """Queries of rows that come group by group; without groups all rows are one."""
-    given = [n_rows] if sizes is None or len(sizes) == 0 else sizes
-    if given is not sizes and n_rows > MANY_ROWS:
-        warn(
-            f"{n_rows} rows came without groups, so all of them count as one query; pass group=, "
-            "the number of rows of each query",
-            MissingQidWarning,
-        )
-    offsets = np.concatenate(([0], np.cumsum(given))).astype(np.int64)
-    if offsets[-1] != n_rows:
-        raise ValueError(f"the groups must hold the {n_rows} rows; they hold {offsets[-1]}")
-    return Queries(np.arange(len(given)), offsets, None)
+def _lists(label: Any, sizes: Any, weight: Any, group_weight: Any, **settings: Any) -> Lists:
+    """The lists of rows that come group by group; without groups all rows are one."""
+    y = np.asarray(label, dtype=np.float64)
+    if sizes is None or len(sizes) == 0:
+        sizes = [len(y)]
+        if len(y) > MANY_ROWS:
+            warn(
+                f"{len(y)} rows came without groups, so all of them count as one query; pass "
+                "group=, the number of rows of each query",
+                MissingQidWarning,
+            )
+    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    if offsets[-1] != len(y):
+        raise ValueError(f"the groups must hold the {len(y)} rows; they hold {offsets[-1]}")
+    queries = Queries(np.arange(len(sizes)), offsets, None)
+    return Lists.build(y, queries, sample_weight=weight, query_weight=group_weight, **settings)

@@ -51,9 +51,9 @@ class Explanation:
     score_b: float
 
     def table(self, top: int | None = None) -> list[tuple[str, float, float, float]]:
-        """Feature, value of A, value of B and effect; the strongest first, those without left out.
+        """Rows of feature, value of A, value of B and effect, if it is not 0; the strongest first.
 
-        With ``top``, the features behind so many are one line, ``(n others)``.
+        With ``top``, all features but the ``top`` strongest are one last row, ``(n others)``.
         """
         order = np.argsort(-np.abs(self.effect), kind="stable")
         order = order[self.effect[order] != 0]
@@ -83,16 +83,16 @@ class Explanation:
         )
 
     def __str__(self) -> str:
-        width = max([7, *(len(name) for name, *_ in self.table(10))])
+        rows = self.table(10)
+        width = max([7, *(len(name) for name, *_ in rows)])
         lines = [f"{'feature':{width}s} {'A':>10s} {'B':>10s} {'effect':>10s}"]
-        for name, a, b, effect in self.table(10):
-            values = " ".join(f"{'' if np.isnan(v) else format(v, '.4g'):>10s}" for v in (a, b))
-            lines.append(f"{name:{width}s} {values} {effect:>+10.4f}")
-        total = self.score_a - self.score_b
-        return "\n".join([*lines, f"{'score':{width}s} {self._scores()} {total:>+10.4f}"])
+        for name, *values, effect in [*rows, ("score", self.score_a, self.score_b, self._total())]:
+            numbers = " ".join(f"{'' if np.isnan(v) else format(v, '.4g'):>10s}" for v in values)
+            lines.append(f"{name:{width}s} {numbers} {effect:>+10.4f}")
+        return "\n".join(lines)
 
-    def _scores(self) -> str:
-        return f"{self.score_a:>10.4g} {self.score_b:>10.4g}"
+    def _total(self) -> float:
+        return self.score_a - self.score_b
 
     def plot(self, *, top: int = 10, axes: Any = None) -> Any:
         """Draw the effects as bars, the strongest on top (needs ``robirank[plots]``).
@@ -115,8 +115,7 @@ class Explanation:
         axes.barh(range(len(rows)), effects, color=colours)
         axes.set_yticks(range(len(rows)), [_label(*row[:3]) for row in rows])
         axes.axvline(0, color="0.3", linewidth=0.8)
-        total = self.score_a - self.score_b
-        axes.set_xlabel(f"effect on the score of A less that of B (in all {total:+.4g})")
+        axes.set_xlabel(f"effect on the score of A less that of B (in all {self._total():+.4g})")
         return axes
 
 
@@ -150,27 +149,18 @@ class QueryExplanation:
         """
         import polars as pl
 
-        places = ("rank", "row_a", "row_b")
-        schema: dict[str, Any] = dict.fromkeys((*places, "feature", "a", "b", "effect"), pl.Float64)
-        schema |= dict.fromkeys(places, pl.Int64) | {"feature": pl.String}
-        parts = [pl.DataFrame(schema=schema)]
-        for i, step in enumerate(self.steps):
-            where = (i + 1, int(self.rows[i]), int(self.rows[i + 1]))
-            constant = (
-                pl.lit(number, pl.Int64).alias(name)
-                for number, name in zip(where, places, strict=True)
-            )
-            parts.append(step.to_frame().select(*constant, pl.all()))
-        return pl.concat(parts)
+        schema: dict[str, Any] = dict.fromkeys(("rank", "row_a", "row_b"), pl.Int64)
+        schema |= {"feature": pl.String} | dict.fromkeys(("a", "b", "effect"), pl.Float64)
+        rows = [
+            (i + 1, int(self.rows[i]), int(self.rows[i + 1]), *line)
+            for i, step in enumerate(self.steps)
+            for line in step.to_frame().iter_rows()
+        ]
+        return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def _label(name: str, a: float, b: float) -> str:
     return name if np.isnan(a) and np.isnan(b) else f"{name}  ({a:.4g} against {b:.4g})"
-
-
-def linear_effects(coef: Floats64, a: Floats64, b: Floats64) -> Floats64:
-    """Effects of a linear model, ω_f (a_f − b_f)."""
-    return np.asarray(coef * (a - b))
 
 
 def forest_effects(forest: Forest, a: Floats64, b: Floats64) -> Floats64:

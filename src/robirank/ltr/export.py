@@ -1,19 +1,26 @@
-"""Linear rankers for search engines: scaling folded into the weights, weights as JSON."""
+"""Linear rankers for search engines: scaling folded into the weights, weights as JSON.
+
+The checks of arguments that every export has stand here, too.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, cast
 from unicodedata import category
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from robirank._checks import check_choice
+from robirank._features import dense
 from robirank._types import Floats64
+from robirank.errors import Argument, ArgumentError
 from robirank.ltr.base import LinearRanker, Ranker
+from robirank.ltr.base import feature_names as names_of
 from robirank.ltr.robirank_cv import RoBiRankCV
 from robirank.storage.files import write_text
 
@@ -62,7 +69,17 @@ def fold_scaling(pipeline: Any) -> LinearRanker:
         raise TypeError(
             f"the last step must be a RoBiRank or another linear ranker; got {type(model).__name__}"
         )
-    return _plain(model, _fold(steps), getattr(steps[0], "feature_names_in_", None))
+    if isinstance(model, RoBiRankCV):
+        folded: Any = model.with_alpha(model.alpha_)
+    else:
+        folded = type(model)(**model.get_params(deep=False))
+    folded.coef_ = _fold(steps)
+    folded.n_features_in_ = len(folded.coef_)
+    attributes = {"feature_names_in_": steps[0], "n_iter_": model, "loss_curve_": model}
+    for name, step in attributes.items():
+        if hasattr(step, name):
+            setattr(folded, name, getattr(step, name))
+    return cast(LinearRanker, folded)
 
 
 def export_linear(
@@ -86,15 +103,8 @@ def export_linear(
         ``schema/model-store``; ``elasticsearch`` the ``model/linear`` of the Learning to Rank
         plugin for Elasticsearch and OpenSearch, to be POSTed to
         ``_ltr/_featureset/<featureset>/_createmodel``.
-    feature_names : sequence of str, optional
-        The engine's names of the features, in the order of the columns. By default those that the
-        model was fitted or saved with, else f1, f2, …
-    name : str, default="robirank"
-        The name of the model in the search engine.
-    path : str or path-like, optional
-        Also write the JSON to this file.
-    feature_store : str, optional
-        For Solr: the feature store, if it is not the default one.
+    feature_names, name, path, feature_store
+        As in `export_model`.
 
     Returns
     -------
@@ -115,49 +125,26 @@ def export_linear(
     >>> document["params"]["weights"]["age"]
     0.0
     """
-    if format not in _FORMATS:
-        raise ValueError(f"format must be one of {[*_FORMATS]}; got {format!r}")
-    check_model_name(name)
-    if feature_store is not None and format != "solr":
-        raise ValueError(
-            f"feature_store={feature_store!r} is for format='solr'; Elasticsearch is told the "
-            "feature set by the address that the model is sent to"
-        )
+    check_request(format, ("solr", "elasticsearch"), name, feature_store)
     steps = _steps(model) if hasattr(model, "steps") else [model]
     coef = _fold(steps)
-    if not (np.abs(coef) <= np.finfo(np.float32).max).all():
-        raise ValueError(
-            "the weights must be finite in single precision, which search engines compute in; "
-            f"the largest is {np.abs(coef).max():g}"
-        )
-    names = check_names(
-        _seen_names(steps[0]) if feature_names is None else feature_names, len(coef)
-    )
+    check_single("weight", coef)
+    names = check_names(steps[0], feature_names)
     weights = dict(zip(names, coef.tolist(), strict=True))
-    document = _FORMATS[format](name, weights, feature_store)
+    document: dict[str, Any] = {
+        "model": {"name": name, "model": {"type": "model/linear", "definition": weights}}
+    }
+    if format == "solr":
+        document = {
+            "class": "org.apache.solr.ltr.model.LinearModel",
+            "name": name,
+            **({} if feature_store is None else {"store": feature_store}),
+            "features": [{"name": feature} for feature in names],
+            "params": {"weights": weights},
+        }
     if path is not None:
         write_text(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     return document
-
-
-def _solr(name: str, weights: dict[str, float], feature_store: str | None) -> dict[str, Any]:
-    return {
-        "class": "org.apache.solr.ltr.model.LinearModel",
-        "name": name,
-        **({} if feature_store is None else {"store": feature_store}),
-        "features": [{"name": feature} for feature in weights],
-        "params": {"weights": weights},
-    }
-
-
-def _elasticsearch(name: str, weights: dict[str, float], _: str | None) -> dict[str, Any]:
-    return {"model": {"name": name, "model": {"type": "model/linear", "definition": weights}}}
-
-
-_FORMATS: dict[str, Callable[[str, dict[str, float], str | None], dict[str, Any]]] = {
-    "solr": _solr,
-    "elasticsearch": _elasticsearch,
-}
 
 
 def _steps(pipeline: Any) -> list[Any]:
@@ -171,7 +158,7 @@ def _steps(pipeline: Any) -> list[Any]:
 
 
 def _fold(steps: list[Any]) -> Floats64:
-    """Return the weights of the last step for the features that the first step is given."""
+    """The weights of the last step for the features that the first step is given."""
     *scalers, model = steps
     coef = _coefficients(model)
     for scaler in reversed(scalers):
@@ -180,7 +167,7 @@ def _fold(steps: list[Any]) -> Floats64:
 
 
 def _factors(scaler: Any, width: int) -> Floats64:
-    """By how much the scaler multiplies each feature."""
+    """The factor by which a scaler multiplies each feature."""
     kind = type(scaler).__name__
     if kind not in ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler"):
         raise ValueError(
@@ -196,26 +183,8 @@ def _factors(scaler: Any, width: int) -> Floats64:
             f"{width}; pass the scaler that the model was fitted after"
         )
     scale = getattr(scaler, "scale_", None)
-    if scale is None:
-        return np.ones(width)
-    factors: Floats64 = np.asarray(scale, dtype=np.float64)
+    factors = np.asarray(np.ones(width) if scale is None else scale, dtype=np.float64)
     return factors if kind == "MinMaxScaler" else 1.0 / factors
-
-
-def _plain(model: LinearRanker, coef: Floats64, names: Any) -> LinearRanker:
-    """Return a ranker with the parameters of the model and the given weights."""
-    if isinstance(model, RoBiRankCV):
-        plain: Any = model.with_alpha(model.alpha_)
-    else:
-        plain = type(model)(**model.get_params(deep=False))
-    plain.coef_ = coef
-    plain.n_features_in_ = len(coef)
-    if names is not None:
-        plain.feature_names_in_ = names
-    for attribute in ("n_iter_", "loss_curve_"):
-        if hasattr(model, attribute):
-            setattr(plain, attribute, getattr(model, attribute))
-    return plain
 
 
 def _coefficients(model: Any) -> Floats64:
@@ -225,48 +194,66 @@ def _coefficients(model: Any) -> Floats64:
             "features. export_model knows what can be written of each ranker"
         )
     check_is_fitted(model, "coef_")
-    coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else np.asarray(model.coef_)
+    coef = np.asarray(dense(model.coef_), dtype=np.float64)
     if coef.ndim > 2 or (coef.ndim == 2 and coef.shape[0] != 1):
         raise ValueError(
             f"model.coef_ must be one row of weights, one for each feature; got shape {coef.shape}"
         )
-    flat: Floats64 = np.ravel(coef).astype(np.float64)
-    return flat
+    return np.ravel(coef)
 
 
-def _seen_names(step: Any) -> Any:
-    return getattr(step, "feature_names_in_", getattr(step, "feature_names_", None))
-
-
-def check_model_name(name: Any) -> None:
-    """Raise an error unless a search engine can call a model so."""
+def check_request(
+    format: Any, formats: Iterable[str], name: Any, feature_store: str | None
+) -> None:
+    """Check the arguments that all exports to search engines share."""
+    check_choice("format", format, formats)
     if not isinstance(name, str) or not name:
-        raise ValueError(f"name must be a non-empty string; got {name!r}")
+        raise ArgumentError("name", f"must be a non-empty string; got {name!r}")
+    check_store(format, feature_store)
 
 
-def check_one_line(names: Sequence[str], where: str) -> None:
-    """Raise an error where a name has a character that would break a format of lines."""
-    bad = [n for n in names if any(category(c) in ("Cc", "Zl", "Zp") for c in n)]
-    if bad:
+def check_store(format: str, feature_store: str | None) -> None:
+    """Raise an error if a feature store is given for another format than Solr's."""
+    if feature_store is not None and format != "solr":
+        store = Argument("feature_store", feature_store)
+        raise ArgumentError(store, "is for ", Argument("format", "solr"))
+
+
+def check_single(what: str, values: Floats64) -> None:
+    """Raise an error if a value is beyond the range of single precision."""
+    most = float(np.finfo(np.float32).max)
+    beyond = values[~(np.abs(values) <= most)]
+    if len(beyond):
         raise ValueError(
-            f"feature_names must have no control characters in {where}; got {bad[0]!r}. "
-            "Pass other feature_names"
+            f"every {what} must be within single precision, ±{most:.3g}, which search engines and "
+            f"ONNX compute in; one is {beyond[0]:g}. Scale the features; trees can also be written "
+            "with format='lightgbm'"
         )
 
 
-def check_names(given: Any, width: int) -> list[str]:
-    """Check the engine's names of the features; f1, f2, … where none are given."""
-    if given is None:
-        return [f"f{j}" for j in range(1, width + 1)]
-    names = [given] if isinstance(given, str) else list(given)
+def check_names(model: Any, feature_names: Any) -> list[str]:
+    """The engine's names of the features, checked; by default the model's own."""
+    names = names_of(model) if feature_names is None else feature_names
+    names = [names] if isinstance(names, str) else list(names)
+    width = model.n_features_in_
     if len(names) != width:
-        raise ValueError(
-            f"feature_names must name each of the {width} features; got {len(names)} names"
+        raise ArgumentError(
+            "feature_names", f"must name each of the {width} features; got {len(names)} names"
         )
     bad = [n for n in names if not isinstance(n, str) or not n.strip()]
     if bad:
-        raise ValueError(f"feature_names must be strings that are not empty; got {bad[0]!r}")
+        raise ArgumentError("feature_names", f"must be strings that are not empty; got {bad[0]!r}")
     if len(set(names)) < width:
         twice = next(n for n in names if names.count(n) > 1)
-        raise ValueError(f"feature_names must differ; {twice!r} occurs more than once")
+        raise ArgumentError("feature_names", f"must differ; {twice!r} occurs more than once")
     return names
+
+
+def check_one_line(names: Sequence[str], where: str) -> None:
+    """Raise an error if a name has a character that would break a format of lines."""
+    bad = [n for n in names if any(category(c) in ("Cc", "Zl", "Zp") for c in n)]
+    if bad:
+        raise ArgumentError(
+            "feature_names",
+            f"must have no control characters in {where}; got {bad[0]!r}. Pass other feature_names",
+        )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from robirank._checks import check_choice
 from robirank.ltr._forest import ForestRanker
 from robirank.ltr.base import LinearRanker, Ranker
-from robirank.ltr.export import export_linear
+from robirank.ltr.export import check_store, export_linear
 from robirank.ltr.export_onnx import export_onnx
 from robirank.ltr.export_trees import export_trees
 
@@ -33,8 +33,13 @@ def export_model(
     format : {"solr", "elasticsearch", "ranklib", "lightgbm", "onnx"}, default="solr"
         Linear rankers can be written for Solr, for Elasticsearch and OpenSearch, and as ONNX; a
         Pipeline for search engines; trees in every format; networks as ONNX.
-    feature_names, name, path
-        As in those functions.
+    feature_names : sequence of str, optional
+        The engine's names of the features, in the order of the columns. By default those that the
+        model was fitted or saved with, else f1, f2, …
+    name : str, default="robirank"
+        The name of the model in the search engine, or of the ONNX graph.
+    path : str or path-like, optional
+        Also write the model to this file.
     feature_store : str, optional
         For Solr: the feature store, if it is not the default one.
 
@@ -53,19 +58,12 @@ def export_model(
     'org.apache.solr.ltr.model.MultipleAdditiveTreesModel'
     """
     check_choice("format", format, _formats(model), f" for a {type(model).__name__}")
+    settings: Any = {"feature_names": feature_names, "name": name, "path": path}
     if format == "onnx":
-        if feature_store is not None:
-            raise ValueError(f"feature_store={feature_store!r} is for format='solr'")
-        return export_onnx(model, path, feature_names=feature_names, name=name)
-    given: Any = {
-        "feature_names": feature_names,
-        "name": name,
-        "path": path,
-        "feature_store": feature_store,
-    }
-    if isinstance(model, ForestRanker):
-        return export_trees(model, format, **given)
-    return export_linear(model, cast(Any, format), **given)
+        check_store(format, feature_store)
+        return export_onnx(model, **settings)
+    export: Any = export_trees if isinstance(model, ForestRanker) else export_linear
+    return export(model, format, feature_store=feature_store, **settings)
 
 
 def _formats(model: Any) -> tuple[str, ...]:

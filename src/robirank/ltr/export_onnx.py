@@ -7,23 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from robirank import __version__
 from robirank._callers import warn
 from robirank.ltr._forest import ForestRanker
 from robirank.ltr.base import LinearRanker, Ranker
-from robirank.ltr.base import feature_names as own_names
-from robirank.ltr.export import check_names, check_one_line
-from robirank.ltr.export_trees import check_single, single_thresholds
+from robirank.ltr.export import check_names, check_one_line, check_single
+from robirank.ltr.export_trees import check_forest_for, share_of_tree, single_thresholds
 from robirank.ltr.ranknet import RankNet
 from robirank.ltr.robirank_net import RoBiRankNet
 from robirank.storage.files import write_whole
 
 _OPSET, _ML_OPSET, _IR = 17, 3, 8
-_LARGEST_LOG = 88.0  # of a float32
-_SHARE_OF_SPREAD = 1e-3  # that scores may differ by without a word
+_LARGEST_LOG = 88.0  # the logarithm of the largest float32
+_SHARE_OF_SPREAD = 1e-3  # of the span of the scores, by which they may differ without a warning
 
 
 def export_onnx(
@@ -45,12 +43,8 @@ def export_onnx(
     ----------
     model : a linear ranker, a tree ranker, RankNet or RoBiRankNet
         Fitted. Splits by categories cannot be written.
-    path : str or path-like, optional
-        Also write the model to this file.
-    feature_names : sequence of str, optional
-        By default the names that the model was fitted or saved with, else f1, f2, …
-    name : str, default="robirank"
-        The name of the graph.
+    path, feature_names, name
+        As in `export_model`.
 
     Returns
     -------
@@ -67,19 +61,17 @@ def export_onnx(
     check_is_fitted(model)
     write = next((write for kind, write in _WRITERS.items() if isinstance(model, kind)), None)
     if write is None:
-        known = ", ".join(kind.__name__ for kind in _WRITERS)
-        raise TypeError(f"model must be one of {known}; got {type(model).__name__}")
-    names = check_names(
-        own_names(model) if feature_names is None else feature_names, model.n_features_in_
-    )
+        kinds = ", ".join(kind.__name__ for kind in _WRITERS)
+        raise TypeError(f"model must be one of {kinds}; got {type(model).__name__}")
+    names = check_names(model, feature_names)
     check_one_line(names, "ONNX's metadata")
     onnx = _import_onnx()
     graph = _Graph(onnx)
     graph.rename(graph.add("Reshape", write(graph, "features", model), graph.keep([-1])), "score")
-    made = graph.model(names, name)
+    onnx_model = graph.model(names, name)
     if isinstance(model, RankNet | RoBiRankNet):
-        _compare(made, model)
-    data = made.SerializeToString()
+        _compare(onnx_model, model)
+    data = onnx_model.SerializeToString()
     if path is not None:
         with write_whole(path) as file:
             file.write(data)
@@ -98,7 +90,7 @@ def _import_onnx() -> Any:
 
 
 class _Graph:
-    """Nodes and constants, each named by its number."""
+    """The nodes and constants of an ONNX graph, named by their numbers."""
 
     def __init__(self, onnx: Any) -> None:
         self._onnx = onnx
@@ -115,7 +107,7 @@ class _Graph:
         """Add a constant, float32 unless it holds integers; return its name."""
         array = np.asarray(values)
         if array.dtype.kind == "f":
-            _check_single(array)
+            check_single("weight", array.ravel())
         array = array.astype(np.int64 if array.dtype.kind == "i" else np.float32)
         name = f"c{len(self._constants)}"
         self._constants.append(self._onnx.numpy_helper.from_array(array, name))
@@ -127,32 +119,20 @@ class _Graph:
         self._nodes[-1].output[0] = new
 
     def model(self, names: Sequence[str], name: str) -> Any:
-        """Everything as an ONNX model."""
+        """The ONNX model with all nodes and constants."""
         helper, number = self._onnx.helper, self._onnx.TensorProto.FLOAT
-        given = helper.make_tensor_value_info("features", number, [None, len(names)])
+        features = helper.make_tensor_value_info("features", number, [None, len(names)])
         score = helper.make_tensor_value_info("score", number, [None])
-        graph = helper.make_graph(self._nodes, name, [given], [score], self._constants)
-        used = [
-            helper.make_opsetid("", _OPSET),
-            helper.make_opsetid("ai.onnx.ml", _ML_OPSET),
-        ]
-        made = helper.make_model(graph, opset_imports=used, ir_version=_IR)
-        made.producer_name, made.producer_version = "robirank", __version__
-        helper.set_model_props(made, {"feature_names": "\n".join(names)})
-        return made
+        graph = helper.make_graph(self._nodes, name, [features], [score], self._constants)
+        opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid("ai.onnx.ml", _ML_OPSET)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR)
+        model.producer_name, model.producer_version = "robirank", __version__
+        helper.set_model_props(model, {"feature_names": "\n".join(names)})
+        return model
 
 
-def _check_single(values: NDArray[Any]) -> None:
-    largest = float(np.abs(values).max(initial=0.0))
-    if largest > float(np.finfo(np.float32).max):
-        raise ValueError(
-            "the weights must be finite in single precision, which ONNX models compute in; "
-            f"the largest is {largest:g}"
-        )
-
-
-def _compare(made: Any, model: Any) -> None:
-    """Warn where an ONNX model scores features like those of the training otherwise."""
+def _compare(onnx_model: Any, model: Any) -> None:
+    """Warn where an ONNX model gives other scores to features like those of the training data."""
     from onnx.reference import ReferenceEvaluator
 
     z = np.random.default_rng(0).standard_normal((64, model.n_features_in_))
@@ -160,15 +140,14 @@ def _compare(made: Any, model: Any) -> None:
     if isinstance(model, RoBiRankNet):
         X = np.sign(X) * np.expm1(np.minimum(np.abs(X), _LARGEST_LOG))
     features = X.astype(np.float32)
-    own = model.predict_unnamed(features.astype(np.float64))
-    (scores,) = ReferenceEvaluator(made).run(["score"], {"features": features})
-    largest, spread = float(np.abs(scores - own).max()), float(np.ptp(own))
+    exact = model._scores(features.astype(np.float64))
+    (scores,) = ReferenceEvaluator(onnx_model).run(["score"], {"features": features})
+    largest, spread = float(np.abs(scores - exact).max()), float(np.ptp(exact))
     if not largest <= _SHARE_OF_SPREAD * spread:
         warn(
             f"the ONNX model computes in single precision, and its scores differ by up to "
             f"{largest:.2g} where those of the model span {spread:.2g}: features that are large "
             "and hardly differ lose their digits. Subtract their mean before the fit",
-            UserWarning,
         )
 
 
@@ -178,19 +157,13 @@ def _linear(graph: _Graph, x: str, model: Any) -> str:
 
 def _trees(graph: _Graph, x: str, model: Any) -> str:
     forest = model.forest()
-    check_single(forest)
-    if forest.asks_categories:
-        raise ValueError(
-            "an ONNX model cannot hold splits by categories; fit without categorical_features"
-        )
-    share = float(model._combine(np.ones(1), forest.n_trees)[0])
+    check_forest_for("an ONNX model", forest)
     sizes = np.diff(forest.tree_offsets)
     tree = np.repeat(np.arange(forest.n_trees), sizes)
     first = np.repeat(forest.tree_offsets[:-1], sizes)
     inner = forest.split_feature >= 0
     left = np.where(inner, forest.left_child - first, 0)
     leaves = np.flatnonzero(~inner)
-    stays = np.ones(len(inner)) if forest.missing_left is None else forest.missing_left
     return graph.add(
         "TreeEnsembleRegressor",
         x,
@@ -203,11 +176,11 @@ def _trees(graph: _Graph, x: str, model: Any) -> str:
         nodes_values=np.where(inner, single_thresholds(forest), 0).astype(float).tolist(),
         nodes_truenodeids=left.tolist(),
         nodes_falsenodeids=np.where(inner, left + 1, 0).tolist(),
-        nodes_missing_value_tracks_true=(stays * inner).astype(int).tolist(),
+        nodes_missing_value_tracks_true=(forest.missing_left * inner).tolist(),
         target_treeids=tree[leaves].tolist(),
         target_nodeids=(leaves - first[leaves]).tolist(),
         target_ids=[0] * len(leaves),
-        target_weights=(share * forest.leaf_value[leaves]).tolist(),
+        target_weights=(share_of_tree(model) * forest.leaf_value[leaves]).tolist(),
     )
 
 
@@ -227,7 +200,7 @@ def _ranknet(graph: _Graph, x: str, model: Any) -> str:
 
 
 def _log1p(graph: _Graph, x: str) -> str:
-    """Log(1 + x) of x ≥ 0 with all digits: below 1/2 as 2 artanh(r), r = x / (x + 2) ≤ 1/5.
+    """The nodes for log(1 + x) of x ≥ 0: below 1/2 as 2 artanh(r), r = x / (x + 2) ≤ 1/5.
 
     Its series r + r³/3 + r⁵/5 + … ends with r¹¹, where float32 does. ONNX has no such function,
     and in float32 1 + x is 1 for x below 6e-8.

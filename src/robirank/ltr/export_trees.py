@@ -10,11 +10,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from robirank._checks import check_choice
 from robirank._types import Floats32
+from robirank.errors import Argument, ArgumentError
 from robirank.ltr._forest import Forest, ForestRanker
-from robirank.ltr.base import feature_names as own_names
-from robirank.ltr.export import check_model_name, check_names, check_one_line
+from robirank.ltr.export import check_names, check_one_line, check_request, check_single
 from robirank.storage.files import write_text
 
 Format = Literal["solr", "elasticsearch", "ranklib", "lightgbm"]
@@ -41,15 +40,8 @@ def export_trees(
         the ``model/ranklib`` of the Learning to Rank plugin for Elasticsearch and OpenSearch, to be
         POSTed to ``_ltr/_featureset/<featureset>/_createmodel``; RankLib counts features from 1 in
         the order of the feature set. ``lightgbm`` is a text that ``lightgbm.Booster`` loads.
-    feature_names : sequence of str, optional
-        The engine's names of the features, in the order of the columns. By default those that the
-        model was fitted or saved with, else f1, f2, …
-    name : str, default="robirank"
-        The name of the model in the search engine.
-    path : str or path-like, optional
-        Also write the JSON, or LightGBM's text, to this file.
-    feature_store : str, optional
-        For Solr: the feature store, if it is not the default one.
+    feature_names, name, path, feature_store
+        As in `export_model`.
 
     Returns
     -------
@@ -59,8 +51,8 @@ def export_trees(
     Notes
     -----
     Search engines compute in single precision; a model with numbers beyond it is an error. A
-    threshold t is written as the largest float32 that
-    is not above it, so that x ≤ t means the same for every float32 x. Solr and RankLib know no
+    threshold t is written as the largest float32 that is not above it, so that x ≤ t means the same
+    for every float32 x. Solr and RankLib know no
     missing values: both take 0 for them, and so does the document that is ranked there. Only
     LightGBM's text can hold splits by categories.
 
@@ -72,29 +64,18 @@ def export_trees(
     >>> tree["root"]["feature"], tree["root"]["left"]["value"] < tree["root"]["right"]["value"]
     ('bm25', True)
     """
-    check_choice("format", format, [*_FORMATS])
-    check_model_name(name)
-    if feature_store is not None and format != "solr":
-        raise ValueError(f"feature_store={feature_store!r} is for format='solr'")
+    check_request(format, _FORMATS, name, feature_store)
     if not isinstance(model, ForestRanker):
         raise TypeError(
             f"model must be a tree ranker; got {type(model).__name__}. "
             "export_model knows what can be written of each ranker"
         )
     forest = model.forest()
-    if forest.asks_categories and format != "lightgbm":
-        raise ValueError(
-            f"format={format!r} cannot hold splits by categories; fit the model without "
-            "categorical_features, or use format='lightgbm'"
-        )
-    names = check_names(
-        own_names(model) if feature_names is None else feature_names, model.n_features_in_
-    )
-    # Of a mean over trees, each tree is its share.
-    share = float(model._combine(np.ones(1), forest.n_trees)[0])
     if format != "lightgbm":
-        check_single(forest)
-    document = _FORMATS[format](forest, share, names, name)
+        check_forest_for(f"{Argument('format', format)}", forest)
+    document = _FORMATS[format](
+        forest, share_of_tree(model), check_names(model, feature_names), name
+    )
     if feature_store is not None:
         assert isinstance(document, dict)
         document = {"store": feature_store, **document}
@@ -108,22 +89,24 @@ def _json(document: Any) -> str:
     return json.dumps(document, allow_nan=False)
 
 
-def check_single(forest: Forest) -> None:
-    """Raise an error where single precision has no number for a threshold or a leaf.
+def share_of_tree(model: ForestRanker) -> float:
+    """The factor of each tree in the score: 1, or one over their number if the score is a mean."""
+    return float(model._combine(np.ones(1), model.forest().n_trees)[0])
+
+
+def check_forest_for(what: str, forest: Forest) -> None:
+    """Raise an error if a format of single precision, without categories, cannot hold a forest.
 
     A split into missing values and all others has the largest double as its threshold, and the
     largest float32 means the same.
     """
-    most = float(np.finfo(np.float32).max)
-    splits = forest.threshold[forest.threshold < np.finfo(np.float64).max]
-    for what, values in (("threshold", splits), ("leaf", forest.leaf_value)):
-        beyond = values[np.abs(values) > most]
-        if len(beyond):
-            raise ValueError(
-                f"every {what} must be within single precision, ±{most:.3g}, which search engines "
-                f"and ONNX compute in; one is {beyond[0]:g}. Scale the features, or use "
-                "format='lightgbm'"
-            )
+    if forest.has_categories:
+        raise ValueError(
+            f"{what} cannot hold splits by categories; fit the model without "
+            "categorical_features, or use format='lightgbm'"
+        )
+    check_single("threshold", forest.threshold[forest.threshold < np.finfo(np.float64).max])
+    check_single("leaf", forest.leaf_value)
 
 
 def single_thresholds(forest: Forest) -> Floats32:
@@ -136,7 +119,7 @@ def single_thresholds(forest: Forest) -> Floats32:
 
 
 def _nested(forest: Forest, leaf: Callable[[int], Any], inner: Callable[..., Any]) -> Iterator[Any]:
-    """Each tree as whatever ``leaf(node)`` and ``inner(node, left, right)`` make of it."""
+    """Yield what ``leaf(node)`` and ``inner(node, left, right)`` make of each tree, bottom up."""
     done: dict[int, Any] = {}
     starts = forest.tree_offsets.tolist()
     for begin, end in pairwise(starts):
@@ -170,7 +153,7 @@ def _solr(forest: Forest, share: float, names: list[str], name: str) -> dict[str
 
 
 def _elasticsearch(forest: Forest, share: float, names: list[str], name: str) -> dict[str, Any]:
-    """XGBoost's dump: yes, the left child, if x < split_condition."""
+    """XGBoost's JSON dump of trees, where a document goes left ("yes") if x < split_condition."""
     with np.errstate(over="ignore"):
         below = np.nextafter(single_thresholds(forest), np.float32(np.inf))
     below = np.minimum(below, np.finfo(np.float32).max)
@@ -181,14 +164,13 @@ def _elasticsearch(forest: Forest, share: float, names: list[str], name: str) ->
         return {"nodeid": int(node - first[node]), "leaf": value}
 
     def inner(node: int, left: Any, right: Any) -> dict[str, Any]:
-        stays = forest.missing_left is None or forest.missing_left[node]
         return {
             "nodeid": int(node - first[node]),
             "split": names[forest.split_feature[node]],
             "split_condition": float(below[node]),
             "yes": left["nodeid"],
             "no": right["nodeid"],
-            "missing": (left if stays else right)["nodeid"],
+            "missing": (left if forest.missing_left[node] else right)["nodeid"],
             "children": [left, right],
         }
 
@@ -236,21 +218,22 @@ def _lightgbm(forest: Forest, share: float, names: list[str], _: str) -> str:
 
 
 def _lightgbm_names(names: list[str]) -> list[str]:
-    """The names as LightGBM has them: one line, and a blank is an underscore."""
+    """The names as LightGBM writes them, with underscores for blanks."""
     check_one_line(names, "LightGBM's text")
     renamed: dict[str, str] = {}
     for name in names:
-        known = renamed.setdefault(name.replace(" ", "_"), name)
-        if known != name:
-            raise ValueError(
-                f"feature_names must differ once blanks are underscores, as in LightGBM; "
-                f"got {known!r} and {name!r}"
+        other = renamed.setdefault(name.replace(" ", "_"), name)
+        if other != name:
+            raise ArgumentError(
+                "feature_names",
+                "must differ once blanks are underscores, as in LightGBM; "
+                f"got {other!r} and {name!r}",
             )
     return list(renamed)
 
 
 def _lightgbm_tree(forest: Forest, share: float, number: int) -> str:
-    """A tree in LightGBM's words; see `robirank.ltr._lightgbm` for the other way."""
+    """A tree in LightGBM's text format, which `robirank.ltr._lightgbm` reads."""
     nodes = np.arange(forest.tree_offsets[number], forest.tree_offsets[number + 1])
     inner = nodes[forest.split_feature[nodes] >= 0]
     leaves = nodes[forest.split_feature[nodes] < 0]
@@ -267,9 +250,8 @@ def _lightgbm_tree(forest: Forest, share: float, number: int) -> str:
             words += mask
             bounds.append(len(words))
         else:
-            stays = forest.missing_left is not None and forest.missing_left[node]
             thresholds.append(repr(float(forest.threshold[node])))
-            kinds.append(8 + 2 * int(stays) if forest.missing_left is not None else 2)
+            kinds.append(8 + 2 * int(forest.missing_left[node]))
     values = share * forest.leaf_value[leaves]
     lines = {
         "num_leaves": [len(leaves)],
@@ -295,9 +277,7 @@ def _lightgbm_tree(forest: Forest, share: float, number: int) -> str:
 
 
 def _category_words(forest: Forest, node: int) -> list[int]:
-    """The categories of a node as bits, 32 to a word; none for a node without."""
-    if forest.categories is None or forest.category_offsets is None:
-        return []
+    """The categories of a node as a set of bits in 32-bit words; empty for a node without."""
     begin, end = forest.category_offsets[node : node + 2]
     chosen = forest.categories[begin:end]
     if not len(chosen):

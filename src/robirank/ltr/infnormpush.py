@@ -1,15 +1,15 @@
-"""InfNormPush: the p-norm push, which bears down on the best of the irrelevant documents."""
+"""InfNormPush: the p-norm push, which punishes irrelevant documents at the top of the list."""
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
 from robirank._types import Floats64
 from robirank.ltr._push import PushLists, PushRanker
 from robirank.objectives.score_loss import ScoreLoss
-from robirank.registry import Comparison, log_grid, register
+from robirank.registry import register
 
 
 @register
@@ -51,8 +51,8 @@ class InfNormPush(PushRanker):
     max_iter : int, default=1000
         The most iterations of L-BFGS, or of the bundle method where p = ∞.
     tol : float, default=1e-3
-        Stop when the objective is known to be within ``tol`` of its minimum, as a share of what was
-        won since ω = 0.
+        Stop when the objective is known to be within ``tol`` of its minimum, as a share of its
+        reduction since ω = 0.
     verbose : bool, default=False
         Show a progress line.
 
@@ -61,13 +61,11 @@ class InfNormPush(PushRanker):
     coef_ : array of shape (n_features,)
         The weights ω.
     n_iter_ : int
-        Iterations.
+        The iterations that were made.
     loss_curve_ : list of float
         The objective at ω = 0 and the best after each iteration.
     gap_ : float
-        At most so much lower is the minimum.
-    n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        The most by which the minimum can be lower than the objective.
 
     References
     ----------
@@ -83,16 +81,6 @@ class InfNormPush(PushRanker):
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
-
-    comparison = Comparison("InfNormPush", log_grid("alpha", 3, -3, 7))
-    test_settings = ({}, {"p": 4.0})
-
-    alpha: float = 0.1
-    _: KW_ONLY
-    p: float = 64.0
-    max_iter: int = 1000
-    tol: float = 1e-3
-    verbose: bool = False
 
     def _score_loss(self, lists: PushLists) -> ScoreLoss:
         return PNormPush(lists, float(self.p))
@@ -110,5 +98,5 @@ class PNormPush:
         f, g = self.lists.split(scores)
         bottom, by_f = self.lists.relevant.maximum(-f, 1.0)
         top, by_g = self.lists.irrelevant.maximum(g, self.p)
-        slope = np.concatenate([-by_f, by_g]) / len(self.lists)
-        return float(np.mean(bottom + top)), slope
+        gradient = np.concatenate([-by_f, by_g]) / len(self.lists)
+        return float(np.mean(bottom + top)), gradient

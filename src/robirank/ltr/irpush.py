@@ -9,11 +9,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 from scipy.special import expit
 
-from robirank._checks import check_choice
 from robirank._types import Floats64
 from robirank.ltr._push import PushLists, PushRanker
 from robirank.objectives.score_loss import ScoreLoss
-from robirank.registry import Comparison, log_grid, register
+from robirank.registry import register
 
 LossName = Literal["hinge", "logistic"]
 MarginLoss: TypeAlias = Callable[[Floats64], tuple[Floats64, Floats64]]
@@ -28,10 +27,7 @@ def _logistic(margin: Floats64) -> tuple[Floats64, Floats64]:
 
 
 #: Losses of margins, with their derivatives.
-_LOSSES: dict[str, MarginLoss] = {
-    "hinge": _hinge,
-    "logistic": _logistic,
-}
+_LOSSES: dict[str, MarginLoss] = {"hinge": _hinge, "logistic": _logistic}
 
 
 @register
@@ -70,24 +66,13 @@ class IRPush(PushRanker):
     max_iter : int, default=1000
         The most iterations of the bundle method, or of L-BFGS where the objective is smooth (the
         logistic loss with a finite p).
-    tol : float, default=1e-3
-        Stop when the objective is known to be within ``tol`` of its minimum, as a share of what was
-        won since ω = 0.
-    verbose : bool, default=False
-        Show a progress line.
+    tol, verbose
+        As in `InfNormPush`.
 
     Attributes
     ----------
-    coef_ : array of shape (n_features,)
-        The weights ω.
-    n_iter_ : int
-        Iterations.
-    loss_curve_ : list of float
-        The objective at ω = 0 and the best after each iteration.
-    gap_ : float
-        At most so much lower is the minimum.
-    n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+    coef_, n_iter_, loss_curve_, gap_
+        As in `InfNormPush`.
 
     References
     ----------
@@ -104,20 +89,8 @@ class IRPush(PushRanker):
     True
     """
 
-    comparison = Comparison("IRPush", log_grid("alpha", 3, -3, 7))
-    test_settings = ({}, {"loss": "logistic"})
-
-    alpha: float = 0.1
     _: KW_ONLY
-    p: float = 64.0
     loss: LossName = "hinge"
-    max_iter: int = 1000
-    tol: float = 1e-3
-    verbose: bool = False
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_choice("loss", self.loss, _LOSSES)
 
     def _is_smooth(self) -> bool:
         return super()._is_smooth() and self.loss == "logistic"
@@ -139,8 +112,8 @@ class InfinitePush:
         f, g = self.lists.split(scores)
         up, down = self.lists.relevant, self.lists.irrelevant
         top, share = down.maximum(g, self.p)
-        losses, slopes = self.of_margin(f - top[up.codes])
+        losses, by_margin = self.of_margin(f - top[up.codes])
         weight = 1.0 / (len(self.lists) * up.sizes[up.codes])
-        by_f = slopes * weight
+        by_f = by_margin * weight
         by_g = -up.sum(by_f)[down.codes] * share
         return float(losses @ weight), np.concatenate([by_f, by_g])

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank._queries import Queries
-from robirank.ltr._boosting import GRID, BoostedRanker
+from robirank.ltr._boosting import BoostedRanker
 from robirank.metrics._conventions import gains
-from robirank.registry import Comparison, register
+from robirank.registry import register
 
 _LONGEST_LIST = 10_000  # LightGBM's table of discounts ends here
 
@@ -39,47 +39,20 @@ class LambdaMART(BoostedRanker):
 
     Parameters
     ----------
-    n_estimators : int, default=1000
-        The most trees. The defaults of this and the next five parameters are RankLib's.
-    learning_rate : float, default=0.1
-        What a tree is shrunk by.
-    max_leaf_nodes : int, default=10
-        The most leaves of a tree.
+    k : int or None, default=10
+        The k above (None: the full list), and of the NDCG@k on validation data.
     min_samples_leaf : int, default=1
         The fewest documents of a leaf, which LightGBM estimates from their second derivatives.
         (Its bound on the sum of those, 0.001, holds as well.)
-    l2_regularization : float, default=0.0
-        What is added to the sum of second derivatives of a leaf.
-    max_features : float, default=1.0
-        The share of the features that a tree looks at, drawn at random.
-    subsample : float, default=1.0
-        The share of the queries that a tree is grown on, drawn at random.
-    max_bins : int, default=255
-        Features are cut into so many bins of about equally many documents, and bins are told
-        apart by thresholds. (RankLib has 256 thresholds at equal distances.)
-    patience : int or None, default=100
-        With validation data: stop after so many rounds without progress. None: grow all trees.
-    k : int or None, default=10
-        The k above (None: the full list), and progress on validation data is measured by mean
-        NDCG@k.
-    convention : str, default="standard"
-        The convention of the NDCG on validation data; see `robirank.metrics`.
-    random_state : int, Generator, RandomState or None, default=None
-        Decides what ``max_features`` and ``subsample`` draw, and which documents the bins are made
-        from where there are more than 200,000; nothing else is random.
-    num_threads : int, default=0
-        0: every core; one for little work. The result does not depend on it, to the last bit.
-    verbose : bool, default=False
-        Show a progress line.
+    n_estimators, learning_rate, max_leaf_nodes, l2_regularization, max_features, subsample
+        As in `MART`.
+    max_bins, patience, convention, random_state, num_threads, verbose
+        As in `MART`.
 
     Attributes
     ----------
-    n_iter_ : int
-        The rounds that were run.
-    best_iter_ : int
-        The number of trees that were kept.
-    validation_scores_ : list of float
-        NDCG@k on the validation data after each round; empty without.
+    n_iter_, best_iter_, validation_scores_
+        As in `RoBiRankBooster`.
     tree_offsets_, split_feature_, threshold_, left_child_, leaf_value_ : arrays
         The trees; see `robirank.ltr._forest.Forest`.
 
@@ -98,9 +71,6 @@ class LambdaMART(BoostedRanker):
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
-
-    comparison = Comparison("LambdaMART", GRID)
-    test_settings = ({"n_estimators": 50, "num_threads": 1},)
 
     def _loss(self, y: NDArray[Any], queries: Queries) -> tuple[NDArray[Any], dict[str, Any]]:
         longest = int(np.argmax(queries.sizes))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from robirank._checks import check_count, check_not_negative, check_positive
+from robirank._params import Count, NotNegative, Positive
 from robirank._queries import Queries
 from robirank._types import Floats64
-from robirank.ltr.base import LinearRanker, check_labels
-from robirank.registry import Comparison, log_grid, register
+from robirank.ltr.base import LinearRanker
+from robirank.registry import register
 
 
 @register
@@ -44,21 +44,13 @@ class ListNet(LinearRanker):
     ----------
     alpha : float, default=1e-2
         Strength of the L2 penalty. The paper has none.
-    max_iter : int, default=500
-        The most iterations of L-BFGS.
-    tol : float, default=1e-5
-        Stop when no entry of the gradient is larger.
-    verbose : bool, default=False
-        Show a progress line.
+    max_iter, tol, verbose
+        As in `RoBiRank`.
 
     Attributes
     ----------
-    coef_ : array of shape (n_features,)
-        The weights ω.
-    n_iter_ : int
-        Iterations of L-BFGS.
-    loss_curve_ : list of float
-        The objective at the start and after each iteration.
+    coef_, n_iter_, loss_curve_
+        As in `RoBiRank`.
 
     References
     ----------
@@ -75,33 +67,14 @@ class ListNet(LinearRanker):
     True
     """
 
-    comparison = Comparison("ListNet", log_grid("alpha", 0, -4, 9), {"max_iter": 2000})
-
-    alpha: float = 1e-2
+    alpha: NotNegative = 1e-2
     _: KW_ONLY
-    max_iter: int = 500
-    tol: float = 1e-5
+    max_iter: Count = 500
+    tol: Positive = 1e-5
     verbose: bool = False
 
-    def fit(self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None) -> Self:
-        """Learn the weights.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features), or RankingData
-            Features of the documents.
-        y : array-like of shape (n_rows,), optional
-            Relevance labels, 0 for irrelevant; a RankingData has its own, and its own qid.
-        qid : array-like of shape (n_rows,), optional
-            The query of each row; without it all rows are one query.
-        """
-        check_not_negative("alpha", self.alpha)
-        check_count("max_iter", self.max_iter)
-        check_positive("tol", self.tol)
-        X, y, queries = self._check_fit(X, y, qid)
-        check_labels(y)
+    def _train(self, X: Any, y: Floats64, queries: Queries) -> None:
         self._descend(X, TopOneEntropy(y, queries), alpha=self.alpha)
-        return self
 
 
 class TopOneEntropy:
@@ -127,9 +100,9 @@ class TopOneEntropy:
     def __call__(self, scores: Floats64) -> tuple[float, Floats64]:
         """Return the loss and its gradient by the scores, one a row."""
         log_q = self._log_softmax(self._queries.sort(scores))
-        slope = (np.exp(log_q) - self._p) / len(self._queries)
+        gradient = (np.exp(log_q) - self._p) / len(self._queries)
         loss = -float(np.sum(self._p * log_q)) / len(self._queries)
-        return loss, np.asarray(self._queries.unsort(slope))
+        return loss, self._queries.unsort(gradient)
 
     def _log_softmax(self, values: NDArray[Any]) -> Floats64:
         """Take the log of the softmax of each list, values being in the grouped order."""

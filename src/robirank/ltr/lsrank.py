@@ -10,13 +10,15 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from robirank._checks import check_choice, check_count
+from robirank._params import CountOrNone, Positive
 from robirank._progress import FitProgress
+from robirank._queries import Queries
 from robirank._types import Floats64, Ints64
+from robirank.errors import ArgumentError
 from robirank.ltr._bundle import Bundle
-from robirank.ltr._regularized import RegularizedRanker, TrainingLists
+from robirank.ltr._regularized import RegularizedRanker
 from robirank.metrics._conventions import discounts, gains
-from robirank.registry import Comparison, log_grid, register
+from robirank.registry import register
 
 Decay = Literal["log"] | float
 Ties = Literal["best", "average"]
@@ -29,8 +31,8 @@ class LSRank(RegularizedRanker):
 
     A ranking π, which has document π(i) at place i, scores :math:`\sum_i c_i f_{\pi(i)}` with a
     decreasing sequence c, so that sorting by f finds the ranking of highest score. The ideal
-    ranking π* shall beat each π by its loss of NDCG, Δ(π) = 1 − NDCG@k(π). Minimised is, over the
-    weights ω of a linear scoring function f,
+    ranking π* shall score higher than each π by the loss of NDCG of π, Δ(π) = 1 − NDCG@k(π). So
+    the ranker minimises, over the weights ω of a linear scoring function f,
 
     .. math::
         \frac{1}{|\mathcal{X}|} \sum_x \left\{ \max_\pi \Big[ \Delta(\pi)
@@ -41,13 +43,14 @@ class LSRank(RegularizedRanker):
     makes. The maximum over π is a linear assignment problem. With the default c, which decreases
     like the discount of NDCG, sorting by f minus the gain solves it.
 
-    **Ties.** Documents of equal label can stand in any order in the ideal ranking, a case on which
-    the original is silent. ``ties="best"`` takes the ideal ranking which f likes best; this bound
-    of Δ is tighter, but not convex, and is minimised in rounds: π* is fixed, the convex problem
-    is solved, π* is chosen anew, until nothing more is won. In the first round, ties are ordered
-    by the first step of steepest descent from ω = 0. ``ties="average"`` takes the mean over all
-    ideal rankings, which is convex. It also makes it costly if scores differ within a label, so
-    costly that on all folds of OHSUMED and three of MQ2008 its minimum is ω = 0; hence the default.
+    **Ties.** Documents of equal label can stand in any order in the ideal ranking; the original
+    does not say which to take. ``ties="best"`` takes the ideal ranking that f scores highest. This
+    bound of Δ is tighter, but not convex, and is minimised in rounds: π* is fixed, the convex
+    problem is solved, π* is chosen anew, until the objective falls no more. In the first round,
+    ties are ordered by the first step of steepest descent from ω = 0. ``ties="average"`` takes the
+    mean over all ideal rankings, which is convex. But scores that differ within a label are then
+    costly, so much that on all folds of OHSUMED and three of MQ2008 the minimum is ω = 0; hence the
+    default.
 
     Graded labels enter through the gain 2^label − 1. The mean runs over the queries in which not
     all labels are the same.
@@ -68,7 +71,7 @@ class LSRank(RegularizedRanker):
         The most iterations of the bundle method, in all rounds together.
     tol : float, default=1e-2
         Stop a round when its objective is known to be within ``tol`` of its minimum, as a share of
-        what was won since ω = 0; stop altogether when a round wins less than that.
+        the reduction since ω = 0; stop altogether when a round reduces it by less than that.
     verbose : bool, default=False
         Show a progress line.
 
@@ -77,16 +80,14 @@ class LSRank(RegularizedRanker):
     coef_ : array of shape (n_features,)
         The weights ω.
     n_iter_ : int
-        Iterations of the bundle method.
+        The iterations of the bundle method.
     n_rounds_ : int
-        How often the ideal rankings were chosen; 1 if ``ties="average"``.
+        The number of times that the ideal rankings were chosen; 1 if ``ties="average"``.
     loss_curve_ : list of float
         The objective at ω = 0 and the best after each iteration, for the ideal rankings as they
         were chosen then.
     gap_ : float
-        At most so much lower is the minimum for the last choice of ideal rankings.
-    n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        The most by which the minimum can be lower, for the last choice of ideal rankings.
 
     References
     ----------
@@ -104,32 +105,27 @@ class LSRank(RegularizedRanker):
     """
 
     fitted_parts = RegularizedRanker.fitted_parts.plus(numbers={"n_rounds_": int})
-    comparison = Comparison("LSRank", log_grid("alpha", 3, -2, 6))
-    test_settings = ({}, {"k": 5, "decay": 0.25, "alpha": 0.1})
 
-    alpha: float = 1.0
+    alpha: Positive = 1.0
     _: KW_ONLY
-    k: int | None = None
+    tol: Positive = 1e-2
+    k: CountOrNone = None
     decay: Decay = "log"
     ties: Ties = "best"
-    max_iter: int = 1000
-    tol: float = 1e-2
-    verbose: bool = False
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_count("k", self.k, or_none=True)
         is_power = isinstance(self.decay, Real) and 0 < self.decay < np.inf
         if self.decay != "log" and not is_power:
-            raise ValueError(f"decay must be 'log' or a finite number > 0; got {self.decay!r}")
-        check_choice("ties", self.ties, ("best", "average"))
+            raise ArgumentError(
+                "decay", f"must be 'log' or a finite number > 0; got {self.decay!r}"
+            )
 
-    def _train(self, lists: TrainingLists) -> None:
-        rankings = Rankings.build(lists, self.k, self.decay)
-        bundle = Bundle(rankings.worst, lists.X.shape[1], float(self.alpha))
-        self.coef_ = np.zeros(lists.X.shape[1])
+    def _minimise(self, X: Any, y: Floats64, queries: Queries) -> None:
+        rankings = Rankings.build(X, y, queries, self.k, self.decay)
+        bundle = Bundle(rankings.worst, X.shape[1], float(self.alpha))
         self.loss_curve_ = [bundle.at_zero]
-        self.n_iter_, self.n_rounds_ = 0, 0
+        self.n_rounds_ = 0
         with self._progress(self.max_iter) as progress:
             converged = self._rounds(bundle, rankings, progress)
         self._warn_of_outcome(converged, "try ties='best', k=None and a smaller alpha")
@@ -137,7 +133,7 @@ class LSRank(RegularizedRanker):
     def _rounds(self, bundle: Bundle, rankings: Rankings, progress: FitProgress) -> bool:
         """Choose ideal rankings and solve the convex problem, in turn."""
 
-        def record(w: Floats64, objective: float) -> None:
+        def report(w: Floats64, objective: float) -> None:
             self.coef_ = w
             self.loss_curve_.append(objective)
             self.n_iter_ += 1
@@ -153,7 +149,7 @@ class LSRank(RegularizedRanker):
                 tol=tol,
                 start=start,
                 reward=ideal,
-                report=record,
+                report=report,
             )
             self.gap_ = result.gap
             self.n_rounds_ += 1
@@ -172,8 +168,11 @@ class Rankings:
 
     Attributes
     ----------
-    X, codes, starts
-        As in `TrainingLists`.
+    X : array or CSR matrix of shape (n_rows, n_features)
+    codes : array of shape (n_rows,)
+        The number of the list that each row belongs to.
+    starts : array of shape (n_lists,)
+        The first row of each list.
     gain : array of shape (n_rows,)
         2^label − 1, as a share of the best DCG of the list.
     label_group : array of shape (n_rows,)
@@ -191,18 +190,19 @@ class Rankings:
     c: Floats64
 
     @classmethod
-    def build(cls, lists: TrainingLists, k: int | None, decay: Decay) -> Rankings:
-        """Work out places for NDCG@k and the given decay."""
-        place = np.arange(1, len(lists.codes) + 1) - lists.starts[lists.codes]
+    def build(cls, X: Any, y: Floats64, queries: Queries, k: int | None, decay: Decay) -> Rankings:
+        """Sort the rows of each list by gain, and weigh their places for NDCG@k and the decay."""
+        codes, starts = queries.codes(), queries.offsets[:-1]
+        place = np.arange(1, len(codes) + 1) - starts[codes]
         counts = place <= (np.inf if k is None else k)
         discount = counts * discounts(int(place.max()), "log2")[place - 1]
         c = discount if decay == "log" else counts * (1.0 * place) ** -float(decay)
-        best = np.lexsort((-lists.y, lists.codes))
-        y = lists.y[best]
+        best = np.lexsort((-y, codes))
+        y = y[best]
         gain = gains(y, "exp")
-        gain /= np.add.reduceat(gain * discount, lists.starts)[lists.codes]
-        new = (np.diff(lists.codes, prepend=0) != 0) | (np.diff(y, prepend=y[0]) != 0)
-        return cls(lists.X[best], lists.codes, lists.starts, gain, np.cumsum(new), discount, c)
+        gain /= np.add.reduceat(gain * discount, starts)[codes]
+        new = (np.diff(codes, prepend=0) != 0) | (np.diff(y, prepend=y[0]) != 0)
+        return cls(X[best], codes, starts, gain, np.cumsum(new), discount, c)
 
     def worst(self, w: Floats64) -> tuple[float, Floats64]:
         """The mean of max over π of Δ(π) + Σ c_i f_π(i), and a subgradient."""

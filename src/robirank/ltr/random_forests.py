@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from robirank._checks import check_count, check_positive
+from robirank._params import AtLeastTwo, Count, Share
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
-from robirank.ltr._boosting import check_tree_size
 from robirank.ltr._forest import Forest, ForestRanker, join_forests
 from robirank.ltr._lightgbm import import_lightgbm, read_forest, tree_params, tree_threads
 from robirank.ltr._row_order import settled_order
-from robirank.ltr.base import check_labels
-from robirank.registry import Comparison, register
+from robirank.registry import register
 
 
 @register
@@ -42,23 +39,17 @@ class RandomForests(ForestRanker):
     n_estimators : int, default=300
         The number of bags, and of trees. The defaults are RankLib's.
     max_samples : float, default=1.0
-        The number of queries drawn for a bag, relative to all queries; above 0, at
-        most 1.
+        The number of queries drawn for a bag, relative to all queries; above 0, at most 1.
     max_features : float, default=0.3
         The share of the features that a split looks at (two at least).
     max_leaf_nodes : int, default=100
         The most leaves of a tree.
     min_samples_leaf : int, default=1
         The fewest documents of a leaf, each as often as its query is in the bag.
-    max_bins : int, default=255
-        Features are cut into so many bins of about equally many documents, and bins are told
-        apart by thresholds. (RankLib has 256 thresholds at equal distances.)
+    max_bins, num_threads, verbose
+        As in `MART`.
     random_state : int, Generator, RandomState or None, default=None
         Decides the bags and the features.
-    num_threads : int, default=0
-        0: every core; one for little work. The result does not depend on it, to the last bit.
-    verbose : bool, default=False
-        Show a progress line.
 
     Attributes
     ----------
@@ -79,46 +70,19 @@ class RandomForests(ForestRanker):
     True
     """
 
-    comparison = Comparison(
-        "RandomForests",
-        (
-            {"max_leaf_nodes": 30, "min_samples_leaf": 1},
-            {"max_leaf_nodes": 30, "min_samples_leaf": 10},
-            {"max_leaf_nodes": 100, "min_samples_leaf": 1},
-            {"max_leaf_nodes": 100, "min_samples_leaf": 10},
-            {"max_leaf_nodes": 100, "min_samples_leaf": 1, "max_features": 0.1},
-            {"max_leaf_nodes": 100, "min_samples_leaf": 10, "max_features": 0.1},
-        ),
-    )
-    test_settings = ({"n_estimators": 20, "random_state": 0, "num_threads": 1},)
-
-    n_estimators: int = 300
+    n_estimators: Count = 300
     _: KW_ONLY
-    max_samples: float = 1.0
-    max_features: float = 0.3
-    max_leaf_nodes: int = 100
-    min_samples_leaf: int = 1
-    max_bins: int = 255
+    max_samples: Share = 1.0
+    max_features: Share = 0.3
+    max_leaf_nodes: AtLeastTwo = 100
+    min_samples_leaf: Count = 1
+    max_bins: AtLeastTwo = 255
     random_state: RandomStateLike = None
     num_threads: int = 0
     verbose: bool = False
 
-    def fit(self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None) -> Self:
-        """Draw the bags and grow the trees.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features), or RankingData
-            Features of the documents.
-        y : array-like of shape (n_rows,), optional
-            Relevance labels, 0 for irrelevant; a RankingData has its own, and its own qid.
-        qid : array-like of shape (n_rows,), optional
-            The query of each row; without it all rows are one query.
-        """
+    def _train(self, X: Any, y: Floats64, queries: Queries) -> None:
         lightgbm = import_lightgbm()
-        self._check_params()
-        X, y, queries = self._check_fit(X, y, qid)
-        check_labels(y)
         rng = as_random_state(self.random_state)
         params = self._params(rng) | tree_threads(X, self.num_threads)
         trees: list[Forest] = []
@@ -133,24 +97,17 @@ class RandomForests(ForestRanker):
                 trees.append(read_forest(booster))
                 progress.update(number)
         self._keep(join_forests(trees))
-        return self
 
     def _combine(self, total: Floats64, n_trees: int) -> Floats64:
         """Take the mean over trees."""
         return total / n_trees
 
     def _check_params(self) -> None:
-        check_count("n_estimators", self.n_estimators)
-        check_positive("max_samples", self.max_samples, at_most=1)
-        check_positive("max_features", self.max_features, at_most=1)
-        check_tree_size(self.max_leaf_nodes, self.min_samples_leaf, self.max_bins)
+        import_lightgbm()
+        super()._check_params()
 
     def _params(self, rng: np.random.RandomState) -> dict[str, Any]:
-        return tree_params(
-            max_leaf_nodes=self.max_leaf_nodes,
-            max_bins=self.max_bins,
-            seed=rng.randint(2**31 - 1),
-        ) | {
+        return tree_params(self.max_leaf_nodes, self.max_bins, rng.randint(2**31 - 1)) | {
             "objective": "regression",
             "learning_rate": 1.0,
             "feature_fraction_bynode": float(self.max_features),

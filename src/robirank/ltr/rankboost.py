@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
-from itertools import islice
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from robirank import _core
-from robirank._checks import check_choice, check_count
-from robirank._progress import FitProgress
+from robirank._features import dense
+from robirank._params import Count, CountOrNone
 from robirank._queries import Queries
 from robirank._threads import threads_for_cells
 from robirank._types import Floats64, Ints32, Ints64
-from robirank.ltr._held_out import BestSoFar, HeldOut
-from robirank.ltr.base import Ranker, check_labels
-from robirank.registry import Comparison, register
+from robirank.ltr._rounds import ROUND_ARRAYS, ROUND_NUMBERS, HeldOut, Round, RoundsRanker
+from robirank.registry import register
 from robirank.storage.fitted_parts import FittedArray, FittedParts
 
 #: |r| closer to 0 than this is no correlation, closer to 1 a perfect weak ranker.
@@ -29,7 +27,7 @@ _NOTHING_LEFT = 1e-30
 
 @register
 @dataclass(eq=False, repr=False)
-class RankBoost(Ranker):
+class RankBoost(RoundsRanker):
     r"""RankBoost with threshold weak rankers.
 
     Minimises, greedily over weak rankers :math:`h_t`, the exponential loss of pairs
@@ -64,16 +62,8 @@ class RankBoost(Ranker):
         the authors do. (RankLib's ten run from the largest value down; the first is of no use.)
     balance : {"pairs", "queries"}, default="pairs"
         Whether all pairs have the same initial weight, or all queries.
-    k : int or None, default=10
-        With validation data: the rounds up to the best mean NDCG@k (None: the full list) are kept.
-    patience : int or None, default=100
-        With validation data: stop after so many rounds without progress. None: run them all.
-    convention : str, default="standard"
-        The convention of that NDCG; see `robirank.metrics`.
-    num_threads : int, default=0
-        0: every core; one for little work. The result does not depend on it, to the last bit.
-    verbose : bool, default=False
-        Show a progress line.
+    k, patience, convention, num_threads, verbose
+        As in `RoBiRankBooster`.
 
     Attributes
     ----------
@@ -83,14 +73,10 @@ class RankBoost(Ranker):
         The threshold θ of each weak ranker.
     weights_ : array of shape (n_rankers,)
         The weight α of each weak ranker, negative where a low value is good.
-    n_iter_ : int
-        The rounds that were run.
-    best_iter_ : int
-        The rounds that were kept: up to the best on validation data, else all.
+    n_iter_, best_iter_, validation_scores_
+        As in `RoBiRankBooster`.
     loss_curve_ : list of float
         The loss (1 at the start) before the first and after each round.
-    validation_scores_ : list of float
-        NDCG@k on the validation data after each round; empty without.
 
     Notes
     -----
@@ -118,66 +104,78 @@ class RankBoost(Ranker):
             "thresholds_": FittedArray(("rankers",)),
             "weights_": FittedArray(("rankers",)),
             "loss_curve_": FittedArray(("iterations",), is_list=True),
-            "validation_scores_": FittedArray(("rounds",), is_list=True),
+            **ROUND_ARRAYS,
         },
-        {"n_iter_": int, "best_iter_": int},
+        ROUND_NUMBERS,
         required=("features_", "thresholds_", "weights_"),
     )
-    comparison = Comparison("RankBoost", tuple({"n_thresholds": n} for n in (10, 50, None)))
-    test_settings = ({"n_estimators": 50},)
+    takes_sparse = False
 
-    n_estimators: int = 300
+    n_estimators: Count = 300
     _: KW_ONLY
-    n_thresholds: int | None = 10
+    n_thresholds: CountOrNone = 10
     balance: Literal["pairs", "queries"] = "pairs"
-    k: int | None = 10
-    patience: int | None = 100
+    k: CountOrNone = 10
+    patience: CountOrNone = 100
     convention: str = "standard"
     num_threads: int = 0
     verbose: bool = False
 
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        qid: ArrayLike | None = None,
-        validation: Any = None,
-    ) -> Self:
-        """Boost.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features), or RankingData
-            Features of the documents; only their order matters with ``n_thresholds=None``.
-        y : array-like of shape (n_rows,), optional
-            Relevance labels; only their order within a query matters. A RankingData has its own.
-        qid : array-like of shape (n_rows,), optional
-            The query of each row; without it all rows are one query.
-        validation : (X, y, qid) or RankingData, optional
-            Held-out queries; the rounds up to the best NDCG@k there are kept.
-        """
-        check_count("n_estimators", self.n_estimators)
-        for name in ("n_thresholds", "k", "patience"):
-            check_count(name, getattr(self, name), or_none=True)
-        check_choice("balance", self.balance, ("pairs", "queries"))
-        X, y, queries = self._check_fit(X, y, qid, accept_sparse=False)
+    def _train(self, X: Any, y: Any, queries: Queries, held_out: HeldOut | None = None) -> None:
         threads = threads_for_cells(X.size, self.num_threads)
-        check_labels(y)
-        held_out = self._held_out(validation)
+        rankers: list[WeakRanker] = []
         with self._progress(self.n_estimators) as progress:  # encoding takes time too
             thresholds = [self._thresholds(X[:, f]) for f in range(X.shape[1])]
             codes = encode(X, queries.rows(), thresholds)
             # Everything that follows has the rows in the grouped order.
-            grouped = replace(queries, order=None)
-            pairs = ExponentialPairs(
-                np.asarray(queries.sort(y)), grouped, balance=self.balance, num_threads=threads
+            grouped, labels = replace(queries, order=None), queries.sort(y)
+            pairs = ExponentialPairs(labels, grouped, balance=self.balance, num_threads=threads)
+            rounds = self._rounds(pairs, codes, thresholds, rankers, held_out)
+            self._run(rounds, self.n_estimators, progress)
+        rankers = rankers[: self.best_iter_]
+        self.features_ = np.array([r.feature for r in rankers], dtype=np.int32)
+        self.thresholds_ = np.array([r.threshold for r in rankers], dtype=np.float64)
+        self.weights_ = np.array([r.weight for r in rankers], dtype=np.float64)
+
+    def _rounds(
+        self,
+        pairs: ExponentialPairs,
+        codes: NDArray[Any],
+        thresholds: list[Floats64],
+        rankers: list[WeakRanker],
+        held_out: HeldOut | None,
+    ) -> Iterator[Round]:
+        """Add a weak ranker to ``rankers`` in each round, as long as one is of use."""
+        cuts = np.array([len(t) for t in thresholds], dtype=np.int64)
+        scores = np.zeros(codes.shape[1])
+        held_out_X = None if held_out is None else dense(held_out.X)
+        held_out_scores: Any = 0.0
+        start, gradient = pairs(scores)
+        loss, self.loss_curve_ = start, [1.0]
+        while loss > _NOTHING_LEFT * start:
+            feature, cut, r = _core.rankboost_weak_ranker(
+                codes, cuts, -gradient, loss, pairs.num_threads
             )
-            self._boost(_rounds(pairs, codes, thresholds, threads), held_out, progress)
-        return self
+            r /= loss
+            if abs(r) < _EDGE:
+                return
+            weight = float(np.arctanh(np.clip(r, _EDGE - 1.0, 1.0 - _EDGE)))
+            scores += weight * (codes[feature] > cut)
+            loss, gradient = pairs(scores)
+            if not np.isfinite(loss):  # scores have left the range of exp
+                return
+            rankers.append(WeakRanker(feature, float(thresholds[feature][cut]), weight))
+            self.loss_curve_.append(loss / start)
+            ndcg = None
+            if held_out is not None:
+                held_out_scores = held_out_scores + rankers[-1].score(held_out_X)
+                ndcg = held_out.ndcg(held_out_scores)
+            yield Round(ndcg, {"loss": loss / start})
+            if abs(r) > 1.0 - _EDGE:
+                return
 
     def _thresholds(self, column: NDArray[Any]) -> Floats64:
-        """Candidates for one feature, rising; none if it is constant."""
+        """Candidate thresholds of one feature, rising; none if it is constant."""
         if self.n_thresholds is None:
             return np.unique(column)[:-1].astype(np.float64)
         low, high = float(column.min()), float(column.max())
@@ -186,70 +184,26 @@ class RankBoost(Ranker):
         spaced = low * (1.0 - shares) + high * shares
         return np.unique(spaced[spaced < high])
 
-    def _boost(
-        self,
-        rounds: Iterator[tuple[WeakRanker, float]],
-        held_out: HeldOut | None,
-        progress: FitProgress,
-    ) -> None:
-        """Run the rounds, and keep those up to the best on held-out queries."""
-        rankers: list[WeakRanker] = []
-        best = BestSoFar(self.patience)
-        held_out_X = None if held_out is None else _dense(held_out.X)
-        scores = np.zeros(0 if held_out_X is None else len(held_out_X))
-        self.loss_curve_ = [1.0]
-        for ranker, loss in islice(rounds, self.n_estimators):
-            rankers.append(ranker)
-            self.loss_curve_.append(loss)
-            progress.update(len(rankers), loss=loss)
-            if held_out is not None and held_out_X is not None:
-                scores += ranker.score(held_out_X)
-                best.add(held_out.ndcg(scores))
-                if best.given_up:
-                    break
-        self.n_iter_ = len(rankers)
-        self.best_iter_ = self.n_iter_ if held_out is None else best.round
-        self.validation_scores_ = best.scores
-        rankers = rankers[: self.best_iter_]
-        self.features_ = np.array([r.feature for r in rankers], dtype=np.int32)
-        self.thresholds_ = np.array([r.threshold for r in rankers], dtype=np.float64)
-        self.weights_ = np.array([r.weight for r in rankers], dtype=np.float64)
-
-    def predict(self, X: Any) -> Floats64:
-        """Score documents by the sum of the weights of the weak rankers that lift them.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        X = self._check_predict(X, accept_sparse=False)
+    def _scores(self, X: Any) -> Floats64:
+        """The sum of the weights of the weak rankers that lift each document."""
         scores = np.zeros(X.shape[0])
         for feature in np.unique(self.features_):
             # A feature's rankers together are a step function: one search, not one test a ranker.
-            own = np.flatnonzero(self.features_ == feature)
-            own = own[np.argsort(self.thresholds_[own], kind="stable")]
-            heights = np.concatenate(([0.0], np.cumsum(self.weights_[own])))
-            scores += heights[np.searchsorted(self.thresholds_[own], X[:, feature], side="left")]
+            steps = np.flatnonzero(self.features_ == feature)
+            steps = steps[np.argsort(self.thresholds_[steps], kind="stable")]
+            heights = np.concatenate(([0.0], np.cumsum(self.weights_[steps])))
+            scores += heights[np.searchsorted(self.thresholds_[steps], X[:, feature], side="left")]
         return scores
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        return tags
 
 
 class WeakRanker(NamedTuple):
-    """Weight · [feature > threshold]."""
+    """A weak ranker, which scores weight · [feature > threshold]."""
 
     feature: int
     threshold: float
     weight: float
 
-    def score(self, X: NDArray[Any]) -> Floats64:
+    def score(self, X: Any) -> Floats64:
         """Score rows.
 
         The threshold stays a double: a Python float would be rounded to the features' float32, and
@@ -258,42 +212,19 @@ class WeakRanker(NamedTuple):
         return np.where(X[:, self.feature] > np.float64(self.threshold), self.weight, 0.0)
 
 
-def _rounds(
-    pairs: ExponentialPairs, codes: NDArray[Any], thresholds: list[Floats64], threads: int
-) -> Iterator[tuple[WeakRanker, float]]:
-    """Give the weak ranker of each round and the loss after it, while there is one of use."""
-    cuts = np.array([len(t) for t in thresholds], dtype=np.int64)
-    scores = np.zeros(codes.shape[1])
-    loss, slope = pairs(scores)
-    start = loss
-    while loss > _NOTHING_LEFT * start:
-        feature, cut, r = _core.rankboost_weak_ranker(codes, cuts, -slope, loss, threads)
-        r /= loss
-        if abs(r) < _EDGE:
-            return
-        weight = float(np.arctanh(np.clip(r, _EDGE - 1.0, 1.0 - _EDGE)))
-        scores += weight * (codes[feature] > cut)
-        loss, slope = pairs(scores)
-        if not np.isfinite(loss):  # scores have left the range of exp
-            return
-        yield WeakRanker(feature, float(thresholds[feature][cut]), weight), loss / start
-        if abs(r) > 1.0 - _EDGE:
-            return
-
-
 class ExponentialPairs:
     r"""Σ of weight · exp(s_j − s_i) over pairs with y_i > y_j, as a function of scores.
 
-    The slope of document i is what the pairs in which it is the worse one add to the sum, less what
-    the pairs in which it is the better one add: minus the potential π of the paper.
+    The gradient of document i is what the pairs in which it is the worse one add to the sum, less
+    what the pairs in which it is the better one add: minus the potential π of the paper.
 
     Examples
     --------
     >>> from robirank._queries import group_queries
     >>> y = np.array([1.0, 0.0, 0.0])
     >>> pairs = ExponentialPairs(y, group_queries(None, 3))
-    >>> loss, slope = pairs(np.zeros(3))
-    >>> loss, slope.tolist()
+    >>> loss, gradient = pairs(np.zeros(3))
+    >>> loss, gradient.tolist()
     (2.0, [-2.0, 1.0, 1.0])
     """
 
@@ -301,8 +232,8 @@ class ExponentialPairs:
         self, y: NDArray[Any], queries: Queries, *, balance: str = "pairs", num_threads: int = 1
     ) -> None:
         self._queries = queries
-        self._threads = num_threads
-        self._grade = _grades(np.asarray(queries.sort(y)), queries.codes())
+        self.num_threads = num_threads
+        self._grade = _grades(queries.sort(y), queries.codes())
         self._weight = np.ones(len(queries))
         if balance == "queries":
             self._weight /= np.maximum(_pair_counts(self._grade, queries), 1)
@@ -314,13 +245,13 @@ class ExponentialPairs:
             self._grade,
             self._queries.offsets,
             self._weight,
-            self._threads,
+            self.num_threads,
         )
-        return loss, np.asarray(self._queries.unsort(-potential))
+        return loss, self._queries.unsort(-potential)
 
 
 def _pair_counts(grade: Ints32, queries: Queries) -> Ints64:
-    """How many pairs of documents of different grades each query has."""
+    """The number of pairs of documents of different grades in each query."""
     sizes = np.bincount(queries.offsets[queries.codes()] + grade, minlength=len(grade))
     same = np.add.reduceat(sizes**2, queries.offsets[:-1])
     return (queries.sizes**2 - same) // 2
@@ -337,12 +268,8 @@ def _grades(y: NDArray[Any], codes: Ints64) -> Ints32:
     return grades
 
 
-def _dense(X: Any) -> NDArray[Any]:
-    return X if isinstance(X, np.ndarray) else np.asarray(X.toarray())
-
-
 def encode(X: Any, rows: Ints64, thresholds: list[Floats64]) -> NDArray[Any]:
-    """For each feature (a line) and row, how many thresholds the value is above."""
+    """The number of thresholds that each value is above; features are the lines of the result."""
     most = max((len(t) for t in thresholds), default=0)
     codes = np.empty((X.shape[1], len(rows)), dtype=np.uint8 if most < 256 else np.uint32)
     for feature, line in enumerate(codes):

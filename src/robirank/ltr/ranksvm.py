@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from robirank import _core
-from robirank._checks import check_count, check_positive
+from robirank._params import Count, Positive
 from robirank._queries import Queries
 from robirank._threads import SORTED, threads_for_cells
 from robirank._types import Floats64, Ints32
-from robirank.ltr.base import LinearRanker, check_labels
-from robirank.registry import Comparison, log_grid, register
+from robirank.ltr.base import LinearRanker
+from robirank.registry import register
 
 
 @register
@@ -39,22 +39,16 @@ class RankSVM(LinearRanker):
     ----------
     C : float, default=1.0
         Weight of the pairs against the penalty.
-    max_iter : int, default=500
-        The most iterations of L-BFGS.
     tol : float, default=1e-5
         Stop when no entry of the gradient of the objective, divided by C times the number of
         pairs, is larger.
-    num_threads : int, default=0
-        0: every core; one for little work. The result does not depend on it.
-    verbose : bool, default=False
-        Show a progress line.
+    max_iter, num_threads, verbose
+        As in `RoBiRank`.
 
     Attributes
     ----------
-    coef_ : array of shape (n_features,)
-        The weights w.
-    n_iter_ : int
-        Iterations of L-BFGS.
+    coef_, n_iter_
+        As in `RoBiRank`.
     loss_curve_ : list of float
         The objective, divided by C times the number of pairs, after each iteration.
 
@@ -72,38 +66,17 @@ class RankSVM(LinearRanker):
     True
     """
 
-    comparison = Comparison("RankSVM", log_grid("C", -6, 1, 8))
-    test_settings = ({"C": 0.01},)
-
-    C: float = 1.0
+    C: Positive = 1.0
     _: KW_ONLY
-    max_iter: int = 500
-    tol: float = 1e-5
+    max_iter: Count = 500
+    tol: Positive = 1e-5
     num_threads: int = 0
     verbose: bool = False
 
-    def fit(self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None) -> Self:
-        """Learn the weights.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features), or RankingData
-            Features of the documents.
-        y : array-like of shape (n_rows,), optional
-            Relevance labels; only their order within a query matters. A RankingData has its own.
-        qid : array-like of shape (n_rows,), optional
-            The query of each row; without it all rows are one query.
-        """
-        check_positive("C", self.C)
-        check_count("max_iter", self.max_iter)
-        check_positive("tol", self.tol)
-        X, y, queries = self._check_fit(X, y, qid)
-        check_labels(y)
+    def _train(self, X: Any, y: Floats64, queries: Queries) -> None:
         pairs = PairSum(y, queries, num_threads=self.num_threads)
         # The mean over pairs: the gradient, and so tol, then has a scale that C does not change.
-        alpha = 1.0 / (float(self.C) * max(pairs.count, 1))
-        self._descend(X, pairs, alpha=alpha)
-        return self
+        self._descend(X, pairs, alpha=1.0 / (float(self.C) * max(pairs.count, 1)))
 
 
 class PairSum:
@@ -131,19 +104,19 @@ class PairSum:
         """Return the mean over pairs and its gradient by the scores."""
         if not self.count:
             return 0.0, np.zeros(len(scores))
-        loss, slope = _core.ranksvm(
+        loss, gradient = _core.ranksvm(
             np.ascontiguousarray(self._queries.sort(scores), dtype=np.float64),
             rank=self._rank,
             offsets=self._queries.offsets,
             weight=np.full(len(self._queries), 1.0 / self.count),
             ranks=self._grades,
-            n_threads=self._threads,
+            num_threads=self._threads,
         )
-        return loss, np.asarray(self._queries.unsort(slope))
+        return loss, self._queries.unsort(gradient)
 
 
 def _count_pairs(rank: Ints32, grades: int, queries: Queries) -> int:
-    """How many pairs of documents of one query have different labels."""
+    """The number of pairs of documents of one query that have different labels."""
     cells = queries.codes() * grades + rank
     sizes = np.bincount(cells, minlength=len(queries) * grades).reshape(-1, grades)
     return int((queries.sizes**2).sum() - (sizes**2).sum()) // 2

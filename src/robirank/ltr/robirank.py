@@ -9,15 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from robirank._checks import check_choice, check_count, check_not_negative, check_positive
+from robirank._checks import check_choice
+from robirank._params import Count, NotNegative, Positive
 from robirank._queries import Queries
-from robirank._random import RandomStateLike, as_random_state, check_random_state_like
+from robirank._random import RandomStateLike, check_random_state_like
 from robirank._types import Floats64
-from robirank.losses import RHOS, RhoName
+from robirank.errors import Argument, ArgumentError
+from robirank.losses import RhoName
 from robirank.ltr.base import LinearRanker
 from robirank.metrics._conventions import Gain
+from robirank.objectives.linear import starting_weights
 from robirank.objectives.listwise import Lists, Metric, QueryWeight
-from robirank.registry import Comparison, log_grid, register
+from robirank.registry import register
 
 Init: TypeAlias = Literal["zeros", "random"] | ArrayLike | BaseEstimator
 
@@ -72,8 +75,6 @@ class RoBiRank(LinearRanker):
         Iterations of L-BFGS.
     loss_curve_ : list of float
         The objective at the start and after each iteration.
-    n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
 
     References
     ----------
@@ -88,21 +89,14 @@ class RoBiRank(LinearRanker):
     True
     """
 
-    comparison = Comparison("RoBiRank", log_grid("alpha", 0.5, -4.5, 11))
-    test_settings = (
-        {},
-        {"rho": "identity"},
-        {"rho": "type2", "init": "random", "random_state": 0},
-    )
-
-    alpha: float = 1e-3
+    alpha: NotNegative = 1e-3
     _: KW_ONLY
     rho: RhoName = "log"
     metric: Metric = "ndcg"
     gain: Gain = "exp"
     init: Init = "zeros"
-    max_iter: int = 500
-    tol: float = 1e-5
+    max_iter: Count = 500
+    tol: Positive = 1e-5
     warm_start: bool = False
     random_state: RandomStateLike = None
     num_threads: int = 0
@@ -154,45 +148,26 @@ class RoBiRank(LinearRanker):
             query_weight=query_weight,
             rho=self.rho,
             num_threads=self.num_threads,
-        )
-        if len(lists.weight) == 0:
-            raise ValueError(
-                "y has no relevant document in any query (every label or weight is 0), "
-                "so there is nothing to learn"
-            )
+        ).require_relevant()
         if not isinstance(X, np.ndarray):
             X, lists = X[queries.rows()], lists.in_order()
         self._descend(X, lists, alpha=self.alpha, start=self._start(X.shape[1]))
         return self
 
     def _check_params(self) -> None:
-        check_not_negative("alpha", self.alpha)
-        check_choice("rho", self.rho, RHOS)
-        check_count("max_iter", self.max_iter)
-        check_positive("tol", self.tol)
+        super()._check_params()
         check_random_state_like(self.random_state, below=2**32)
+        if isinstance(self.init, str):
+            check_choice("init", self.init, ("zeros", "random"))
 
     def _start(self, n_features: int) -> Floats64:
         """The weights to start from."""
-        if self.warm_start and hasattr(self, "coef_"):
-            start, source = self.coef_, "the previous fit (warm_start=True)"
-        elif isinstance(self.init, str):
-            check_choice("init", self.init, ("zeros", "random"))
-            if self.init == "zeros":
-                return np.zeros(n_features)
-            noise = as_random_state(self.random_state).standard_normal(n_features)
-            return noise / np.sqrt(n_features)
-        elif isinstance(self.init, BaseEstimator):
-            if not hasattr(self.init, "coef_"):
-                raise ValueError(f"init={self.init!r} must be fitted and have coef_")
-            start, source = np.ravel(self.init.coef_), "init.coef_"
-        else:
-            start, source = np.asarray(self.init, dtype=np.float64), "init"
-        if np.shape(start) != (n_features,):
-            raise ValueError(
-                f"{source} must have one weight for each of the {n_features} features; "
-                f"got shape {np.shape(start)}"
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return starting_weights(self.init, n_features, self.random_state)
+        if len(self.coef_) != n_features:
+            raise ArgumentError(
+                Argument("warm_start", True),
+                f"goes on from a model of {len(self.coef_)} features; got {n_features}. "
+                "Fit a new estimator instead",
             )
-        if not np.isfinite(start).all():
-            raise ValueError(f"{source} must be finite; it contains NaN or infinity")
-        return np.array(start, dtype=np.float64)
+        return self.coef_.copy()

@@ -11,30 +11,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from robirank._checks import check_choice
-from robirank._queries import Queries
-from robirank._random import RandomStateLike
-from robirank._types import Floats32, Floats64, Ints64
-from robirank.losses import RHOS, RhoName
-from robirank.ltr._boosting import GRID, BoostedRanker, Objective
-from robirank.ltr._lightgbm import import_lightgbm, read_forest
+from robirank._features import dense
+from robirank._params import AtLeastTwo, Count, Positive
+from robirank._types import Floats32, Floats64
+from robirank.errors import ArgumentError
+from robirank.losses import RhoName
+from robirank.ltr._boosting import BoostedRanker, Objective
 from robirank.ltr._row_order import settled_order
 from robirank.ltr.base import check_labels, feature_names
 from robirank.metrics._conventions import Gain
 from robirank.objectives.listwise import Lists, Metric, QueryWeight
-from robirank.registry import Comparison, register
+from robirank.registry import register
 from robirank.storage.fitted_parts import FittedArray
 
 if TYPE_CHECKING:
     import polars as pl
 
 MAX_CATEGORY = 2**24  # exact in float32, too
-_CHEAP: dict[str, Any] = {
-    "n_estimators": 60,
-    "learning_rate": 0.1,
-    "min_samples_leaf": 1,
-    "num_threads": 1,
-}
 
 
 @register
@@ -61,12 +54,8 @@ class RoBiRankBooster(BoostedRanker):
     ----------
     n_estimators : int, default=1000
         The most trees.
-    rho : {"log", "identity", "type2"}, default="log"
-        The transformation of a document's sum of losses: ``log`` is RoBiRank.
-    metric : {"ndcg", "dcg"}, default="ndcg"
-        The metric to bound: c_x is one over the best DCG of the query, or 1.
-    gain : {"exp", "linear"} or callable, default="exp"
-        v(·): 2^W − 1, W, or a function from an array of labels to an array of weights.
+    rho, metric, gain
+        As in `RoBiRank`.
     learning_rate : float, default=0.05
         What a tree is shrunk by.
     max_leaf_nodes : int, default=15
@@ -80,16 +69,17 @@ class RoBiRankBooster(BoostedRanker):
     subsample : float, default=1.0
         The share of the queries that a tree is grown on, drawn at random.
     max_bins : int, default=255
-        Features are cut into so many bins of about equally many documents.
+        Features are cut into so many bins of about equally many documents, and trees split
+        between bins.
     categorical_features : sequence of int or str, optional
         Numbers or names of features that hold categories: integers from 0 up to 2^24, NaN for a
         missing one. A split sends a set of categories to the left.
     monotonic_cst : array-like of shape (n_features,) or mapping from name to sign, optional
         1: the score must not fall as the feature rises; −1: it must not rise; 0: anything.
     patience : int or None, default=100
-        With validation data: stop after so many rounds without progress. None: grow all trees.
+        With validation data: stop after so many rounds without a better NDCG@k. None: never.
     k : int or None, default=10
-        Progress is measured by mean NDCG@k (None: the full list) on the validation data.
+        The cut-off of the NDCG that is computed on the validation data (None: the full list).
     convention : str, default="standard"
         The convention of that NDCG; see `robirank.metrics`.
     random_state : int, Generator, RandomState or None, default=None
@@ -114,8 +104,6 @@ class RoBiRankBooster(BoostedRanker):
         The trees; see `robirank.ltr._forest.Forest`.
     missing_left_, category_offsets_, categories_ : arrays
         Where missing values and categories go; see there.
-    n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
 
     See Also
     --------
@@ -136,34 +124,23 @@ class RoBiRankBooster(BoostedRanker):
     """
 
     fitted_parts = BoostedRanker.fitted_parts.plus(
-        {"feature_importances_": FittedArray(("features",))}
-    )
-    comparison = Comparison("RoBiRankBooster", GRID)
-    test_settings = (
-        _CHEAP,
-        {**_CHEAP, "rho": "identity", "metric": "dcg"},
+        {
+            "missing_left_": FittedArray(("nodes",), "I32"),
+            "category_offsets_": FittedArray(("category_offsets",), "I32"),
+            "categories_": FittedArray(("categories",), "I32"),
+            "feature_importances_": FittedArray(("features",)),
+        }
     )
 
-    n_estimators: int = 1000
     _: KW_ONLY
     rho: RhoName = "log"
     metric: Metric = "ndcg"
     gain: Gain = "exp"
-    learning_rate: float = 0.05
-    max_leaf_nodes: int = 15
-    min_samples_leaf: int = 20
-    l2_regularization: float = 0.0
-    max_features: float = 1.0
-    subsample: float = 1.0
-    max_bins: int = 255
+    learning_rate: Positive = 0.05
+    max_leaf_nodes: AtLeastTwo = 15
+    min_samples_leaf: Count = 20
     categorical_features: Sequence[int | str] | None = None
     monotonic_cst: ArrayLike | Mapping[str, int] | None = None
-    patience: int | None = 100
-    k: int | None = 10
-    convention: str = "standard"
-    random_state: RandomStateLike = None
-    num_threads: int = 0
-    verbose: bool = False
 
     def fit(
         self,
@@ -179,33 +156,31 @@ class RoBiRankBooster(BoostedRanker):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features), or RankingData
-            Features of the documents; NaN where one is missing.
-        y : array-like of shape (n_rows,), optional
-            Relevance labels, 0 for irrelevant; a RankingData has its own, and its own qid.
-        qid : array-like of shape (n_rows,), optional
-            The query of each row, of any type, sorted or not; without it all rows are one query.
+        X, y, qid, sample_weight, query_weight
+            As in `RoBiRank.fit`; NaN where a feature is missing.
         validation : (X, y, qid) or RankingData, optional
             Held-out queries. The trees up to the round with the best NDCG@k there are kept, and
             growing ends ``patience`` rounds after it. Without, all trees are grown and kept.
-        sample_weight : array-like of shape (n_rows,), optional
-            Factors for v(W_xy) of single documents.
-        query_weight : mapping from query id to weight, or array-like of shape (n_rows,), optional
-            Weights of queries; an array holds one weight a row, equal within each query.
         """
-        import_lightgbm()
-        params = self._params()
-        check_choice("rho", self.rho, RHOS)
+        self._check_params()
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)
         _check_not_zero(X)
-        params |= self._feature_params(X)
+        params = self._params() | self._feature_params(X)
         held_out = self._held_out(validation)
         rows = settled_order(X, y, queries)
-        lists = self._lists(y, queries, rows, sample_weight, query_weight)
-        booster = self._booster(X[rows], y[rows], queries.sizes, params, held_out)
-        self._boost(booster, held_out, self._objective(lists, params["seed"]))
-        self._keep(read_forest(booster, self.best_iter_, special=True))
+        lists = Lists.build(
+            y,
+            replace(queries, order=rows),
+            metric=self.metric,
+            gain=self.gain,
+            sample_weight=sample_weight,
+            query_weight=query_weight,
+            rho=self.rho,
+            num_threads=self.num_threads,
+        )
+        objective = self._objective(lists.require_relevant().in_order(), params["seed"])
+        booster = self._grow(X[rows], y[rows], queries.sizes, params, held_out, objective)
         gain = booster.feature_importance("gain", iteration=self.best_iter_)
         self.feature_importances_ = gain / max(float(gain.sum()), np.finfo(np.float64).tiny)
         return self
@@ -233,31 +208,6 @@ class RoBiRankBooster(BoostedRanker):
                 "importance": self.feature_importances_[order],
             }
         )
-
-    def _lists(
-        self,
-        y: Floats64,
-        queries: Queries,
-        rows: Ints64,
-        sample_weight: ArrayLike | None,
-        query_weight: QueryWeight | None,
-    ) -> Lists:
-        """The ranking problem for rows in that order."""
-        settings: Any = {"metric": self.metric, "gain": self.gain, "rho": self.rho}
-        lists = Lists.build(
-            y,
-            replace(queries, order=rows),
-            sample_weight=sample_weight,
-            query_weight=query_weight,
-            num_threads=self.num_threads,
-            **settings,
-        )
-        if len(lists.weight) == 0:
-            raise ValueError(
-                "y has no relevant document in any query (every label or weight is 0), "
-                "so there is nothing to learn"
-            )
-        return lists.in_order()
 
     def _objective(self, lists: Lists, seed: int) -> Objective:
         """What LightGBM calls in each round.
@@ -291,7 +241,7 @@ class RoBiRankBooster(BoostedRanker):
             params["monotone_constraints"] = signs
             params["monotone_constraints_method"] = "advanced"
             if self.categorical_features is not None and any(signs[j] for j in columns):
-                raise ValueError("monotonic_cst must be 0 for categorical_features")
+                raise ArgumentError("monotonic_cst", "must be 0 for categorical_features")
         return params
 
     def _column(self, feature: Any, argument: str = "categorical_features") -> int:
@@ -301,22 +251,25 @@ class RoBiRankBooster(BoostedRanker):
             return names.index(feature)
         if isinstance(feature, Integral) and 0 <= int(feature) < self.n_features_in_:
             return int(feature)
-        raise ValueError(
-            f"{argument} must hold names of features, or numbers from 0 to "
-            f"{self.n_features_in_ - 1}; got {feature!r}"
+        raise ArgumentError(
+            argument,
+            f"must hold names of features, or numbers from 0 to {self.n_features_in_ - 1}; "
+            f"got {feature!r}",
         )
 
-    def _signs(self, given: ArrayLike | Mapping[str, int]) -> list[int]:
-        """One sign a feature."""
-        if isinstance(given, Mapping):
-            by_column = {self._column(f, "monotonic_cst"): sign for f, sign in given.items()}
-            signs = [by_column.get(j, 0) for j in range(self.n_features_in_)]
+    def _signs(self, monotonic_cst: ArrayLike | Mapping[str, int]) -> list[int]:
+        """The sign of each feature, from signs in order or by name."""
+        if isinstance(monotonic_cst, Mapping):
+            signs = [0] * self.n_features_in_
+            for feature, sign in monotonic_cst.items():
+                signs[self._column(feature, "monotonic_cst")] = sign
         else:
-            signs = np.ravel(np.asarray(given)).tolist()
+            signs = np.ravel(np.asarray(monotonic_cst)).tolist()
         if len(signs) != self.n_features_in_ or not set(signs) <= {-1, 0, 1}:
-            raise ValueError(
-                f"monotonic_cst must hold −1, 0 or 1 for each of the {self.n_features_in_} "
-                f"features; got {given!r}"
+            raise ArgumentError(
+                "monotonic_cst",
+                f"must hold −1, 0 or 1 for each of the {self.n_features_in_} features; "
+                f"got {monotonic_cst!r}",
             )
         return [int(sign) for sign in signs]
 
@@ -329,16 +282,17 @@ class RoBiRankBooster(BoostedRanker):
 def _check_not_zero(X: Any) -> None:
     """Raise an error where LightGBM would find no feature at all."""
     if not (X if isinstance(X, np.ndarray) else X.data).any():
-        raise ValueError(
-            f"X must have a feature that is not 0 everywhere; all {X.shape[1]} are, so that there "
-            "is nothing to split by"
+        raise ArgumentError(
+            "X",
+            f"must have a feature that is not 0 everywhere; all {X.shape[1]} are, so that there "
+            "is nothing to split by",
         )
 
 
 def _check_categories(X: Any, columns: Sequence[int]) -> None:
     """Raise an error unless these features hold categories."""
     for j in columns:
-        column = X[:, [j]].toarray() if not isinstance(X, np.ndarray) else X[:, j]
+        column = dense(X[:, [j]])
         values = column[~np.isnan(column)]
         if (values < 0).any() or (values > MAX_CATEGORY).any() or (values % 1 != 0).any():
             raise ValueError(

@@ -13,7 +13,9 @@ from sklearn.model_selection import check_cv
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64, Ints64
+from robirank.errors import Argument, ArgumentError
 from robirank.losses import RhoName
+from robirank.ltr._rounds import RoundsRanker
 from robirank.ltr.base import LinearRanker
 from robirank.ltr.robirank import Init, RoBiRank
 from robirank.metrics import ndcg
@@ -27,7 +29,7 @@ DEFAULT_ALPHAS = tuple(float(a) for a in np.logspace(1, -5, 13))
 
 @register
 @dataclass(eq=False, repr=False)
-class RoBiRankCV(LinearRanker):
+class RoBiRankCV(RoundsRanker, LinearRanker):
     """RoBiRank along a path of penalties, the best one chosen by NDCG on held-out queries.
 
     The path runs from the largest penalty to the smallest, each fit starting where the last one
@@ -81,7 +83,6 @@ class RoBiRankCV(LinearRanker):
         },
         {"alpha_": float, "best_score_": float},
     )
-    test_settings = ({"alphas": [1.0, 0.01], "cv": 2, "random_state": 0},)
 
     alphas: Sequence[float] | None = None
     _: KW_ONLY
@@ -139,15 +140,15 @@ class RoBiRankCV(LinearRanker):
 
     def with_alpha(self, alpha: float) -> RoBiRank:
         """An unfitted `RoBiRank` with one penalty, and otherwise the same parameters."""
-        own = RoBiRank().get_params(deep=False)
-        shared = {n: v for n, v in self.get_params(deep=False).items() if n in own}
+        names = RoBiRank().get_params(deep=False)
+        shared = {n: v for n, v in self.get_params(deep=False).items() if n in names}
         return RoBiRank(alpha, **shared)
 
     def _check_alphas(self) -> Floats64:
         alphas = np.array(DEFAULT_ALPHAS if self.alphas is None else self.alphas, dtype=np.float64)
         if alphas.ndim != 1 or len(alphas) == 0 or not (np.isfinite(alphas) & (alphas >= 0)).all():
-            raise ValueError(
-                f"alphas must be a non-empty sequence of numbers >= 0; got {self.alphas!r}"
+            raise ArgumentError(
+                "alphas", f"must be a non-empty sequence of numbers >= 0; got {self.alphas!r}"
             )
         return np.unique(alphas)[::-1]
 
@@ -168,10 +169,10 @@ class RoBiRankCV(LinearRanker):
         """NDCG on the held-out queries of the models fitted to the others."""
         train, held_out = fold
         rows, codes = held_out.rows(), held_out.codes()
-        measure: Any = {"k": self.k, "convention": self.convention}
+        rule: Any = {"k": self.k, "convention": self.convention}
         models = self._path(X, y, train, weights, self.alphas_)
         scores = [np.asarray(X[rows] @ m.coef_) for m in models]
-        return [float(np.mean(ndcg(y[rows], s, codes, **measure))) for s in scores]
+        return [float(np.mean(ndcg(y[rows], s, codes, **rule))) for s in scores]
 
     def _folds(self, X: Any, y: Any, queries: Queries) -> list[tuple[Queries, Queries]]:
         """What each fold trains on and holds out: whole queries, or documents of a single one."""
@@ -186,9 +187,10 @@ class RoBiRankCV(LinearRanker):
         n, what = (queries.n_rows, "documents") if single else (len(queries), "queries")
         if isinstance(self.cv, int | np.integer):
             if not 2 <= self.cv <= n:
-                raise ValueError(
-                    f"cv must be between 2 and the number of {what} (n_samples = {n}); "
-                    f"got {self.cv}. Pass validation=(X, y, qid) to choose on a set of your own"
+                raise ArgumentError(
+                    "cv",
+                    f"must be between 2 and the number of {what} (n_samples = {n}); "
+                    f"got {self.cv}. Pass validation=(X, y, qid) to choose on a set of your own",
                 )
             shuffled = as_random_state(self.random_state).permutation(n)
             held_out = [np.sort(part) for part in np.array_split(shuffled, self.cv)]
@@ -205,7 +207,9 @@ class RoBiRankCV(LinearRanker):
         """The queries that the rows make up."""
         numbers = np.unique(groups[rows])
         if queries.sizes[numbers].sum() != len(rows):
-            raise ValueError(f"cv={self.cv!r} splits a query; use one such as GroupKFold")
+            raise ArgumentError(
+                Argument("cv", self.cv), "splits a query; use one such as GroupKFold"
+            )
         return numbers
 
 

@@ -1,6 +1,6 @@
 """How good is a ranking: DCG, NDCG, precision, recall, MAP, MRR and ERR.
 
-Every measure takes labels, scores and query ids, one of each a row, in any order of rows::
+Every metric takes labels, scores and query ids, one of each a row, in any order of rows::
 
     ndcg(y, scores, qid, k=10)                        # the mean over queries
     ndcg(y, scores, qid, k=(1, 5, 10))                # several cut-offs, one sort

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank._types import Floats64, Ints64
+from robirank.errors import Argument, ArgumentError
 
 Cutoffs: TypeAlias = int | Sequence[int] | NDArray[np.integer[Any]] | None
 
@@ -28,35 +29,29 @@ def check_cutoffs(k: Cutoffs) -> tuple[Ints64, bool]:
     except TypeError:
         cutoffs = []
     if not cutoffs or min(cutoffs) < 1:
-        raise ValueError(
-            f"k={k!r} is not a cut-off; use an integer from 1, a sequence of them, or None for the"
-            " full list"
+        raise ArgumentError(
+            Argument("k", k),
+            "is not a cut-off; use an integer from 1, a sequence of them, or None for the full"
+            " list",
         )
     return np.minimum(np.array(cutoffs, dtype=object), FULL_LIST).astype(np.int64), single
-
-
-def check_not_negative(y: Floats64, name: str) -> None:
-    """Refuse negative labels where the measure ``name`` has no meaning for them."""
-    if y.min() < 0:
-        bad = int(np.argmax(y < 0))
-        raise ValueError(f"y must not be negative for {name}; y[{bad}] is {y[bad]:g}")
 
 
 def check_vector(name: str, values: ArrayLike) -> Floats64:
     """Make a finite vector of floats."""
     vector = np.asarray(values)
     if vector.ndim != 1:
-        raise ValueError(
-            f"{name} must be one-dimensional, one value a row; got shape {vector.shape}"
+        raise ArgumentError(
+            name, f"must be one-dimensional, one value a row; got shape {vector.shape}"
         )
     try:
         if vector.dtype.kind not in "buifO":
             raise TypeError
         floats = vector.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numbers; got {vector[:3].tolist()}, …") from None
+        raise ArgumentError(name, f"must be numbers; got {vector[:3].tolist()}, …") from None
     finite = np.isfinite(floats)
     if not finite.all():
         bad = int(np.argmin(finite))
-        raise ValueError(f"{name} must be finite; {name}[{bad}] is {floats[bad]}")
+        raise ArgumentError(name, f"must be finite; {name}[{bad}] is {floats[bad]}")
     return floats

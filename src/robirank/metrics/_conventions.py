@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from robirank._checks import check_choice
 from robirank._types import Floats64
+from robirank.errors import ArgumentError
 
 GainName: TypeAlias = Literal["exp", "linear"]
 Gain: TypeAlias = GainName | Callable[[Floats64], ArrayLike]
@@ -24,7 +25,7 @@ EMPTY_VALUE: Mapping[str, float] = {"zero": 0.0, "one": 1.0, "skip": float("nan"
 
 @dataclass(frozen=True)
 class Convention:
-    r"""The choices that decide what a ranking measure counts.
+    r"""The choices that decide what a ranking metric counts.
 
     Attributes
     ----------
@@ -45,10 +46,10 @@ class Convention:
     --------
     >>> Convention(gain="linear", empty="skip")
     Convention(gain='linear', discount='log2', ties='average', empty='skip')
-    >>> Convention(ties="random")
+    >>> Convention(empty="nan")
     Traceback (most recent call last):
     ...
-    ValueError: ties must be one of ['first', 'last', 'best', 'worst', 'average']; got 'random'
+    robirank.errors.ArgumentError: empty must be one of ['zero', 'one', 'skip']; got 'nan'
     """
 
     gain: Gain = "exp"
@@ -94,13 +95,14 @@ def resolve_convention(
 
 
 def gains(y: Floats64, gain: Gain) -> Floats64:
-    """Turn the labels into gains."""
+    """The gains of the labels."""
     if callable(gain):
         values = np.asarray(gain(y), dtype=np.float64)
         if values.shape != y.shape:
-            raise ValueError(
-                f"gain must return one value for each of the {len(y)} labels it is given;"
-                f" got shape {values.shape}"
+            raise ArgumentError(
+                "gain",
+                f"must return one value for each of the {len(y)} labels it is given;"
+                f" got shape {values.shape}",
             )
     else:
         check_choice("gain", gain, get_args(GainName), " or a callable")
@@ -108,20 +110,22 @@ def gains(y: Floats64, gain: Gain) -> Floats64:
             values = np.exp2(y) - 1 if gain == "exp" else y
         if gain == "exp" and y.min() < 0:
             bad = int(np.argmax(y < 0))
-            raise ValueError(
-                f"y must not be negative with gain='exp'; y[{bad}] is {y[bad]:g}"
-                " (clip the labels at 0, or pass a gain of your own)"
+            raise ArgumentError(
+                "y",
+                f"must not be negative with gain='exp'; y[{bad}] is {y[bad]:g}"
+                " (clip the labels at 0, or pass a gain of your own)",
             )
     if not np.isfinite(values).all():
         bad = int(np.argmin(np.isfinite(values)))
-        raise ValueError(
-            f"gain must be finite; it is {values[bad]} for the label y[{bad}] = {y[bad]:g} "
-            "(take Convention(gain='linear'), or smaller labels)"
+        raise ArgumentError(
+            "gain",
+            f"must be finite; it is {values[bad]} for the label y[{bad}] = {y[bad]:g} "
+            "(take Convention(gain='linear'), or smaller labels)",
         )
     return values
 
 
 def discounts(n: int, discount: Discount) -> Floats64:
-    """Weights of the ranks 1 to n."""
+    """The weights of the ranks 1 to n."""
     ranks = np.arange(1, n + 1, dtype=np.float64)
     return 1 / np.log2(ranks + 1 if discount == "log2" else np.maximum(ranks, 2))

@@ -1,4 +1,4 @@
-"""Several measures of one ranking, by name, with one sort."""
+"""Several metrics of one ranking, by name, with one sort."""
 
 from __future__ import annotations
 
@@ -8,26 +8,23 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from robirank.errors import ArgumentError
 from robirank.metrics._arguments import FULL_LIST
 from robirank.metrics._conventions import Convention, resolve_convention
-from robirank.metrics._gains import dcg_measure, mean_ndcg_measure, ndcg_measure
-from robirank.metrics._lists import Measure, RankedLists, Values, summary
-from robirank.metrics._relevant import (
-    average_precision_measure,
-    precision_measure,
-    recall_measure,
-)
-from robirank.metrics._stopping import err_measure, reciprocal_rank_measure
+from robirank.metrics._gains import dcg_metric, ndcg_metric
+from robirank.metrics._lists import Metric, RankedLists, Values, summary
+from robirank.metrics._relevant import average_precision_metric, precision_metric, recall_metric
+from robirank.metrics._stopping import err_metric, reciprocal_rank_metric
 
-_MEASURES: Mapping[str, Callable[[RankedLists, Convention], Measure]] = {
-    "dcg": dcg_measure,
-    "ndcg": ndcg_measure,
-    "mean_ndcg": mean_ndcg_measure,
-    "precision": lambda lists, _: precision_measure(lists, 1),
-    "recall": lambda lists, _: recall_measure(lists, 1),
-    "map": lambda lists, _: average_precision_measure(lists, 1),
-    "mrr": lambda lists, _: reciprocal_rank_measure(lists, 1),
-    "err": lambda lists, _: err_measure(lists),
+_METRICS: Mapping[str, Callable[[RankedLists, Convention], Metric]] = {
+    "dcg": dcg_metric,
+    "ndcg": ndcg_metric,
+    "mean_ndcg": lambda lists, rule: ndcg_metric(lists, rule, mean=True),
+    "precision": lambda lists, _: precision_metric(lists, 1),
+    "recall": lambda lists, _: recall_metric(lists, 1),
+    "map": lambda lists, _: average_precision_metric(lists, 1),
+    "mrr": lambda lists, _: reciprocal_rank_metric(lists, 1),
+    "err": lambda lists, _: err_metric(lists),
 }
 _ALIASES = {"p": "precision"}
 _WITHOUT_CUTOFF = {"mean_ndcg"}
@@ -73,11 +70,11 @@ def evaluate_ranking(
     rule = resolve_convention(convention)
     lists = RankedLists(y, scores, qid, ties=rule.ties)
 
-    # The cut-offs of a measure go together, so that NDCG@1, @5 and @10 are one pass.
+    # The cut-offs of a metric go together, so that NDCG@1, @5 and @10 are one pass.
     cutoffs: dict[str, list[int]] = {}
-    for measure, k in parsed.values():
-        cutoffs.setdefault(measure, []).append(k)
-    requests = [(_MEASURES[m](lists, rule), np.array(ks)) for m, ks in cutoffs.items()]
+    for metric, k in parsed.values():
+        cutoffs.setdefault(metric, []).append(k)
+    requests = [(_METRICS[m](lists, rule), np.array(ks)) for m, ks in cutoffs.items()]
     tables = dict(zip(cutoffs, lists.table(requests, empty=rule.empty), strict=True))
     return {
         name: summary(tables[m][:, [cutoffs[m].index(k)]], single=True, per_query=per_query)
@@ -86,14 +83,15 @@ def evaluate_ranking(
 
 
 def _parse(name: str) -> tuple[str, int]:
-    """Split "ndcg@10" into measure and cut-off."""
+    """Split "ndcg@10" into metric and cut-off."""
     match = re.fullmatch(r"([a-z_]+)(?:@([1-9][0-9]{0,17}))?", str(name).strip().lower())
     if match:
-        measure = _ALIASES.get(match[1], match[1])
-        if measure in _MEASURES and not (match[2] and measure in _WITHOUT_CUTOFF):
-            return measure, int(match[2] or FULL_LIST)
-    known = ", ".join([*_MEASURES, *_ALIASES])
-    raise ValueError(
-        f"metrics contains {name!r}; known are {known}, each alone (full list) or with a cut-off"
-        f" from 1 as in 'ndcg@10' (not {', '.join(_WITHOUT_CUTOFF)})"
+        metric = _ALIASES.get(match[1], match[1])
+        if metric in _METRICS and not (match[2] and metric in _WITHOUT_CUTOFF):
+            return metric, int(match[2] or FULL_LIST)
+    allowed = ", ".join([*_METRICS, *_ALIASES])
+    raise ArgumentError(
+        "metrics",
+        f"contains {name!r}; known are {allowed}, each alone (full list) or with a cut-off"
+        f" from 1 as in 'ndcg@10' (not {', '.join(_WITHOUT_CUTOFF)})",
     )

@@ -1,4 +1,4 @@
-"""Measures of graded relevance: discounted cumulative gain and its normalised forms."""
+"""Metrics of graded relevance: discounted cumulative gain and its normalised forms."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from robirank._queries import Queries
 from robirank._types import Floats64, Ints64
+from robirank.errors import ArgumentError
 from robirank.metrics._arguments import Cutoffs
 from robirank.metrics._conventions import (
     Convention,
@@ -18,14 +19,7 @@ from robirank.metrics._conventions import (
     gains,
     resolve_convention,
 )
-from robirank.metrics._lists import (
-    Block,
-    Measure,
-    RankedLists,
-    Values,
-    pad,
-    report,
-)
+from robirank.metrics._lists import Chunk, Metric, RankedLists, Values, pad, report
 
 
 def dcg(
@@ -64,7 +58,7 @@ def dcg(
     """
     rule = resolve_convention(convention, gain=gain, discount=discount, ties=ties)
     lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
-    return report(lists, dcg_measure(lists, rule), k, empty=rule.empty, per_query=per_query)
+    return report(lists, dcg_metric(lists, rule), k, empty=rule.empty, per_query=per_query)
 
 
 def ndcg(
@@ -141,7 +135,7 @@ def ndcg(
     """
     rule = resolve_convention(convention, gain=gain, discount=discount, ties=ties, empty=empty)
     lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
-    return report(lists, ndcg_measure(lists, rule), k, empty=rule.empty, per_query=per_query)
+    return report(lists, ndcg_metric(lists, rule), k, empty=rule.empty, per_query=per_query)
 
 
 def mean_ndcg(
@@ -178,52 +172,51 @@ def mean_ndcg(
     """
     rule = resolve_convention(convention, gain=gain, discount=discount, ties=ties, empty=empty)
     lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
-    measure = mean_ndcg_measure(lists, rule)
-    return report(lists, measure, None, empty=rule.empty, per_query=per_query)
+    metric = ndcg_metric(lists, rule, mean=True)
+    return report(lists, metric, None, empty=rule.empty, per_query=per_query)
 
 
-def dcg_measure(lists: RankedLists, rule: Convention) -> Measure:
-    """DCG of a block."""
-    padded = pad(gains(lists.y, rule.gain))
+def dcg_metric(lists: RankedLists, rule: Convention) -> Metric:
+    """DCG of a chunk of lists."""
+    gain = pad(gains(lists.y, rule.gain))
 
-    def measure(block: Block, cutoffs: Ints64) -> Floats64:
-        return block.at(_dcg(block, padded, rule, block.width(cutoffs)), cutoffs)
+    def metric(chunk: Chunk, cutoffs: Ints64) -> Floats64:
+        return chunk.at(_dcg(chunk, gain, rule, chunk.width(cutoffs)), cutoffs)
 
-    return measure
-
-
-def ndcg_measure(lists: RankedLists, rule: Convention) -> Measure:
-    """NDCG of a block."""
-    padded = pad(gains_not_negative(lists.y, rule.gain))
-
-    def measure(block: Block, cutoffs: Ints64) -> Floats64:
-        width = block.width(cutoffs)
-        ratios = _ratio(_dcg(block, padded, rule, width), _ideal(block, padded, rule, width))
-        return block.at(ratios, cutoffs)
-
-    return measure
+    return metric
 
 
-def mean_ndcg_measure(lists: RankedLists, rule: Convention) -> Measure:
-    """MeanNDCG of a block; the one cut-off is the full list."""
-    padded = pad(gains_not_negative(lists.y, rule.gain))
+def ndcg_metric(lists: RankedLists, rule: Convention, *, mean: bool = False) -> Metric:
+    """NDCG of a chunk of lists; with ``mean``, its mean over all cut-offs up to those given."""
+    gain = pad(gains_not_negative(lists.y, rule.gain))
 
-    def measure(block: Block, cutoffs: Ints64) -> Floats64:
-        width = block.width(cutoffs)
-        ratios = _ratio(_dcg(block, padded, rule, width), _ideal(block, padded, rule, width))
-        return block.at(np.cumsum(ratios, axis=1), cutoffs) / block.sizes[:, None]
+    def metric(chunk: Chunk, cutoffs: Ints64) -> Floats64:
+        width = chunk.width(cutoffs)
+        descending = -np.sort(-gain[chunk.rows], axis=1)[:, :width]
+        ideal = np.cumsum(descending * discounts(width, rule.discount), axis=1)
+        with np.errstate(invalid="ignore"):  # 0/0 where nothing is relevant: NaN
+            ratios = np.minimum(_dcg(chunk, gain, rule, width) / ideal, 1.0)  # rounding
+        if mean:
+            return chunk.at(np.cumsum(ratios, axis=1), cutoffs) / chunk.sizes[:, None]
+        return chunk.at(ratios, cutoffs)
 
-    return measure
+    return metric
+
+
+def _dcg(chunk: Chunk, gain: Floats64, rule: Convention, width: int) -> Floats64:
+    """DCG at the cut-offs 1 to ``width``."""
+    return np.cumsum(chunk.expected(gain, width) * discounts(width, rule.discount), axis=1)
 
 
 def gains_not_negative(y: Floats64, gain: Gain) -> Floats64:
-    """Turn the labels into gains, of which NDCG allows none below 0."""
+    """The gains of the labels, which must not be negative, as in NDCG."""
     values = gains(y, gain)
     if values.min() < 0:
         bad = int(np.argmin(values))
-        raise ValueError(
-            f"gain must not be negative for NDCG; it is {values[bad]:g} for the label y[{bad}] ="
-            f" {y[bad]:g} (clip the labels at 0, as trec_eval does)"
+        raise ArgumentError(
+            "gain",
+            f"must not be negative for NDCG; it is {values[bad]:g} for the label y[{bad}] ="
+            f" {y[bad]:g} (clip the labels at 0, as trec_eval does)",
         )
     return values
 
@@ -241,20 +234,3 @@ def ideal_dcg(values: Floats64, queries: Queries) -> Floats64:
     rank = np.arange(1, len(values) + 1) - queries.offsets[codes]
     terms = descending / np.log2(rank + 1.0)
     return np.bincount(codes, weights=terms, minlength=len(queries)).astype(np.float64, copy=False)
-
-
-def _dcg(block: Block, padded: Floats64, rule: Convention, width: int) -> Floats64:
-    """DCG at the cut-offs 1 to ``width``."""
-    return np.cumsum(block.expected(padded, width) * discounts(width, rule.discount), axis=1)
-
-
-def _ideal(block: Block, padded: Floats64, rule: Convention, width: int) -> Floats64:
-    """DCG of the best order at the cut-offs 1 to ``width``."""
-    descending = -np.sort(-padded[block.rows], axis=1)[:, :width]
-    return np.cumsum(descending * discounts(width, rule.discount), axis=1)
-
-
-def _ratio(actual: Floats64, ideal: Floats64) -> Floats64:
-    """``actual / ideal``, NaN where the ideal is 0, never above 1 by rounding."""
-    with np.errstate(invalid="ignore"):
-        return np.minimum(actual / ideal, 1.0)

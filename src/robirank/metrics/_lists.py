@@ -18,18 +18,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from robirank._queries import Queries, group_queries
 from robirank._types import Floats64, Ints64
+from robirank.errors import ArgumentError
 from robirank.metrics._arguments import Cutoffs, check_cutoffs, check_vector
 from robirank.metrics._conventions import EMPTY_VALUE, Empty, Ties
 
 #: A float, or an array where several cut-offs or one value a query were asked for. (Spelled with
 #: Any so that a caller who knows which one it is need not say so to the type checker.)
 Values: TypeAlias = float | Any
-_CELLS = 1 << 18  # of one block: a few matrices of this many numbers fit into cache
+_CELLS = 1 << 18  # numbers of a chunk's matrix; a few such matrices fit into cache
 
 
 @dataclass(frozen=True)
 class TieGroups:
-    """Runs of equal scores in a block, which is read as one long line for the purpose.
+    """Runs of equal scores in a chunk, whose lists are read one after the other.
 
     Rows without a tie are groups of one; the padding at the end of a list is a group, too.
     """
@@ -39,7 +40,7 @@ class TieGroups:
     shape: tuple[int, int]
 
     def sums(self, matrix: Floats64) -> Floats64:
-        """Sum over each group."""
+        """The sum over each group."""
         return np.add.reduceat(matrix.ravel(), self.starts)
 
     def spread(self, values: NDArray[Any]) -> Floats64:
@@ -48,22 +49,22 @@ class TieGroups:
 
     @cached_property
     def within(self) -> Floats64:
-        """How many rows of its own group stand before each place in the order of the block."""
+        """The number of rows of the same group that stand before each place of the chunk."""
         return np.arange(self.shape[0] * self.shape[1]).reshape(self.shape) - self.spread(
             self.starts
         )
 
 
 @dataclass(frozen=True)
-class Block:
-    """Ranked lists of similar length, one a line.
+class Chunk:
+    """Ranked lists of similar length, one in each line of a matrix.
 
     Attributes
     ----------
     queries : array of shape (n_lists,)
         The numbers of the queries.
     sizes : array of shape (n_lists,)
-        How many rows each has.
+        The number of rows of each query.
     rows : array of shape (n_lists, width)
         ``rows[i, r]`` is the row at rank ``r + 1``; padding points behind the last row.
     groups : TieGroups, or None
@@ -76,32 +77,28 @@ class Block:
     groups: TieGroups | None
 
     def width(self, cutoffs: Ints64) -> int:
-        """How many ranks are looked at."""
+        """The number of ranks that these cut-offs look at."""
         return min(self.rows.shape[1], int(cutoffs.max()))
 
-    def ranks(self, width: int) -> Floats64:
-        """Count the ranks 1 to ``width``."""
-        return np.arange(1, width + 1, dtype=np.float64)
-
     def expected(self, padded: Floats64, width: int) -> Floats64:
-        """Take the expected value at each of the first ``width`` ranks, from one value a row."""
+        """The expected value at each of the first ``width`` ranks, from one value a row."""
         if self.groups is None:
             return padded[self.rows[:, :width]]
         means = self.groups.sums(padded[self.rows]) / self.groups.sizes
         return self.groups.spread(means)[:, :width]
 
     def totals(self, padded: Floats64) -> Floats64:
-        """Sum over each list, as a column."""
+        """The sum over each list, as a column."""
         return padded[self.rows].sum(axis=1, keepdims=True)
 
     def at(self, cumulative: Floats64, cutoffs: Ints64) -> Floats64:
-        """Pick the columns that belong to the cut-offs; a short list ends where it ends."""
+        """The columns of the cut-offs; for a shorter list, its last one."""
         last = np.minimum(cutoffs, self.sizes[:, None]) - 1
         return np.take_along_axis(cumulative, last, axis=1)
 
 
-#: Maps a block and cut-offs to an array of shape (n_lists, n_cutoffs); NaN: nothing relevant.
-Measure: TypeAlias = Callable[[Block, Ints64], Floats64]
+#: Maps a chunk and cut-offs to an array of shape (n_lists, n_cutoffs); NaN: nothing relevant.
+Metric: TypeAlias = Callable[[Chunk, Ints64], Floats64]
 
 
 class RankedLists:
@@ -119,11 +116,12 @@ class RankedLists:
         self.y = check_vector("y", y)
         self.scores = check_vector("scores", scores)
         if len(self.y) == 0:
-            raise ValueError("y is empty; there is nothing to measure")
+            raise ArgumentError("y", "is empty; there is nothing to measure")
         if len(self.scores) != len(self.y):
-            raise ValueError(
-                f"scores must hold one score for each of the {len(self.y)} labels in y;"
-                f" got {len(self.scores)}"
+            raise ArgumentError(
+                "scores",
+                f"must hold one score for each of the {len(self.y)} labels in y;"
+                f" got {len(self.scores)}",
             )
         self.queries: Queries = group_queries(qid, len(self.y))
         self.ties = ties
@@ -131,37 +129,38 @@ class RankedLists:
 
     def _check_ids(self, ids: ArrayLike) -> NDArray[Any]:
         if self.ties not in ("first", "last"):
-            raise ValueError(
-                f"ids only matter with ties='first' (ascending ids) or ties='last' (descending"
-                f" ids); got ties={self.ties!r}"
+            raise ArgumentError(
+                "ids",
+                "only matter with ties='first' (ascending ids) or ties='last' (descending ids);"
+                f" got ties={self.ties!r}",
             )
         names = np.asarray(ids)
         if names.shape != self.y.shape:
-            raise ValueError(
-                f"ids must hold one id for each of the {len(self.y)} rows; got shape {names.shape}"
+            raise ArgumentError(
+                "ids",
+                f"must hold one id for each of the {len(self.y)} rows; got shape {names.shape}",
             )
         # As trec_eval does, so that 10 comes before 9. Bytes already compare like that.
         return names if names.dtype.kind == "S" else names.astype(str)
 
-    def table(self, requests: Sequence[tuple[Measure, Ints64]], *, empty: Empty) -> list[Floats64]:
-        """Evaluate measures, each at its cut-offs: arrays of shape (n_queries, n_cutoffs)."""
+    def table(self, requests: Sequence[tuple[Metric, Ints64]], *, empty: Empty) -> list[Floats64]:
+        """Evaluate metrics, each at its cut-offs: arrays of shape (n_queries, n_cutoffs)."""
         tables = [np.empty((len(self.queries), len(cutoffs))) for _, cutoffs in requests]
-        for block in self.blocks():
-            for table, (measure, cutoffs) in zip(tables, requests, strict=True):
-                table[block.queries] = measure(block, cutoffs)
+        for chunk in self.chunks():
+            for table, (metric, cutoffs) in zip(tables, requests, strict=True):
+                table[chunk.queries] = metric(chunk, cutoffs)
         for table in tables:
             table[np.isnan(table)] = EMPTY_VALUE[empty]
         return tables
 
-    def blocks(self) -> Iterator[Block]:
-        """All queries as blocks of ranked lists."""
+    def chunks(self) -> Iterator[Chunk]:
+        """All queries as chunks of ranked lists."""
         keys = np.append(-self.scores, np.inf)
         for queries, rows, sizes in self._unranked():
-            found = keys[rows]
-            order = np.argsort(found, axis=1)
-            found = np.take_along_axis(found, order, axis=1)
-            same = found[:, 1:] == found[:, :-1]
-            tied = (same & (found[:, 1:] < np.inf)).any(axis=1)
+            order = np.argsort(keys[rows], axis=1)
+            sorted_keys = np.take_along_axis(keys[rows], order, axis=1)
+            same = sorted_keys[:, 1:] == sorted_keys[:, :-1]
+            tied = (same & (sorted_keys[:, 1:] < np.inf)).any(axis=1)
             ranked = np.take_along_axis(rows, order, axis=1)
             groups = None
             if tied.any():
@@ -169,10 +168,10 @@ class RankedLists:
                     groups = _tie_groups(same)
                 else:
                     ranked[tied] = self._break_ties(rows[tied], keys)
-            yield Block(queries, sizes, ranked, groups)
+            yield Chunk(queries, sizes, ranked, groups)
 
     def _unranked(self) -> Iterator[tuple[Ints64, Ints64, Ints64]]:
-        """Give queries, their rows (a query a line, in input order, padded) and their sizes."""
+        """Yield queries, their rows in input order (one query a line, padded) and their sizes."""
         n_rows, all_sizes, offsets = len(self.y), self.queries.sizes, self.queries.offsets
         order = None if self.queries.order is None else np.append(self.queries.order, n_rows)
         for queries in batches(all_sizes):
@@ -187,29 +186,29 @@ class RankedLists:
         """Rank rows by score, and those of equal score by the rule."""
         if self.ties == "last":
             rows = rows[:, ::-1]
-        known = np.minimum(rows, len(self.y) - 1)  # the padding ends up last whatever it holds
+        inside = np.minimum(rows, len(self.y) - 1)  # the padding ends up last whatever it holds
         second: NDArray[Any] | None = None
         if self.ids is not None:
-            codes = np.unique(self.ids[known], return_inverse=True)[1].reshape(rows.shape)
+            codes = np.unique(self.ids[inside], return_inverse=True)[1].reshape(rows.shape)
             second = -codes if self.ties == "last" else codes
         elif self.ties in ("best", "worst"):
-            second = -self.y[known] if self.ties == "best" else self.y[known]
+            second = -self.y[inside] if self.ties == "best" else self.y[inside]
         if second is not None:
             rows = np.take_along_axis(rows, np.argsort(second, axis=1, kind="stable"), axis=1)
         return np.take_along_axis(rows, np.argsort(keys[rows], axis=1, kind="stable"), axis=1)
 
 
 def report(
-    lists: RankedLists, measure: Measure, k: Cutoffs, *, empty: Empty, per_query: bool
+    lists: RankedLists, metric: Metric, k: Cutoffs, *, empty: Empty, per_query: bool
 ) -> Values:
-    """Evaluate one measure and give the result the shape that ``k`` and ``per_query`` ask for."""
+    """Evaluate one metric and give the result the shape that ``k`` and ``per_query`` ask for."""
     cutoffs, single = check_cutoffs(k)
-    (table,) = lists.table([(measure, cutoffs)], empty=empty)
+    (table,) = lists.table([(metric, cutoffs)], empty=empty)
     return summary(table, single=single, per_query=per_query)
 
 
 def summary(table: Floats64, *, single: bool, per_query: bool) -> Values:
-    """Reduce (n_queries, n_cutoffs) to what was asked for; NaN is left out of means."""
+    """Reduce a table (n_queries, n_cutoffs) to the values to return; NaN is left out of means."""
     if single:
         table = table[:, 0]
     if per_query:
@@ -221,12 +220,12 @@ def summary(table: Floats64, *, single: bool, per_query: bool) -> Values:
 
 
 def pad(values: NDArray[Any]) -> Floats64:
-    """One value a row, and the 0 that the padding of a block points at."""
+    """One value a row, and the 0 that the padding of a chunk points at."""
     return np.append(values, 0).astype(np.float64, copy=False)
 
 
 def batches(sizes: Ints64) -> Iterator[Ints64]:
-    """Split lists into batches of similar length: the longest at most twice the shortest."""
+    """Yield batches of lists of similar length, the longest at most twice as long as any other."""
     by_size = np.argsort(sizes, kind="stable")
     ascending = sizes[by_size]
     begin = 0
@@ -239,7 +238,7 @@ def batches(sizes: Ints64) -> Iterator[Ints64]:
 
 
 def _tie_groups(same: NDArray[np.bool_]) -> TieGroups:
-    """Tie groups from "this place has the score of the place before it"."""
+    """The tie groups of a chunk; ``same`` says where a score equals the one before it."""
     first = np.ones((same.shape[0], same.shape[1] + 1), dtype=bool)
     first[:, 1:] = ~same
     starts = np.flatnonzero(first)

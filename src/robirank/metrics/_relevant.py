@@ -1,4 +1,4 @@
-"""Measures of binary relevance that count the relevant rows at the top."""
+"""Metrics of binary relevance that count the relevant rows at the top."""
 
 from __future__ import annotations
 
@@ -8,16 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from robirank._types import Floats64, Ints64
+from robirank.errors import Argument, ArgumentError
 from robirank.metrics._arguments import FULL_LIST, Cutoffs
 from robirank.metrics._conventions import Convention, Empty, Ties, resolve_convention
-from robirank.metrics._lists import (
-    Block,
-    Measure,
-    RankedLists,
-    Values,
-    pad,
-    report,
-)
+from robirank.metrics._lists import Chunk, Metric, RankedLists, TieGroups, Values, pad, report
 
 
 def precision(
@@ -58,8 +52,8 @@ def precision(
     """
     rule = resolve_convention(convention, ties=ties, empty=empty)
     lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
-    measure = precision_measure(lists, relevant_from)
-    return report(lists, measure, k, empty=rule.empty, per_query=per_query)
+    metric = precision_metric(lists, relevant_from)
+    return report(lists, metric, k, empty=rule.empty, per_query=per_query)
 
 
 def recall(
@@ -89,8 +83,8 @@ def recall(
     """
     rule = resolve_convention(convention, ties=ties, empty=empty)
     lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
-    measure = recall_measure(lists, relevant_from)
-    return report(lists, measure, k, empty=rule.empty, per_query=per_query)
+    metric = recall_metric(lists, relevant_from)
+    return report(lists, metric, k, empty=rule.empty, per_query=per_query)
 
 
 def average_precision(
@@ -138,69 +132,69 @@ def average_precision(
     """
     rule = resolve_convention(convention, ties=ties, empty=empty)
     lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
-    measure = average_precision_measure(lists, relevant_from)
-    return report(lists, measure, k, empty=rule.empty, per_query=per_query)
+    metric = average_precision_metric(lists, relevant_from)
+    return report(lists, metric, k, empty=rule.empty, per_query=per_query)
 
 
-def precision_measure(lists: RankedLists, relevant_from: float) -> Measure:
-    """Precision of a block."""
-    padded = pad(relevant(lists, relevant_from))
+def precision_metric(lists: RankedLists, relevant_from: float) -> Metric:
+    """Precision of a chunk of lists."""
+    is_relevant = pad(relevant(lists, relevant_from))
 
-    def measure(block: Block, cutoffs: Ints64) -> Floats64:
-        divisors = np.where(cutoffs == FULL_LIST, block.sizes[:, None], cutoffs)
-        values = _found(block, padded, cutoffs) / divisors
-        return np.where(block.totals(padded) > 0, values, np.nan)
+    def metric(chunk: Chunk, cutoffs: Ints64) -> Floats64:
+        divisors = np.where(cutoffs == FULL_LIST, chunk.sizes[:, None], cutoffs)
+        values = _hits(chunk, is_relevant, cutoffs) / divisors
+        return np.where(chunk.totals(is_relevant) > 0, values, np.nan)
 
-    return measure
+    return metric
 
 
-def recall_measure(lists: RankedLists, relevant_from: float) -> Measure:
-    """Recall of a block."""
-    padded = pad(relevant(lists, relevant_from))
+def recall_metric(lists: RankedLists, relevant_from: float) -> Metric:
+    """Recall of a chunk of lists."""
+    is_relevant = pad(relevant(lists, relevant_from))
 
-    def measure(block: Block, cutoffs: Ints64) -> Floats64:
+    def metric(chunk: Chunk, cutoffs: Ints64) -> Floats64:
         with np.errstate(invalid="ignore"):
-            return _found(block, padded, cutoffs) / block.totals(padded)
+            return _hits(chunk, is_relevant, cutoffs) / chunk.totals(is_relevant)
 
-    return measure
+    return metric
 
 
-def average_precision_measure(lists: RankedLists, relevant_from: float) -> Measure:
-    """Average precision of a block."""
-    padded = pad(relevant(lists, relevant_from))
+def average_precision_metric(lists: RankedLists, relevant_from: float) -> Metric:
+    """Average precision of a chunk of lists."""
+    is_relevant = pad(relevant(lists, relevant_from))
 
-    def measure(block: Block, cutoffs: Ints64) -> Floats64:
-        width = block.width(cutoffs)
-        if block.groups is None:
-            hits = padded[block.rows[:, :width]]
+    def metric(chunk: Chunk, cutoffs: Ints64) -> Floats64:
+        width = chunk.width(cutoffs)
+        if chunk.groups is None:
+            hits = is_relevant[chunk.rows[:, :width]]
             terms = hits * np.cumsum(hits, axis=1)
         else:
-            terms = _tied_hits_and_ranks(block, padded)[:, :width]
-        sums = block.at(np.cumsum(terms / block.ranks(width), axis=1), cutoffs)
+            terms = _tied_hits_and_ranks(chunk, chunk.groups, is_relevant)[:, :width]
+        sums = chunk.at(np.cumsum(terms / np.arange(1.0, width + 1), axis=1), cutoffs)
         with np.errstate(invalid="ignore"):
-            return sums / block.totals(padded)
+            return sums / chunk.totals(is_relevant)
 
-    return measure
+    return metric
 
 
 def relevant(lists: RankedLists, relevant_from: float) -> Floats64:
     """1 for relevant rows, 0 for others."""
     if not isinstance(relevant_from, Real) or not np.isfinite(relevant_from):
-        raise ValueError(f"relevant_from={relevant_from!r} must be a finite number, such as 1")
+        raise ArgumentError(
+            Argument("relevant_from", relevant_from), "must be a finite number, such as 1"
+        )
     return (lists.y >= relevant_from).astype(np.float64)
 
 
-def _found(block: Block, padded: Floats64, cutoffs: Ints64) -> Floats64:
-    """Count the expected relevant rows up to each cut-off."""
-    hits = block.expected(padded, block.width(cutoffs))
-    return block.at(np.cumsum(hits, axis=1), cutoffs)
+def _hits(chunk: Chunk, is_relevant: Floats64, cutoffs: Ints64) -> Floats64:
+    """The expected number of relevant rows up to each cut-off."""
+    hits = chunk.expected(is_relevant, chunk.width(cutoffs))
+    return chunk.at(np.cumsum(hits, axis=1), cutoffs)
 
 
-def _tied_hits_and_ranks(block: Block, padded: Floats64) -> Floats64:
-    """Take the expectation of "relevant here" times "relevant up to here" at each place."""
-    groups = block.groups
-    assert groups is not None
-    hits = padded[block.rows]
+def _tied_hits_and_ranks(chunk: Chunk, groups: TieGroups, is_relevant: Floats64) -> Floats64:
+    """The expectation of "relevant here" times "relevant up to here" at each place."""
+    hits = is_relevant[chunk.rows]
     count = groups.spread(groups.sums(hits))
     size = groups.spread(groups.sizes)
     before = groups.spread((np.cumsum(hits, axis=1) - hits).ravel()[groups.starts])

@@ -1,4 +1,4 @@
-"""Measures of a reader who walks down the list and stops: reciprocal rank and ERR.
+"""Metrics of a reader who walks down the list and stops: reciprocal rank and ERR.
 
 Both are the expectation of 1/(rank at which the reader stops). They differ in the chance to stop
 at a row: 1 at a relevant row for the reciprocal rank, a probability by grade for ERR.
@@ -6,17 +6,19 @@ at a row: 1 at a relevant row for the reciprocal rank, a probability by grade fo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from robirank._types import Floats64, Ints64
-from robirank.metrics._arguments import Cutoffs, check_not_negative
+from robirank.errors import Argument, ArgumentError
+from robirank.metrics._arguments import Cutoffs
 from robirank.metrics._conventions import Convention, Empty, Ties, resolve_convention
 from robirank.metrics._lists import (
-    Block,
-    Measure,
+    Chunk,
+    Metric,
     RankedLists,
     TieGroups,
     Values,
@@ -64,8 +66,8 @@ def reciprocal_rank(
     """
     rule = resolve_convention(convention, ties=ties, empty=empty)
     lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
-    measure = reciprocal_rank_measure(lists, relevant_from)
-    return report(lists, measure, k, empty=rule.empty, per_query=per_query)
+    metric = reciprocal_rank_metric(lists, relevant_from)
+    return report(lists, metric, k, empty=rule.empty, per_query=per_query)
 
 
 def err(
@@ -81,7 +83,7 @@ def err(
     ids: ArrayLike | None = None,
     per_query: bool = False,
 ) -> Values:
-    r"""Measure the expected reciprocal rank (ERR) [1]_.
+    r"""Expected reciprocal rank (ERR) [1]_.
 
     .. math:: \mathrm{ERR@}k = \sum_{r=1}^{k} \frac{R_r}{r} \prod_{i<r} (1 - R_i),
         \qquad R_i = \frac{2^{y_{(i)}} - 1}{2^{g}}
@@ -113,58 +115,63 @@ def err(
     """
     rule = resolve_convention(convention, ties=ties, empty=empty)
     lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
-    return report(lists, err_measure(lists, max_grade), k, empty=rule.empty, per_query=per_query)
+    return report(lists, err_metric(lists, max_grade), k, empty=rule.empty, per_query=per_query)
 
 
-def reciprocal_rank_measure(lists: RankedLists, relevant_from: float) -> Measure:
-    """Reciprocal rank of a block."""
-    padded = pad(relevant(lists, relevant_from))
+def reciprocal_rank_metric(lists: RankedLists, relevant_from: float) -> Metric:
+    """Reciprocal rank of a chunk of lists."""
 
-    def measure(block: Block, cutoffs: Ints64) -> Floats64:
-        width = block.width(cutoffs)
-        stops = padded[block.rows]
-        any_relevant = stops.any(axis=1, keepdims=True)
-        if block.groups is not None:
-            count = block.groups.spread(block.groups.sums(stops))
-            left = block.groups.spread(block.groups.sizes) - block.groups.within
-            stops = np.minimum(count / left, 1)
-        return np.where(any_relevant, _stopped(block, stops[:, :width], cutoffs), np.nan)
+    def tied(stops: Floats64, groups: TieGroups, _: int) -> Floats64:
+        count = groups.spread(groups.sums(stops))
+        to_come = groups.spread(groups.sizes) - groups.within
+        return np.minimum(count / to_come, 1)
 
-    return measure
+    return _stopping_metric(relevant(lists, relevant_from), tied)
 
 
-def err_measure(lists: RankedLists, max_grade: float | None = None) -> Measure:
-    """ERR of a block."""
-    check_not_negative(lists.y, "ERR")
-    largest = float(lists.y.max())
+def err_metric(lists: RankedLists, max_grade: float | None = None) -> Metric:
+    """ERR of a chunk of lists."""
+    y, largest = lists.y, float(lists.y.max())
+    if y.min() < 0:
+        bad = int(np.argmax(y < 0))
+        raise ArgumentError("y", f"must not be negative for ERR; y[{bad}] is {y[bad]:g}")
     top = largest if max_grade is None else max_grade
     if not isinstance(top, Real) or not np.isfinite(top) or top < largest:
-        raise ValueError(
-            f"max_grade={max_grade!r} must be a finite number, not below the largest label in y,"
-            f" {largest:g}"
+        raise ArgumentError(
+            Argument("max_grade", max_grade),
+            f"must be a finite number, not below the largest label in y, {largest:g}",
         )
-    padded = pad(np.exp2(lists.y - top) - np.exp2(-top))  # not (2**y - 1)/2**top: no overflow
+    # Not (2**y - 1)/2**top, which may overflow.
+    return _stopping_metric(np.exp2(y - top) - np.exp2(-top), _tied_stops)
 
-    def measure(block: Block, cutoffs: Ints64) -> Floats64:
-        width = block.width(cutoffs)
-        stops = padded[block.rows]
+
+def _stopping_metric(
+    stop: Floats64, tied: Callable[[Floats64, TieGroups, int], Floats64]
+) -> Metric:
+    """The mean of 1/rank of the stop, from the chance to stop at each row.
+
+    ``tied`` gives the chances at each place of a reader who has come that far, over all orders of
+    tied rows.
+    """
+    padded = pad(stop)
+
+    def metric(chunk: Chunk, cutoffs: Ints64) -> Floats64:
+        width = chunk.width(cutoffs)
+        stops = padded[chunk.rows]
         any_relevant = stops.any(axis=1, keepdims=True)
-        if block.groups is not None:
-            stops = _tied_stops(stops, block.groups, width)
-        return np.where(any_relevant, _stopped(block, stops[:, :width], cutoffs), np.nan)
+        if chunk.groups is not None:
+            stops = tied(stops, chunk.groups, width)
+        stops = stops[:, :width]
+        reached = np.ones_like(stops)
+        np.cumprod(1 - stops[:, :-1], axis=1, out=reached[:, 1:])
+        terms = stops * reached / np.arange(1.0, width + 1)
+        return np.where(any_relevant, chunk.at(np.cumsum(terms, axis=1), cutoffs), np.nan)
 
-    return measure
-
-
-def _stopped(block: Block, stops: Floats64, cutoffs: Ints64) -> Floats64:
-    """Average 1/rank of the stop, given the chances to stop of one who has come that far."""
-    reached = np.ones_like(stops)
-    np.cumprod(1 - stops[:, :-1], axis=1, out=reached[:, 1:])
-    return block.at(np.cumsum(stops * reached / block.ranks(stops.shape[1]), axis=1), cutoffs)
+    return metric
 
 
 def _tied_stops(stops: Floats64, groups: TieGroups, width: int) -> Floats64:
-    """Chance to stop at each place of one who has come that far, over all orders of ties.
+    """The chance to stop at each place of a reader who has come that far, over all orders of ties.
 
     Only groups of mixed grades differ from ``stops``. Of those, ranks beyond ``width`` may be left
     as they are.

@@ -1,4 +1,4 @@
-"""The objective of a linear model with any loss over scores, and its minimisation by L-BFGS."""
+"""The objective of a linear model with any loss over scores; starts and L-BFGS to minimise it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
+from robirank._features import dense
+from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
+from robirank.errors import Argument, ArgumentError
 from robirank.objectives.score_loss import LinearScoreLoss, ScoreLoss
 
-_LARGE = 2.0**20  # of a feature's values; steps are lost in the line search from about 1e7 on
+#: Features with larger values are scaled; the line search loses steps from about 1e7 on.
+_LARGE = 2.0**20
 
 Objective: TypeAlias = Callable[[Floats64], tuple[float, Floats64]]
 
@@ -68,16 +72,16 @@ class LinearObjective:
         scores = np.asarray(self._X @ theta[: self._n_features])
         if self._intercept:
             scores = scores + theta[-1]
-        loss, slope = self._loss(scores)
+        loss, by_score = self._loss(scores)
         gradient = np.empty_like(theta)
-        gradient[: self._n_features] = self._X.T @ slope
+        gradient[: self._n_features] = self._X.T @ by_score
         if self._intercept:
-            gradient[-1] = slope.sum()
+            gradient[-1] = by_score.sum()
         return loss, gradient
 
 
-def scale_of_columns(X: Any) -> Floats64 | None:
-    """Powers of two by which to divide columns so large that L-BFGS would fail; None for none.
+def scale_of_columns(X: Any) -> Floats64:
+    """Powers of two by which to divide columns so large that L-BFGS would fail.
 
     Columns up to 2^20 are divided by one, others by a power of two above their largest value.
 
@@ -86,17 +90,13 @@ def scale_of_columns(X: Any) -> Floats64 | None:
     >>> scale_of_columns(np.array([[3.0, 5e6], [1.0, 0.0]])).tolist()
     [1.0, 8388608.0]
     """
-    most, least = X.max(axis=0), X.min(axis=0)
-    if not isinstance(X, np.ndarray):
-        most, least = most.toarray(), least.toarray()
+    most, least = dense(X.max(axis=0)), dense(X.min(axis=0))
     size = np.maximum(np.ravel(most), -np.ravel(least)).astype(np.float64)
-    if not (size > _LARGE).any():
-        return None
     return np.where(size > _LARGE, np.exp2(np.frexp(size)[1].astype(np.float64)), 1.0)
 
 
 def rescaled(objective: Objective, scale: Floats64) -> Objective:
-    """The same function of weights that are multiplied by a scale; powers of two round nothing."""
+    """The same objective as a function of weights times a scale; powers of two round nothing."""
 
     def of_scaled(v: Floats64) -> tuple[float, Floats64]:
         value, gradient = objective(v / scale)
@@ -166,3 +166,50 @@ def minimize_lbfgs(
             "maxls": int(max_line_search),
         },
     )
+
+
+def starting_weights(
+    init: Any, n_features: int, random_state: RandomStateLike, *, intercept: bool = False
+) -> Floats64:
+    """The weights that ``init`` stands for, with the intercept last where there is one.
+
+    Parameters
+    ----------
+    init : {"zeros", "random"}, array-like or fitted linear model
+        "random" draws from a normal distribution of variance 1 / n_features; an array may leave out
+        the intercept, which is then 0.
+    n_features : int
+    random_state : int, Generator, RandomState or None
+        For "random".
+    intercept : bool, default=False
+
+    Examples
+    --------
+    >>> starting_weights([2.0, 1.0], 2, None, intercept=True).tolist()
+    [2.0, 1.0, 0.0]
+    """
+    start = np.zeros(n_features + intercept)
+    if isinstance(init, str):
+        if init == "random":
+            draws = as_random_state(random_state).standard_normal(n_features)
+            start[:n_features] = draws / np.sqrt(n_features)
+        return start
+    if hasattr(init, "fit"):
+        if not hasattr(init, "coef_"):
+            raise ArgumentError(
+                Argument("init", init),
+                "has no coef_: it must be a fitted linear model (wrapped in "
+                "sklearn.frozen.FrozenEstimator where it will be cloned)",
+            )
+        weights = np.append(dense(init.coef_), np.ravel(getattr(init, "intercept_", 0.0))[:1])
+        init = weights if intercept else weights[:-1]
+    weights = np.ravel(np.asarray(init, dtype=np.float64))
+    if len(weights) not in (n_features, len(start)):
+        also = f" or {len(start)} (intercept last)" if intercept else ""
+        raise ArgumentError(
+            "init", f"must hold {n_features}{also} coefficients; got {len(weights)}"
+        )
+    if not np.isfinite(weights).all():
+        raise ArgumentError("init", "must be finite; it contains NaN or infinity")
+    start[: len(weights)] = weights
+    return start

@@ -1,13 +1,13 @@
 """RoBiRank's loss of many lists at once, by the native kernel.
 
 `Lists` holds a ranking problem (which rows form a list, which of them are relevant, with which
-weight), and is evaluated as often as an optimiser or a booster asks. `slopes_in_place` does the
-same for a block of users who all rank the same items.
+weight), and is evaluated as often as an optimiser or a booster asks. `gradients_in_place` does the
+same for a batch of users who all rank the same items.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -20,17 +20,20 @@ from robirank._checks import check_choice
 from robirank._queries import Queries, group_queries
 from robirank._threads import thread_count, threads_for_cells
 from robirank._types import Floats32, Floats64, Ints32, Ints64
+from robirank.errors import ArgumentError
 from robirank.losses import RHOS, RhoName
 from robirank.metrics._arguments import check_vector
 from robirank.metrics._conventions import Gain
 from robirank.metrics._gains import gains_not_negative, ideal_dcg
 
-_MOST_PAIRED = 64  # relevant items of a list: with more of them, sums by a grid take no longer
+#: With more relevant items in a list, the grid takes over, whose cost does not grow with them.
+_MOST_PAIRED = 64
 
 Metric = Literal["ndcg", "dcg"]
 Method = Literal["auto", "direct", "grid"]
 HessianName = Literal["exact", "majorant"]
 QueryWeight = Mapping[Any, float] | ArrayLike
+BoosterGradients = Callable[[Floats64], tuple[Floats32, Floats32]]
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,16 @@ class Lists:
             **settings,
         )
 
+    def require_relevant(self) -> Lists:
+        """Raise an error where no list has a relevant item, so that there is nothing to learn."""
+        if len(self.weight) == 0:
+            raise ArgumentError(
+                "y",
+                "has no relevant document in any query (every label or weight is 0), "
+                "so there is nothing to learn",
+            )
+        return self
+
     def in_order(self) -> Lists:
         """The same problem for rows that have been brought into the grouped order."""
         return replace(self, queries=replace(self.queries, order=None))
@@ -109,53 +122,81 @@ class Lists:
             rows=self.queries.order,
             rho=self.rho,
             method=self.method,
-            n_threads=self.threads(X.size),
+            num_threads=self.threads(X.size),
         )
 
     def evaluate(
         self, scores: NDArray[Any], *, gradient: bool = True, hessian: HessianName | None = None
     ) -> ListwiseLoss:
-        """Loss of every list for the given scores (one a row), with what else is wanted."""
-        by_query, slope, bend, t = _core.listwise(
+        """The loss of every list for scores, one a row, with gradient and Hessian on request."""
+        by_query, by_score, diagonal, t = _core.listwise(
             np.ascontiguousarray(self.queries.sort(scores)),
             self._batch,
             rho=self.rho,
             method=self.method,
             hessian=hessian,
             gradient=gradient,
-            n_threads=self.threads(),
+            num_threads=self.threads(),
         )
         if np.isnan(by_query).any():
-            raise ValueError("scores must be finite; they contain NaN or infinity")
+            raise ArgumentError("scores", "must be finite; they contain NaN or infinity")
         return ListwiseLoss(
             float(by_query.sum()),
             by_query,
-            None if slope is None else self.queries.unsort(slope),
-            None if bend is None else self.queries.unsort(bend),
+            None if by_score is None else self.queries.unsort(by_score),
+            None if diagonal is None else self.queries.unsort(diagonal),
             t,
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields, without the kernel's own form of them, which cannot be pickled."""
+        """The fields alone: their form for the native kernel cannot be pickled."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def threads(self, cells: int = 0) -> int:
-        """The number of threads for the lists, and for so many features beside them."""
+        """The number of threads for these lists and ``cells`` features that are read with them."""
         relevant = np.minimum(np.diff(self.starts), _MOST_PAIRED)
         pairs = int(relevant @ self.queries.sizes)
         return threads_for_cells(cells + 2 * pairs, self.num_threads)
 
-    def booster_gradients(self, hessian: HessianName = "majorant") -> BoosterGradients:
-        """What a booster asks for, round after round; rows must come query by query."""
+    def booster_gradients(self) -> BoosterGradients:
+        """A function from scores to gradient and curvature, for rows that come query by query.
+
+        It writes into the same two float32 arrays in each call. They are derivatives of the sum
+        over queries, not of the mean: a booster's bounds on sums of second derivatives do not
+        depend on how many queries there are.
+
+        Examples
+        --------
+        >>> lists = Lists.build(np.array([1.0, 0.0]), group_queries(None, 2))
+        >>> gradient, hessian = lists.booster_gradients()(np.zeros(2))
+        >>> gradient.astype(float).round(4).tolist(), hessian.tolist()
+        ([-0.3607, 0.3607], [0.125, 0.125])
+        """
         if self.queries.order is not None:
             raise ValueError("the rows of each query must stand side by side")
-        counted = np.count_nonzero(np.diff(self.starts))
-        whole = replace(self, weight=self.weight * counted)
-        return BoosterGradients(whole, hessian)
+        n_counted = np.count_nonzero(np.diff(self.starts))
+        batch = replace(self, weight=self.weight * n_counted)._batch
+        num_threads = self.threads()
+        gradient: Floats32 = np.empty(self.queries.n_rows, dtype=np.float32)
+        hessian: Floats32 = np.empty_like(gradient)
+
+        def gradients(scores: Floats64) -> tuple[Floats32, Floats32]:
+            _core.listwise_into(
+                scores,
+                batch,
+                gradient_out=gradient,
+                hessian_out=hessian,
+                rho=self.rho,
+                hessian="majorant",
+                num_threads=num_threads,
+            )
+            return gradient, hessian
+
+        return gradients
 
     @cached_property
     def _batch(self) -> _core.ListBatch:
-        """The lists as the kernel takes them; made and checked once."""
+        """The lists in the form of the native kernel, made and checked once."""
         return _core.ListBatch(
             offsets=self.queries.offsets,
             starts=self.starts,
@@ -164,45 +205,9 @@ class Lists:
         )
 
 
-class BoosterGradients:
-    """Gradient and curvature of lists, in two float32 arrays that are written anew by each call.
-
-    They are those of the sum over queries, not of the mean: a booster's bounds on sums of second
-    derivatives do not depend on how many queries there are.
-
-    Examples
-    --------
-    >>> lists = Lists.build(np.array([1.0, 0.0]), group_queries(None, 2))
-    >>> gradient, hessian = lists.booster_gradients()(np.zeros(2))
-    >>> gradient.astype(float).round(4).tolist(), hessian.tolist()
-    ([-0.3607, 0.3607], [0.125, 0.125])
-    """
-
-    def __init__(self, lists: Lists, hessian: HessianName) -> None:
-        self._batch = lists._batch
-        self._settings: Any = {
-            "rho": lists.rho,
-            "hessian": hessian,
-            "n_threads": lists.threads(),
-        }
-        self.gradient: Floats32 = np.empty(lists.queries.n_rows, dtype=np.float32)
-        self.hessian: Floats32 = np.empty_like(self.gradient)
-
-    def __call__(self, scores: Floats64) -> tuple[Floats32, Floats32]:
-        """Return gradient and curvature of the scores, one a row."""
-        _core.listwise_into(
-            scores,
-            self._batch,
-            gradient_out=self.gradient,
-            hessian_out=self.hessian,
-            **self._settings,
-        )
-        return self.gradient, self.hessian
-
-
 @dataclass(frozen=True)
 class ListwiseLoss:
-    """Loss of a batch of lists.
+    """The loss of several lists.
 
     Attributes
     ----------
@@ -281,11 +286,11 @@ def listwise_loss(
     """
     s = np.asarray(scores)
     if s.ndim != 1 or len(s) == 0:
-        raise ValueError(f"scores must be a non-empty vector; got shape {s.shape}")
+        raise ArgumentError("scores", f"must be a non-empty vector; got shape {s.shape}")
     s = s if s.dtype == np.float32 else check_vector("scores", s)
     labels = np.asarray(y)
     if labels.shape != s.shape:
-        raise ValueError(f"y must have the shape of scores, {s.shape}; got {labels.shape}")
+        raise ArgumentError("y", f"must have the shape of scores, {s.shape}; got {labels.shape}")
     lists = Lists.build(
         labels,
         group_queries(qid, len(s)),
@@ -300,7 +305,7 @@ def listwise_loss(
     return lists.evaluate(s, hessian=hessian)
 
 
-def slopes_in_place(
+def gradients_in_place(
     scores: Floats32,
     starts: Ints64,
     relevant: Ints32,
@@ -309,16 +314,17 @@ def slopes_in_place(
     rho: RhoName = "log",
     num_threads: int = 0,
 ) -> Floats64:
-    """Turn the scores of a block of users into slopes, in place, and return the users' losses.
+    """Put the gradients of the users' losses in the place of their scores; return the losses.
 
     Parameters
     ----------
     scores : array of shape (n_users, n_items)
-        Every user's scores of all items; they become the derivatives of the users' losses by them.
+        The scores of all items for each user of a batch; they become the derivatives of the user's
+        loss by them.
     starts : array of shape (n_users + 1,)
-        User x owns the records ``starts[x]:starts[x + 1]``.
-    relevant, weight : arrays of shape (n_records,)
-        The item of each record, and its weight.
+        User x owns the interactions ``starts[x]:starts[x + 1]``.
+    relevant, weight : arrays of shape (n_interactions,)
+        The item of each interaction, and its weight.
     rho : {"log", "identity", "type2"}, default="log"
         As in `listwise_loss`.
     num_threads : int, default=0
@@ -332,7 +338,7 @@ def slopes_in_place(
     --------
     >>> scores = np.zeros((1, 2), np.float32)
     >>> items = np.array([0], np.int32)
-    >>> slopes_in_place(scores, np.array([0, 1]), items, np.ones(1)).round(6).tolist()
+    >>> gradients_in_place(scores, np.array([0, 1]), items, np.ones(1)).round(6).tolist()
     [1.0]
     >>> scores.astype(np.float64).round(4).tolist()
     [[-0.3607, 0.3607]]
@@ -343,7 +349,7 @@ def slopes_in_place(
         relevant=relevant,
         weight=weight,
         rho=rho,
-        n_threads=thread_count(num_threads),
+        num_threads=thread_count(num_threads),
     )
     return losses
 
@@ -353,14 +359,14 @@ def _check_sample_weight(sample_weight: ArrayLike, n_rows: int) -> Floats64:
     if weight.ndim == 0:
         weight = np.full(n_rows, float(weight))
     if weight.shape != (n_rows,):
-        raise ValueError(
-            f"sample_weight must have one value for each of the {n_rows} rows; "
-            f"got shape {weight.shape}"
+        raise ArgumentError(
+            "sample_weight",
+            f"must have one value for each of the {n_rows} rows; got shape {weight.shape}",
         )
     if not np.isfinite(weight).all() or (weight < 0).any():
-        raise ValueError("sample_weight must be finite and non-negative")
+        raise ArgumentError("sample_weight", "must be finite and non-negative")
     if not weight.any():
-        raise ValueError("sample_weight is zero everywhere, so nothing would count")
+        raise ArgumentError("sample_weight", "is zero everywhere, so nothing would count")
     return weight
 
 
@@ -371,21 +377,22 @@ def _query_factors(query_weight: QueryWeight | None, queries: Queries, n_rows: i
     if isinstance(query_weight, Mapping):
         missing = [q for q in queries.ids.tolist() if q not in query_weight]
         if missing:
-            raise ValueError(
-                f"query_weight has no weight for {len(missing)} queries, such as {missing[0]!r}"
+            raise ArgumentError(
+                "query_weight", f"has no weight for {len(missing)} queries, such as {missing[0]!r}"
             )
         factors = np.array([query_weight[q] for q in queries.ids.tolist()], dtype=np.float64)
     else:
         rows = np.asarray(query_weight, dtype=np.float64)
         if rows.shape != (n_rows,):
-            raise ValueError(
-                "query_weight must be a mapping from query id to weight or hold one value for "
-                f"each of the {n_rows} rows; got shape {rows.shape}"
+            raise ArgumentError(
+                "query_weight",
+                "must be a mapping from query id to weight or hold one value for each of the "
+                f"{n_rows} rows; got shape {rows.shape}",
             )
-        rows = np.asarray(queries.sort(rows))
+        rows = queries.sort(rows)
         factors = rows[queries.offsets[:-1]]
         if (rows != np.repeat(factors, queries.sizes)).any():
-            raise ValueError("query_weight must be the same for all rows of a query")
+            raise ArgumentError("query_weight", "must be the same for all rows of a query")
     if not np.isfinite(factors).all() or (factors < 0).any():
-        raise ValueError("query_weight must be finite and non-negative")
+        raise ArgumentError("query_weight", "must be finite and non-negative")
     return factors

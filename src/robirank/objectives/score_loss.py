@@ -1,4 +1,4 @@
-"""The protocol that every loss follows: scores in, loss and slope out."""
+"""The protocol that every loss follows: scores in, loss and gradient out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ScoreLoss(Protocol):
     """A loss as a function of scores.
 
     An instance holds the problem (labels, queries, weights). A model of any kind is trained by it:
-    the model makes the scores, and sends the slope back into its own parameters.
+    the model makes the scores, and sends the gradient back into its own parameters.
     """
 
     def __call__(self, scores: NDArray[Any]) -> tuple[float, NDArray[Any]]:
@@ -22,7 +22,7 @@ class ScoreLoss(Protocol):
 
 @runtime_checkable
 class LinearScoreLoss(ScoreLoss, Protocol):
-    """A loss that can do without the scores of a linear model as an array of their own."""
+    """A loss that computes the scores of a linear model and its gradient in one pass."""
 
     def of_linear(self, X: NDArray[Any], w: Floats64) -> tuple[float, Floats64]:
         """Return the loss of the scores X w and its gradient by w, in one pass over a dense X."""

@@ -1,4 +1,4 @@
-"""The checkpoint of a fit in one process: one file, taken up by the same fit alone."""
+"""The checkpoint of a fit in one process: one file, which only the same fit can resume from."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class CheckpointFile:
     ----------
     path : path-like
     fit : str
-        Tells one fit from another; a file of another fit is refused.
+        Identifies the fit; reading the file of another fit is an error.
     minutes : float
-        Between two writes.
+        Minutes between two writes.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class CheckpointFile:
         self._failed = False
 
     def check_overwrite(self) -> None:
-        """Raise an error where the first write would replace a file that is no checkpoint."""
+        """Raise an error if writing would replace a file that is no checkpoint."""
         path = self._path
         if path.is_file() and path.stat().st_size and class_in_header(path) != _CLASS:
             raise ModelFileError(
@@ -67,9 +67,9 @@ class CheckpointFile:
         return time.monotonic() - self._written >= 60.0 * self._minutes
 
     def write(self, progress: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Write the file anew; an older one stays until the new one is complete.
+        """Replace the file; the old one stays until the new one is complete.
 
-        Where that fails, as on a full disk, a warning says so once, and training goes on.
+        If that fails, as on a full disk, a warning says so once, and training goes on.
         """
         header = {"class": _CLASS, "fit": self._fit, "progress": progress}
         try:
@@ -88,7 +88,7 @@ class CheckpointFile:
         self._written = time.monotonic()
 
     def read_progress(self) -> Any:
-        """The progress alone that the last run of this fit wrote; None without a file."""
+        """The progress in the file; None if there is no file."""
         if not self._path.exists():
             return None
         with open_model(self._path) as file:
@@ -98,7 +98,7 @@ class CheckpointFile:
     def read(
         self, like: Mapping[str, NDArray[Any]], best: Mapping[str, NDArray[Any]]
     ) -> tuple[Any, dict[str, NDArray[Any]]] | None:
-        """The progress and the arrays that the last run of this fit wrote; None without a file.
+        """The progress and the arrays in the file; None if there is no file.
 
         Parameters
         ----------

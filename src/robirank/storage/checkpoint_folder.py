@@ -1,9 +1,9 @@
-"""The checkpoints of a run on a cluster: many files, and a manifest that makes them one.
+"""The checkpoints of a run on a cluster: files with arrays, and a manifest for each checkpoint.
 
-The name of a file holds the number of the step that changed it last; what has not changed since the
-checkpoint before is not written again. The manifest is written last and names every file with its
-size and checksum: a checkpoint that is not whole, whatever the reason, is recognised, and the one
-before is used.
+The name of a file has the number of the step that changed its content last; files that have not
+changed since the previous checkpoint are not written again. The manifest is written last and lists
+every file with its size and checksum. If a checkpoint is incomplete or damaged, the previous one is
+used.
 """
 
 from __future__ import annotations
@@ -17,41 +17,40 @@ from robirank._callers import warn
 from robirank.storage.folder import DamagedFileError, FileEntry, Folder
 from robirank.storage.manifest import Count, Manifest, read_manifest, write_manifest
 
-_KEPT = 2
+_MOST_CHECKPOINTS = 2
 _MANIFEST = r"checkpoint-\d{9}\.json"
-_OWN = rf"{_MANIFEST}|(factors|slopes|blocks)-\d{{9}}-\d{{5}}\.safetensors"
+_ARRAY = r"([A-Za-z_]+)-(\d{9})-\d{5}\.safetensors"
+_FILES = rf"{_MANIFEST}|{_ARRAY}"
 
 
 class ClusterCheckpoint(Manifest, frozen=True, kw_only=True):
-    """A state of a run between two steps.
+    """The manifest of a checkpoint: the state of a run between two steps.
 
     Attributes
     ----------
     run : str
-        Tells one run from another.
+        Identifies the run.
     step : int
-        How many steps led here.
+        The number of steps done.
     blocks_epoch : int
-        In whose order V lies.
-    factors, slopes, blocks : list of FileEntry
-        Files: U of each part, the slopes of each part, the blocks of V.
+        The epoch whose order the items are in.
+    arrays : dict from str to list of FileEntry
+        The files of each array, one for each part or block.
     first_step : int
-        The first step of the present epoch.
+        The first step of the current epoch.
     figures : list of (str, dict)
-        Labels and figures of it and the steps after it.
+        Labels and figures of the steps since ``first_step``.
     progress : dict
-        What the training loop knew when the epoch began.
+        The state of the training loop at the beginning of the epoch.
     """
 
     format: str = "robirank-checkpoint"
-    format_version: int = 2
+    format_version: int = 3
 
     run: str
     step: Count
     blocks_epoch: Count
-    factors: list[FileEntry]
-    slopes: list[FileEntry]
-    blocks: list[FileEntry]
+    arrays: dict[str, list[FileEntry]]
     first_step: Count
     figures: list[tuple[str, dict[str, int | float]]]
     progress: dict[str, Any]
@@ -59,16 +58,26 @@ class ClusterCheckpoint(Manifest, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if len(self.figures) != self.step - self.first_step:
             raise ValueError("it must have the figures of all steps since first_step")
-        if not len(self.factors) == len(self.slopes) == len(self.blocks) > 0:
-            raise ValueError("it must name a file of each kind for each part")
-        for kind in ("factors", "slopes", "blocks"):
-            for entry in getattr(self, kind):
-                if not re.fullmatch(rf"{kind}-\d{{9}}-\d{{5}}\.safetensors", entry.name):
-                    raise ValueError(f"{entry.name} is not the name of a file of {kind}")
+        if len({len(files) for files in self.arrays.values()}) != 1 or not self.n_parts:
+            raise ValueError("it must name a file of each array for each part")
+        for array, files in self.arrays.items():
+            for entry in files:
+                match = re.fullmatch(_ARRAY, entry.name)
+                if match is None or match[1] != array:
+                    raise ValueError(f"{entry.name} is not the name of a file of {array}")
+
+    @property
+    def n_parts(self) -> int:
+        """The number of parts and blocks."""
+        return len(next(iter(self.arrays.values())))
 
     def entries(self) -> dict[str, FileEntry]:
         """All files by name."""
-        return {entry.name: entry for entry in (*self.factors, *self.slopes, *self.blocks)}
+        return {entry.name: entry for files in self.arrays.values() for entry in files}
+
+    def changed_at(self) -> dict[str, int]:
+        """The step that changed each array last."""
+        return {array: int(files[0].name.split("-")[1]) for array, files in self.arrays.items()}
 
 
 class CheckpointFolder:
@@ -78,21 +87,21 @@ class CheckpointFolder:
     ----------
     folder : Folder
     run : str
-        Checkpoints of another run are refused.
+        Identifies the run; checkpoints of another run are an error.
     """
 
     def __init__(self, folder: Folder, run: str) -> None:
         self.folder, self._run = folder, run
 
     def write(self, **fields: Any) -> ClusterCheckpoint:
-        """Write the manifest; from now on the checkpoint counts, and old ones are removed."""
+        """Write the manifest, which completes the checkpoint, and remove old checkpoints."""
         checkpoint = ClusterCheckpoint(run=self._run, **fields)
         checkpoint = write_manifest(self.folder, _name(checkpoint), checkpoint)
         self.prune()
         return checkpoint
 
     def newest_first(self) -> Iterator[ClusterCheckpoint]:
-        """Whole manifests; one that is damaged is passed over with a warning."""
+        """Yield valid manifests, the newest first; a warning names a damaged one."""
         for name in reversed(self._manifests()):
             try:
                 checkpoint = self._read(name)
@@ -112,21 +121,21 @@ class CheckpointFolder:
 
     def clear(self) -> None:
         """Remove all checkpoints; files with other names stay."""
-        self.folder.remove_matching(_OWN)
+        self.folder.remove_matching(_FILES)
 
     def drop(self, checkpoint: ClusterCheckpoint) -> None:
-        """Remove one whose files turned out to be damaged."""
+        """Remove the manifest of a checkpoint whose files are damaged."""
         with contextlib.suppress(OSError):
             self.folder.remove(_name(checkpoint))
 
     def prune(self) -> None:
-        """Remove files of checkpoints that none of the last ones needs."""
-        kept: set[str] = set()
+        """Remove checkpoints except the last ones, and the files that these do not need."""
+        needed: set[str] = set()
         with contextlib.suppress(OSError):
-            for name in self._manifests()[-_KEPT:]:
+            for name in self._manifests()[-_MOST_CHECKPOINTS:]:
                 with contextlib.suppress(DamagedFileError):
-                    kept |= {name, *self._read(name).entries()}
-            self.folder.remove_matching(_OWN, keep=kept)
+                    needed |= {name, *self._read(name).entries()}
+            self.folder.remove_matching(_FILES, keep=needed)
 
     def _manifests(self) -> list[str]:
         return [name for name in self.folder.names() if re.fullmatch(_MANIFEST, name)]

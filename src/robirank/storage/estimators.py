@@ -9,30 +9,21 @@ and parameters are checked against what that class declares, and anything else i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Never, Self, cast
+from typing import Any, Self, cast
 
 import msgspec
 
 from robirank import registry
 from robirank.storage.folder import Folder
 from robirank.storage.manifest import MANIFEST, decode_manifest
-from robirank.storage.packing import (
-    pack_extra,
-    pack_features,
-    pack_fitted,
-    pack_labels,
-    pack_params,
-    section,
-    unpack_fitted,
-    unpack_params,
-)
+from robirank.storage.packing import ModelHeader, pack, unpack
 from robirank.storage.tensor_file import (
-    ModelFile,
     ModelFileError,
     PathOrFile,
     is_open,
+    loading,
     open_model,
     write_model,
 )
@@ -75,28 +66,8 @@ def save_model(
     >>> bool((load_model(path).coef_ == model.coef_).all())
     True
     """
-    from sklearn.utils.validation import check_is_fitted
-
     _check_registered(model)
-    name, parts = type(model).__name__, model.fitted_parts
-    params, unsaved, tensors = pack_params(model)
-    header = {"class": name, "params": params, "unsaved": unsaved, "extra": pack_extra(extra)}
-    if parts.unfitted and not any(hasattr(model, part) for part in parts.required):
-        write_model(path, header | {"fitted": False}, tensors)
-        return
-    check_is_fitted(model, list(parts.required))
-    tensors |= pack_fitted(model, parts)
-    header |= {
-        "numbers": {
-            n: kind(getattr(model, n)) for n, kind in parts.numbers.items() if hasattr(model, n)
-        },
-        "labels": {n: pack_labels(n, getattr(model, n)) for n in parts.labels},
-    }
-    if parts.features:
-        header |= pack_features(model, feature_names)
-    elif feature_names is not None:
-        raise ValueError(f"feature_names must be left out: a {name} knows no features")
-    write_model(path, header, tensors)
+    write_model(path, *pack(model, feature_names, extra))
 
 
 def load_model(path: PathOrFile) -> Any:
@@ -137,7 +108,7 @@ def load_extra(path: PathOrFile) -> dict[str, Any]:
     {'trained_on': 'clicks of May'}
     """
     with open_model(path) as file:
-        return section(file, "extra")
+        return msgspec.convert(file.header, ModelHeader).extra
 
 
 class SaveMixin:
@@ -162,52 +133,39 @@ class SaveMixin:
 
 def _load(path: PathOrFile, expected: type | None = None) -> Any:
     if not is_open(path) and Path(cast(str, path), MANIFEST).is_file():
-        path = cast(str, path)
-        folder = Folder(path, ModelFileError)
+        folder = Folder(cast(str, path), ModelFileError)
         name = decode_manifest(folder, MANIFEST, _Sharded).model
-        cls = _class_named(folder.refuse, name, expected)
-        if not hasattr(cls, "from_shards"):
-            folder.refuse(f"a {name} is saved in one file")
+        with loading(folder.url):
+            cls = _class_named(name, expected)
+            if not hasattr(cls, "from_shards"):
+                raise ValueError(f"a {name} is saved in one file")
         return cls.from_shards(path)
     with open_model(path) as file:
-        cls = _class_named(file.refuse, file.header.get("class"), expected)
-        params = unpack_params(file, cls)
-        fitted = unpack_fitted(file, cls.fitted_parts) if _is_fitted(file, cls) else {}
+        header = msgspec.convert(file.header, ModelHeader)
+        cls = _class_named(header.class_name, expected)
+        params, fitted = unpack(file, header, cls)
     model = cls(**params)
     for attribute, value in fitted.items():
         setattr(model, attribute, value)
     return model
 
 
-def _is_fitted(file: ModelFile, cls: Any) -> bool:
-    """Whether a file holds what was learned, and not parameters alone."""
-    if file.header.get("fitted", True) is not False or not cls.fitted_parts.unfitted:
-        return True
-    learned = [name for name in file.tensors if not name.startswith("params.")]
-    if learned:
-        file.refuse(
-            f"its header says that it is not fitted, and it has an array {learned[0]!r:.80}"
-        )
-    return False
-
-
 class _Sharded(msgspec.Struct):
-    """What the manifest of a model in many files says first."""
+    """The field of a sharded model's manifest that names the class."""
 
     model: str
 
 
-def _class_named(refuse: Callable[[str], Never], name: Any, expected: type | None) -> Any:
-    """The class that a file names, out of the registry."""
-    cls = registry.find(name) if isinstance(name, str) else None
+def _class_named(name: str, expected: type | None) -> Any:
+    """The registered class of that name; an error if it is not the expected one."""
+    cls = registry.find(name)
     if cls is None:
-        known = ", ".join(registry.estimators())
-        refuse(
+        raise ValueError(
             f"it holds class {name!r:.80}, which is not registered: import the module that defines "
-            f"it before loading; known are {known}"
+            f"it before loading; known are {', '.join(registry.estimators())}"
         )
     if expected is not None and cls is not expected:
-        refuse(f"it holds a {name}, not a {expected.__name__}; use {name}.load")
+        raise ValueError(f"it holds a {name}, not a {expected.__name__}; use {name}.load")
     return cls
 
 
@@ -219,5 +177,5 @@ def _check_registered(model: Any) -> None:
             "a Pipeline cannot be saved as it is; fold its scaling into the weights first: "
             "save_model(fold_scaling(pipeline), path), with fold_scaling from robirank.ltr.export"
         )
-    known = ", ".join(registry.estimators())
-    raise TypeError(f"model must be one of {known}; got {type(model).__name__}")
+    names = ", ".join(registry.estimators())
+    raise TypeError(f"model must be one of {names}; got {type(model).__name__}")

@@ -1,4 +1,4 @@
-"""Files that are either written whole or not at all."""
+"""Writing of files that appear complete or not at all, and checks of paths."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from typing import IO
 
 try:
     import fcntl
-except ImportError:  # Windows: temporary files are not locked, and those of a kill stay
+except ImportError:  # Windows: no locks, and temporary files of killed processes stay
     fcntl = None  # type: ignore[assignment]
 
-_NAME_LENGTH = 64  # of the part of a temporary file's name that says what it will become
+_NAME_LENGTH = 64  # characters of the target's name in the name of its temporary file
 _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp")
 
 
 @contextlib.contextmanager
 def write_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file for writing that appears under its name only once it is complete.
+    """Open a file for writing that appears under its name only when it is complete.
 
-    The bytes go to a temporary file in the same folder, which is flushed to disk and then takes
-    the place of ``path`` in one step. If anything fails on the way, what stood at ``path`` is
-    untouched and the temporary file is gone; one that a killed process left is removed by the next
-    write. A link is followed; a device or a pipe such as ``/dev/stdout`` is written to as it is.
+    The bytes go to a temporary file in the same folder, which is flushed to disk and then replaces
+    ``path`` atomically. If anything fails, ``path`` is unchanged and the temporary file is removed;
+    that of a killed process is removed by the next write. A link is followed; a device or a pipe
+    such as ``/dev/stdout`` is written to directly.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def _open_temporary(target: Path, stack: contextlib.ExitStack) -> tuple[Path, IO[bytes]]:
-    """Open a temporary file, locked until the stack is closed where the system has locks."""
+    """Open a temporary file and lock it until the stack is closed."""
     while True:
         temporary = target.with_name(f".{target.name[:_NAME_LENGTH]}.{secrets.token_hex(4)}.tmp")
         opened = temporary.open("xb")
@@ -77,20 +77,22 @@ def _open_temporary(target: Path, stack: contextlib.ExitStack) -> tuple[Path, IO
         stack.callback(os.close, lock)
         with contextlib.suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
-        if os.fstat(lock).st_nlink:  # 0: another process took it for a leftover before the lock
+        if os.fstat(
+            lock
+        ).st_nlink:  # 0 if another process removed it as a leftover before it was locked
             return temporary, opened
         opened.close()
 
 
 def refuse_device(path: str | os.PathLike[str], *, pipes: bool = False) -> None:
-    """Raise an error for a device, of which reading may never end.
+    """Raise an error if the path is a device, which may have no end.
 
-    A pipe is refused too unless ``pipes``: it may have no writer, and cannot be read twice.
+    Also if it is a pipe, unless ``pipes`` is true: it may have no writer, and cannot be read twice.
     """
     try:
         mode = Path(path).stat().st_mode
     except OSError:
-        return  # whoever opens it says what is wrong
+        return  # opening it raises the error
     is_pipe = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
     if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or (is_pipe and not pipes):
         kind = "pipe" if is_pipe else "device"
@@ -98,7 +100,7 @@ def refuse_device(path: str | os.PathLike[str], *, pipes: bool = False) -> None:
 
 
 def refuse_link(path: str | os.PathLike[str]) -> None:
-    """Raise an error where something that this package makes is a link to something else."""
+    """Raise an error if the path of a file or folder to be written is a symbolic link."""
     if Path(path).is_symlink():
         raise FileExistsError(
             f"{os.fspath(path)} is a link, which is not followed; remove it, or take another folder"
@@ -106,19 +108,19 @@ def refuse_link(path: str | os.PathLike[str]) -> None:
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
-    """Remove temporary files for ``path`` whose writers were killed.
+    """Remove temporary files of ``path`` that killed processes left behind.
 
-    A file that is being written is locked by its writer, also one in another process, and stays.
+    Files that are being written, in this process or in another, are locked and stay.
     """
     target = Path(os.path.realpath(path))
     with contextlib.suppress(OSError):
-        for found in target.parent.iterdir():
-            if target_of(found.name) == target.name[:_NAME_LENGTH]:
-                remove_leftover(found)
+        for file in target.parent.iterdir():
+            if target_of(file.name) == target.name[:_NAME_LENGTH]:
+                remove_leftover(file)
 
 
 def target_of(name: str) -> str | None:
-    """The first 64 characters of the name that a temporary file will have; None for other files.
+    """The target's name (its first 64 characters) of a temporary file; None for other files.
 
     Examples
     --------
@@ -126,8 +128,8 @@ def target_of(name: str) -> str | None:
     'model.safetensors'
     >>> target_of("model.safetensors")
     """
-    found = _TEMPORARY.fullmatch(name)
-    return found[1] if found else None
+    match = _TEMPORARY.fullmatch(name)
+    return match[1] if match else None
 
 
 def remove_leftover(temporary: Path) -> None:
@@ -146,7 +148,7 @@ def remove_leftover(temporary: Path) -> None:
 
 @contextlib.contextmanager
 def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let errors of the system say which file was meant: not none, not the temporary one."""
+    """Put the name of the target into system errors that name the temporary file or none."""
     try:
         yield
     except OSError as error:
@@ -157,13 +159,13 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file, UTF-8, whole or not at all."""
+    """Write a text file in UTF-8; it appears complete or not at all."""
     with write_whole(path) as file:
         file.write(text.encode("utf-8", "surrogateescape"))
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name survive a power cut, where the system can."""
+    """Write the folder's entries to disk, so that the new name survives a power failure."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Declarations of what a fitted estimator consists of."""
+"""Declarations of the attributes of fitted estimators, for saving and loading."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robirank.storage.tensor_file import TENSOR_TYPES
+
 
 @dataclass(frozen=True)
 class FittedArray:
-    """What is expected of a fitted array.
+    """The type and shape of a fitted array.
 
     Attributes
     ----------
     shape : tuple of int or str
-        A string names a length that is the same wherever the name occurs; "features" is
-        ``n_features_in_``.
+        Lengths; a string stands for a length that is the same wherever the string occurs, and
+        "features" for ``n_features_in_``.
     dtype : str
-        In safetensors' words.
+        The safetensors name of the type, such as "F64".
     is_list : bool
-        Whether the estimator keeps it as a list.
+        Whether the attribute of the estimator is a list.
     index_of : str
-        The name of a length, where the values are indices: they run from 0 to below it.
+        The name of the length that the values are indices of; empty if they are no indices.
     """
 
     shape: tuple[int | str, ...]
@@ -33,14 +35,21 @@ class FittedArray:
     index_of: str = ""
 
     def check(self, name: str, array: NDArray[Any], lengths: dict[str, int]) -> None:
-        """Raise a ValueError unless the array is as expected; learn lengths by their names."""
-        wanted = [lengths.get(n, n) if isinstance(n, str) else n for n in self.shape]
-        pairs = list(zip(wanted, array.shape, strict=False))
-        if len(wanted) != array.ndim or any(w != n for w, n in pairs if isinstance(w, int)):
+        """Raise a ValueError unless the array is as declared.
+
+        ``lengths`` has the named lengths of the arrays that were checked before; those of this
+        array are added.
+        """
+        dtype = TENSOR_TYPES.get(array.dtype.name)
+        if dtype != self.dtype:
+            raise ValueError(f"{name} must have type {self.dtype}; it has {dtype}")
+        expected = [lengths.get(n, n) if isinstance(n, str) else n for n in self.shape]
+        pairs = list(zip(expected, array.shape, strict=False))
+        if len(expected) != array.ndim or any(e != n for e, n in pairs if isinstance(e, int)):
             raise ValueError(
-                f"{name} must have shape {_spell(wanted)}; it has {_spell(array.shape)}"
+                f"{name} must have shape {_spell(expected)}; it has {_spell(array.shape)}"
             )
-        lengths |= {w: n for w, n in pairs if isinstance(w, str)}
+        lengths |= {e: n for e, n in pairs if isinstance(e, str)}
         size = lengths.get(self.index_of)
         if size is not None and ((array < 0) | (array >= size)).any():
             bad = array[(array < 0) | (array >= size)][0]
@@ -49,28 +58,28 @@ class FittedArray:
 
 @dataclass(frozen=True)
 class FittedParts:
-    """What a fitted estimator consists of, beside its parameters; classes declare it.
+    """The fitted attributes of an estimator class; its parameters are saved in any case.
 
     Attributes
     ----------
     arrays : mapping from attribute to FittedArray
         Fitted arrays.
     numbers : mapping from attribute to type
-        Fitted numbers (int, which counts something, or float) and short texts (str).
+        Fitted numbers (int, which must be ≥ 0, or float) and short texts (str).
     labels : mapping from attribute to int
-        Fitted arrays of labels (numbers or strings), and how many.
+        Fitted arrays of labels (numbers or strings), and their lengths.
     required : tuple of str
-        Attributes without which there is no model; the others are saved where they exist.
+        Attributes that a fitted estimator must have; the others are optional.
     unfitted : bool
-        Whether an estimator without them can be saved too, as implicit's can.
+        Whether an unfitted estimator can be saved too, as in the implicit package.
     features : bool
-        Whether it scores features: it then has ``n_features_in_``, and perhaps their names.
+        Whether the estimator takes features: it has ``n_features_in_``, and optionally names.
     ids : mapping from attribute to str
-        Outside ids, or None, and the name of their number among the lengths of the arrays.
+        Outside ids (or None), and the name of the length that is their number.
     ids_from : callable, optional
-        ``ids_from(arrays, name)`` makes outside ids of arrays; they give them by ``to_tensors``.
+        ``ids_from(arrays, name)`` makes ids of the arrays that their ``to_tensors(name)`` gave.
     check : callable, optional
-        Is given the fitted attributes by name; raises a ValueError if they do not fit together.
+        Called with the fitted attributes by name; raises a ValueError if they are inconsistent.
     """
 
     arrays: Mapping[str, FittedArray]
@@ -88,7 +97,7 @@ class FittedParts:
         arrays: Mapping[str, FittedArray] | None = None,
         numbers: Mapping[str, type] | None = None,
     ) -> FittedParts:
-        """The same and more, for a subclass."""
+        """A copy with further arrays and numbers, for a subclass."""
         return replace(
             self,
             arrays={**self.arrays, **(arrays or {})},
@@ -96,7 +105,7 @@ class FittedParts:
         )
 
     def validate(self, fitted: Mapping[str, Any]) -> None:
-        """Raise a ValueError unless these attributes, by name, make a fitted estimator."""
+        """Raise a ValueError unless attributes, by name, are those of a fitted estimator."""
         missing = [name for name in self.required if name not in fitted]
         if missing:
             raise ValueError(f"it has no {', '.join(missing)}")
@@ -104,6 +113,14 @@ class FittedParts:
         for name, expected in self.arrays.items():
             if name in fitted:
                 expected.check(name, np.asarray(fitted[name]), lengths)
+        for name, kind in self.numbers.items():
+            value = fitted.get(name, kind())
+            if type(value) is not kind or (isinstance(value, int) and value < 0):
+                raise ValueError(f"{name} must be a finite {kind.__name__}; it is {value!r:.80}")
+        for name, count in self.labels.items():
+            labels = fitted[name]
+            if len(labels) != count or not np.array_equal(np.unique(labels), labels):
+                raise ValueError(f"{name} must hold {count} labels that differ, in rising order")
         for name, length in self.ids.items():
             ids = fitted.get(name)
             if ids is not None and len(ids) != lengths[length]:

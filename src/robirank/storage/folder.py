@@ -1,7 +1,7 @@
-"""A folder on a disk or in a store such as S3: files that appear whole or not at all.
+"""Folders on a disk or in a store such as S3, whose files appear complete or not at all.
 
-Every file has a `FileEntry` with its size and checksum, which a manifest keeps. What is read is
-compared with its entry, and nothing outside the folder is ever opened.
+The size and the checksum of every file are in a `FileEntry`, which is stored in a manifest. They
+are compared when the file is read. Files outside the folder are never opened.
 """
 
 from __future__ import annotations
@@ -10,28 +10,35 @@ import contextlib
 import os
 import re
 import zlib
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Annotated, Any, Never
+from typing import IO, Annotated, Any
 
 import msgspec
 from numpy.typing import NDArray
 
+from robirank.errors import RobirankError
 from robirank.storage.files import refuse_link, remove_leftover, target_of, write_whole
-from robirank.storage.tensor_file import ArraySpec, decode_arrays, map_array, write_arrays
+from robirank.storage.tensor_file import (
+    ArraySpec,
+    Buffer,
+    check_arrays,
+    check_finite,
+    file_pieces,
+    map_file,
+    parse_arrays,
+)
 
-_CHUNK = 1 << 22
 
-
-class DamagedFileError(ValueError):
-    """A file is missing or does not hold what was written; the message names it."""
+class DamagedFileError(RobirankError, ValueError):
+    """A file is missing, or its content is not what was written."""
 
 
 class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a manifest says of a file: its name within the folder, its size and its checksum.
+    """The entry of a file in a manifest: its name within the folder, its size and its checksum.
 
-    ``rows`` is the number of rows of a table.
+    ``rows`` is the number of rows if the file is a table.
     """
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=200)]
@@ -41,15 +48,15 @@ class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Folder:
-    """A folder by its path, or by a URL that the package fsspec understands.
+    """A folder, given by a path or by a URL that the package fsspec understands.
 
-    Objects are small and can be sent to other processes.
+    Objects can be pickled.
 
     Parameters
     ----------
     url : path or URL
     error : exception class
-        Raised where a file is missing, damaged or not what it should be.
+        The class of the errors for files that are missing or damaged.
 
     Examples
     --------
@@ -73,23 +80,19 @@ class Folder:
 
     @property
     def is_local(self) -> bool:
-        """Whether files have a path on this machine."""
+        """Whether the folder is given by a path, and not by a URL."""
         return "://" not in self.url
-
-    def refuse(self, reason: str) -> Never:
-        """Raise an error that says why the folder cannot be used."""
-        raise self.error(f"cannot load {self.url}: {reason}")
 
     def path(self, name: str) -> str:
         """The path or URL of a file."""
         return f"{self.url}/{name}"
 
     def sub(self, name: str, error: type[Exception] | None = None) -> Folder:
-        """A folder within, perhaps with another class of errors."""
+        """A folder within this one, with the same class of errors or another one."""
         return Folder(self.path(name), error or self.error)
 
     def make(self, *subs: str) -> None:
-        """Make the folder and folders within, where there are folders; those must be no links."""
+        """Create the folder and folders within it; an error if one within it is a link."""
         for url in (self.url, *map(self.path, subs)):
             fs, root = _file_system(url)
             if url != self.url and self.is_local:
@@ -97,7 +100,7 @@ class Folder:
             fs.makedirs(root, exist_ok=True)
 
     def names(self) -> list[str]:
-        """The files, in order; none where there is no such folder."""
+        """The sorted names of all files; an empty list if the folder does not exist."""
         fs, root = _file_system(self.url)
         fs.invalidate_cache()
         if not fs.exists(root):
@@ -105,15 +108,15 @@ class Folder:
         return sorted(Path(path).name for path in fs.ls(root, detail=False))
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there; a link or a folder stays."""
+        """Remove a file if it exists; links and folders are not removed."""
         fs, root = _file_system(self.url)
         with contextlib.suppress(FileNotFoundError):
             fs.rm_file(f"{root}/{name}")
 
     def remove_matching(self, pattern: str, keep: Container[str] = ()) -> None:
-        r"""Remove the files whose whole names match a pattern, but for some.
+        r"""Remove the files whose names match a pattern, except those in ``keep``.
 
-        Temporary files of such names, which killed writers left, are removed too.
+        Temporary files that killed processes left behind are removed too.
 
         Examples
         --------
@@ -130,7 +133,7 @@ class Folder:
                 self.remove(name)
 
     def size(self, name: str) -> int | None:
-        """How many bytes a file has; None if it is missing."""
+        """The size of a file in bytes; None if it does not exist."""
         fs, root = _file_system(self.url)
         try:
             return int(fs.size(f"{root}/{name}"))
@@ -138,113 +141,100 @@ class Folder:
             return None
 
     def open(self, name: str) -> IO[bytes]:
-        """Open a file of this folder for reading; a link to elsewhere or a device is refused."""
+        """Open a file for reading; links and devices are an error."""
         fs, root = _file_system(self.url)
         try:
             opened: IO[bytes] = fs.open(f"{root}/{name}", "rb")
         except FileNotFoundError:
             raise self.error(f"{self.path(name)} is missing") from None
-        except _NotAPlainFileError as error:
+        except ValueError as error:
             raise self.error(f"{self.path(name)} {error}") from None
         return opened
 
     def write_bytes(self, name: str, content: bytes) -> FileEntry:
-        """Write a file; returns its entry."""
-        with self._writing(name) as file:
-            file.write(content)
-        return file.entry(name)
+        """Write a file and return its entry."""
+        return self._write(name, [content])
 
     def write_arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> FileEntry:
-        """Write arrays as a safetensors file; returns its entry."""
-        with self._writing(name) as file:
-            write_arrays(file, arrays)
-        return file.entry(name)
+        """Write arrays to a safetensors file and return its entry."""
+        return self._write(name, file_pieces(arrays))
+
+    def _write(self, name: str, pieces: Iterable[bytes | memoryview]) -> FileEntry:
+        fs, root = _file_system(self.url)
+        size = checksum = 0
+        with fs.open(f"{root}/{name}", "wb") as file:
+            for piece in pieces:
+                file.write(piece)
+                size, checksum = size + len(piece), zlib.crc32(piece, checksum)
+        return FileEntry(name, size, checksum)
 
     def read_bytes(self, entry: FileEntry) -> bytes:
-        """Read a file, and compare it with its entry."""
-        self._check_size(entry)
+        """Read a file and compare it with its entry."""
+        self.check(entry)
         with self.open(entry.name) as file:
             content = file.read(entry.bytes + 1)
-        self._check(entry, len(content), zlib.crc32(content))
+        self._check_content(entry, content)
         return content
 
     def read_arrays(
         self, entry: FileEntry, expected: Mapping[str, ArraySpec], others: str | None = None
     ) -> dict[str, NDArray[Any]]:
-        """Read a safetensors file and check its arrays; see `decode_arrays`."""
-        content = self.read_bytes(entry)
-        try:
-            return decode_arrays(content, expected, others)
-        except ValueError as error:
-            raise self.error(f"{self.path(entry.name)}: {error}") from None
+        """Read the arrays of a safetensors file and check them; see `check_arrays`."""
+        arrays = self._arrays(entry, self.read_bytes(entry), expected, others)
+        return {name: array.copy() for name, array in arrays.items()}
 
     def map_arrays(
         self, entry: FileEntry, expected: Mapping[str, ArraySpec]
     ) -> dict[str, NDArray[Any]]:
-        """Arrays of a file as they lie on the disk; out of a store they are read as a whole."""
+        """Map the arrays of a file into memory; the file of a URL is read instead."""
         if not self.is_local:
             return self.read_arrays(entry, expected)
-        self._check_size(entry)
+        self.check(entry)
         with self.open(entry.name) as file:
-            size, checksum = 0, 0
-            while chunk := file.read(_CHUNK):
-                size, checksum = size + len(chunk), zlib.crc32(chunk, checksum)
-        self._check(entry, size, checksum)
-        try:
-            return {n: map_array(self.path(entry.name), n, spec) for n, spec in expected.items()}
-        except ValueError as error:
-            raise self.error(f"{self.path(entry.name)}: {error}") from None
+            content = map_file(file)
+        self._check_content(entry, content)
+        return self._arrays(entry, content, expected, others="")
 
     def check(self, entry: FileEntry) -> None:
-        """Raise an error where a file is missing or has another size than was written."""
-        if self.size(entry.name) is None:
-            raise self.error(f"{self.path(entry.name)} is missing")
-        self._check_size(entry)
+        """Raise an error if a file is missing or does not have the size of its entry.
 
-    def _check_size(self, entry: FileEntry) -> None:
-        """Before memory is taken for a file."""
+        This is done before memory is allocated for a file.
+        """
         size = self.size(entry.name)
-        if size is not None and size != entry.bytes:
+        if size is None:
+            raise self.error(f"{self.path(entry.name)} is missing")
+        if size != entry.bytes:
             raise self.error(
                 f"{self.path(entry.name)} is damaged: it has {size} bytes, "
                 f"{entry.bytes} were written"
             )
 
-    def _check(self, entry: FileEntry, size: int, checksum: int) -> None:
-        if (size, checksum) != (entry.bytes, entry.crc32):
+    def _check_content(self, entry: FileEntry, content: Buffer) -> None:
+        if (len(content), zlib.crc32(content)) != (entry.bytes, entry.crc32):
             raise self.error(f"{self.path(entry.name)} is damaged: its checksum is wrong")
 
-    @contextlib.contextmanager
-    def _writing(self, name: str) -> Iterator[_Checked]:
-        fs, root = _file_system(self.url)
-        with fs.open(f"{root}/{name}", "wb") as file:
-            yield _Checked(file)
-
-
-class _Checked:
-    """Counts the bytes that are written to a file, and adds up their checksum."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._bytes, self._crc = file, 0, 0
-
-    def write(self, content: Any) -> None:
-        self._file.write(content)
-        self._bytes += len(content)
-        self._crc = zlib.crc32(content, self._crc)
-
-    def entry(self, name: str) -> FileEntry:
-        return FileEntry(name, self._bytes, self._crc)
-
-
-class _NotAPlainFileError(Exception):
-    pass
+    def _arrays(
+        self,
+        entry: FileEntry,
+        content: Buffer,
+        expected: Mapping[str, ArraySpec],
+        others: str | None,
+    ) -> dict[str, NDArray[Any]]:
+        try:
+            arrays, _ = parse_arrays(content)
+            check_arrays({n: ArraySpec.of(array) for n, array in arrays.items()}, expected, others)
+            for name, array in arrays.items():
+                check_finite(name, array)
+        except ValueError as error:
+            raise self.error(f"{self.path(entry.name)}: {error}") from None
+        return arrays
 
 
 class _LocalFiles:
-    """The methods of an fsspec file system that `Folder` calls, for plain paths.
+    """The methods of an fsspec file system that `Folder` calls, for paths.
 
-    Unlike fsspec's own, it writes whole files or none, opens plain files alone, follows no link,
-    and needs no package.
+    Unlike fsspec's own, it writes complete files or none, opens plain files only, and follows no
+    links.
     """
 
     def open(self, path: str, mode: str) -> Any:
@@ -252,9 +242,9 @@ class _LocalFiles:
             refuse_link(path)
             return write_whole(path)
         if Path(path).is_symlink():
-            raise _NotAPlainFileError("is a link, which is not followed")
+            raise ValueError("is a link, which is not followed")
         if Path(path).exists() and not Path(path).is_file():
-            raise _NotAPlainFileError("is not a file")
+            raise ValueError("is not a file")
         return Path(path).open(mode)
 
     def ls(self, root: str, detail: bool) -> list[str]:  # noqa: ARG002 (fsspec has it)
@@ -282,7 +272,7 @@ class _LocalFiles:
 
 @lru_cache(maxsize=64)
 def _file_system(url: str) -> tuple[Any, str]:
-    """The file system of a URL, and what it calls the folder."""
+    """The file system of a URL, and the path of the folder in it."""
     if "://" not in url:
         return _LocalFiles(), url
     try:

@@ -1,7 +1,7 @@
-"""Manifests: JSON files that make the other files of a folder one thing.
+"""Manifests: JSON files that list the other files of a folder with sizes and checksums.
 
-A manifest is described by a `Manifest` class, written last, and checked field by field when it is
-read: a folder that has a valid one is whole, whoever wrote it.
+A manifest is written last, so a folder with a valid manifest is complete. The fields are declared
+by a subclass of `Manifest`, and their types are checked when it is read.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from robirank.storage.folder import Folder
 
 _MOST_BYTES = 1 << 28
 
-#: A number of things: what an int64 can hold.
+#: A non-negative integer that fits into int64.
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 
 M = TypeVar("M", bound="Manifest")
 S = TypeVar("S", bound=msgspec.Struct)
 
-MANIFEST = "manifest.json"  # what makes a folder of files one thing
+MANIFEST = "manifest.json"
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of the manifests.
+    """Base class of manifests.
 
-    The defaults of ``format`` and ``format_version`` in a subclass say what its folder is, and
-    which version is written and read. ``crc32`` is the checksum of all other fields.
+    The defaults of ``format`` and ``format_version`` in a subclass are the format and the version
+    that are written and read. ``crc32`` is the checksum of all other fields.
     """
 
     format: str
@@ -43,22 +43,22 @@ class _Stamp(msgspec.Struct):
 
 
 def write_manifest(folder: Folder, name: str, manifest: M) -> M:
-    """Write a manifest, and from now on the folder counts; returns it with its checksum."""
+    """Write a manifest and return it with its checksum."""
     manifest = structs.replace(manifest, crc32=_checksum(manifest))
     folder.write_bytes(name, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
     return manifest
 
 
 def read_manifest(folder: Folder, name: str, kind: type[M]) -> M:
-    """Read a manifest; anything wrong with it is an error of the folder's class."""
+    """Read a manifest; the folder's class of errors is raised if it is not valid."""
     path, stamp = folder.path(name), decode_manifest(folder, name, _Stamp)
-    wanted = {field.name: field.default for field in structs.fields(kind)}
-    if stamp.format != wanted["format"]:
-        raise folder.error(f"{path} does not describe {wanted['format']}")
-    if stamp.format_version != wanted["format_version"]:
+    expected = {field.name: field.default for field in structs.fields(kind)}
+    if stamp.format != expected["format"]:
+        raise folder.error(f"{path} does not describe {expected['format']}")
+    if stamp.format_version != expected["format_version"]:
         raise folder.error(
             f"{path} has format version {stamp.format_version}; this robirank reads version "
-            f"{wanted['format_version']}. Write it anew, or use the robirank that wrote it"
+            f"{expected['format_version']}. Write it anew, or use the robirank that wrote it"
         )
     manifest = decode_manifest(folder, name, kind)
     if manifest.crc32 != _checksum(manifest):
@@ -67,7 +67,7 @@ def read_manifest(folder: Folder, name: str, kind: type[M]) -> M:
 
 
 def format_of(folder: Folder, name: str) -> str | None:
-    """What a manifest says that it describes, even if it is damaged; None where it is none."""
+    """The format of a manifest, even if it is damaged otherwise; None if it is no manifest."""
     try:
         return decode_manifest(folder, name, _Stamp).format
     except folder.error:
@@ -75,7 +75,7 @@ def format_of(folder: Folder, name: str) -> str | None:
 
 
 def decode_manifest(folder: Folder, name: str, kind: type[S]) -> S:
-    """The fields of a manifest that a structure names; others are passed over."""
+    """Read the fields of a manifest that a msgspec struct declares; ignore the others."""
     size = folder.size(name)
     if size is not None and size > _MOST_BYTES:
         raise folder.error(f"{folder.path(name)} is too large to be a manifest: {size} bytes")
@@ -88,5 +88,5 @@ def decode_manifest(folder: Folder, name: str, kind: type[S]) -> S:
 
 
 def _checksum(manifest: Manifest) -> int:
-    """Of everything but the checksum itself."""
+    """The checksum of all fields except ``crc32``."""
     return zlib.crc32(msgspec.json.encode(structs.replace(manifest, crc32=0)))

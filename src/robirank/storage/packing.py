@@ -1,4 +1,4 @@
-"""How the parts of an estimator go into a model file and back."""
+"""Conversion of estimators to the header and arrays of a model file, and back."""
 
 from __future__ import annotations
 
@@ -6,29 +6,109 @@ import inspect
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from robirank._callers import warn
+from robirank._checks import all_finite
 from robirank._types import Floats64
+from robirank.errors import ArgumentError
 from robirank.storage.fitted_parts import FittedParts
-from robirank.storage.tensor_file import ModelFile, all_finite
+from robirank.storage.tensor_file import ModelFile
 
-# Parameters: JSON values and arrays are saved, anything else is noted and becomes the default.
-
-
-_WHERE = ("device",)  # parameters that say where to compute: a file knows no device
+_NOT_SAVED = ("device",)  # parameters that depend on the machine
+_ARRAY_TYPES: dict[str, type] = {"I32": np.int32, "F64": np.float64, "F32": np.float32}
 
 
-def pack_params(model: Any) -> tuple[dict[str, Any], dict[str, str], dict[str, NDArray[Any]]]:
-    """Return parameters for the header, those that cannot be saved, and those that are arrays."""
+_Ints = Literal["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+_LabelType = Literal["str", "object", "bool", _Ints, "float16", "float32", "float64"]
+
+
+class Labels(msgspec.Struct):
+    """An array of labels in the header: its values, and NumPy's name of their type."""
+
+    dtype: _LabelType
+    values: list[bool | int | float | str | None]
+
+
+class ModelHeader(msgspec.Struct, kw_only=True):
+    """The header of a model file.
+
+    Attributes
+    ----------
+    class_name : str
+    params : dict
+        Parameters that JSON can hold; parameters that are arrays are stored as arrays.
+    unsaved : dict from str to str
+        Names and types of parameters that cannot be saved.
+    extra : dict
+        Values that the user added.
+    fitted : bool
+    numbers, labels : dict
+        Fitted attributes that are no arrays; see `FittedParts`.
+    n_features_in_ : int or None
+    feature_names : list of str or None
+    feature_names_in_fit : bool
+        Whether the model was fitted with these names, and not given them later.
+    """
+
+    class_name: str = msgspec.field(name="class")
+    params: dict[str, Any]
+    unsaved: dict[str, str]
+    extra: dict[str, Any]
+    fitted: bool = True
+    numbers: dict[str, int | float | str] = {}
+    labels: dict[str, Labels] = {}
+    n_features_in_: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    feature_names: list[str] | None = None
+    feature_names_in_fit: bool = False
+
+
+def pack(
+    model: Any, feature_names: Sequence[str] | None, extra: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The header and the arrays of a model file for an estimator.
+
+    Attributes that could not be loaded again are an error.
+    """
+    from sklearn.utils.validation import check_is_fitted
+
+    name, parts = type(model).__name__, model.fitted_parts
+    params, unsaved, arrays = _pack_params(model)
+    header = {"class": name, "params": params, "unsaved": unsaved, "extra": _pack_extra(extra)}
+    if parts.unfitted and not any(hasattr(model, part) for part in parts.required):
+        return header | {"fitted": False}, arrays
+    check_is_fitted(model, list(parts.required))
+    header["numbers"] = _numbers(model, parts)
+    header["labels"] = {n: _pack_labels(n, getattr(model, n)) for n in parts.labels}
+    if parts.features:
+        header |= _pack_features(model, feature_names)
+    elif feature_names is not None:
+        raise ArgumentError("feature_names", f"must be left out: a {name} knows no features")
+    return header, arrays | _pack_fitted(model, parts)
+
+
+def unpack(file: ModelFile, header: ModelHeader, cls: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parameters and the fitted attributes of the estimator in a model file.
+
+    A ValueError is raised for everything that an estimator of that class does not have.
+    """
+    return _unpack_params(file, header, cls), _unpack_fitted(file, header, cls.fitted_parts)
+
+
+# Parameters: JSON values and arrays are saved; others get their default when the file is loaded.
+
+
+def _pack_params(model: Any) -> tuple[dict[str, Any], dict[str, str], dict[str, NDArray[Any]]]:
+    """Parameters for the header, types of parameters that cannot be saved, and array parameters."""
     params: dict[str, Any] = {}
     unsaved: dict[str, str] = {}
     arrays: dict[str, NDArray[Any]] = {}
     for name, value in model.get_params(deep=False).items():
-        if name in _WHERE:
+        if name in _NOT_SAVED:
             continue
         value = value.item() if isinstance(value, np.generic) else value
         value = list(value) if isinstance(value, tuple) else value
@@ -54,7 +134,7 @@ def _is_plain_or_list(value: Any) -> bool:
 
 
 def _as_array(value: Any) -> Floats64 | None:
-    """Return an array of finite numbers if the value is one, or a list that makes one."""
+    """The value as an array of finite numbers; None if it is not one."""
     if not isinstance(value, list | np.ndarray) and not hasattr(value, "__array__"):
         return None
     try:
@@ -64,218 +144,149 @@ def _as_array(value: Any) -> Floats64 | None:
     return array if np.isfinite(array).all() and array.ndim else None
 
 
-def unpack_params(file: ModelFile, cls: Any) -> dict[str, Any]:
-    """Return the arguments to make the estimator with; warn of those that were not saved."""
-    params, unsaved = section(file, "params"), section(file, "unsaved")
+def _unpack_params(file: ModelFile, header: ModelHeader, cls: Any) -> dict[str, Any]:
+    """The parameters of the estimator; a warning names those that were not saved."""
+    params = header.params
     arrays = [n.removeprefix("params.") for n in file.tensors if n.startswith("params.")]
-    known = inspect.signature(cls).parameters
-    for name in [*params, *unsaved, *arrays]:
-        if name not in known:
-            file.refuse(f"it has a parameter {name!r:.80}; {cls.__name__} has {', '.join(known)}")
+    arguments = inspect.signature(cls).parameters
+    for name in [*params, *header.unsaved, *arrays]:
+        if name not in arguments:
+            raise ValueError(
+                f"it has a parameter {name!r:.80}; {cls.__name__} has {', '.join(arguments)}"
+            )
     for name, value in params.items():
         if not _is_plain_or_list(value):
-            file.refuse(
-                f"parameter {name} must be a finite number, a string or a list of such; "
+            raise ValueError(
+                f"parameter {name} must be a number, a string or a list of such; "
                 f"it is {value!r:.80}"
             )
     for name in arrays:
-        if file.tensors[f"params.{name}"][0] != "F64":
-            file.refuse(f"parameter {name} must be an array of type F64")
+        if file.tensors[f"params.{name}"].dtype != "F64":
+            raise ValueError(f"parameter {name} must be an array of type F64")
         params[name] = file.read(f"params.{name}")
-    for name, kind in unsaved.items():
+    for name, kind in header.unsaved.items():
         params.pop(name, None)
         warn(
             f"parameter {name} was a {kind!s:.80}, which a model file cannot hold; the loaded "
-            f"{cls.__name__} has the default, {name}={known[name].default!r}. What it predicts is "
-            f"not touched; set {name} again before you fit it again",
-            UserWarning,
+            f"{cls.__name__} has the default, {name}={arguments[name].default!r}. What it predicts "
+            f"is not touched; set {name} again before you fit it again",
         )
     return params
 
 
-# What was learned.
+# Fitted attributes.
 
 
-def pack_fitted(model: Any, parts: FittedParts) -> dict[str, NDArray[Any]]:
-    """Return the fitted arrays of a model, checked so that the file can be loaded again."""
+def _pack_fitted(model: Any, parts: FittedParts) -> dict[str, NDArray[Any]]:
+    """Check all fitted attributes, and return those that are arrays."""
     arrays: dict[str, NDArray[Any]] = {
         name: np.asarray(getattr(model, name), _ARRAY_TYPES[expected.dtype])
         for name, expected in parts.arrays.items()
         if hasattr(model, name)
     }
-    parts.validate(vars(model) | arrays)
+    ids = {name: getattr(model, name, None) for name in parts.ids}
+    parts.validate(vars(model) | _numbers(model, parts) | arrays | ids)
     for name, array in arrays.items():
         if not all_finite(array):
             raise ValueError(f"{name} holds NaN or infinity; such a model cannot be saved")
-    for name in parts.ids:
-        ids = getattr(model, name, None)
-        arrays |= {} if ids is None else ids.to_tensors(name)
+    for name, values in ids.items():
+        arrays |= {} if values is None else values.to_tensors(name)
     return arrays
 
 
-_ARRAY_TYPES: dict[str, type] = {"I32": np.int32, "F64": np.float64, "F32": np.float32}
+def _numbers(model: Any, parts: FittedParts) -> dict[str, Any]:
+    kinds = {name: kind for name, kind in parts.numbers.items() if hasattr(model, name)}
+    return {name: kind(getattr(model, name)) for name, kind in kinds.items()}
 
 
-def unpack_fitted(file: ModelFile, parts: FittedParts) -> dict[str, Any]:
-    """Return the fitted attributes, each checked against what the class declares."""
-    fitted = _unpack_features(file) if parts.features else {}
-    fitted |= _unpack_arrays(file, parts)
-    fitted |= _unpack_ids(file, parts)
-    fitted |= _unpack_numbers(file, parts)
-    fitted |= _unpack_labels(file, parts)
-    try:
-        parts.validate(fitted)
-    except ValueError as error:
-        file.refuse(str(error))
+def _unpack_fitted(file: ModelFile, header: ModelHeader, parts: FittedParts) -> dict[str, Any]:
+    """The fitted attributes by name; an empty dict for an estimator that was not fitted."""
+    fitted: dict[str, Any] = {
+        name: file.read(name) for name in file.tensors if not name.startswith("params.")
+    }
+    if not header.fitted and parts.unfitted:
+        if fitted:
+            raise ValueError(
+                f"its header says that it is not fitted, and it has an array {min(fitted)!r:.80}"
+            )
+        return {}
+    features = _unpack_features(header) if parts.features else {}
+    for name in parts.ids:
+        tensors = {part: fitted.pop(part) for part in [*fitted] if part.startswith(f"{name}.")}
+        if tensors and parts.ids_from is not None:
+            fitted[name] = parts.ids_from(tensors, name)
+    fitted |= header.numbers
+    fitted |= {name: _unpack_labels(name, labels) for name, labels in header.labels.items()}
+    for name in fitted:
+        if name not in {*parts.arrays, *parts.ids, *parts.numbers, *parts.labels}:
+            raise ValueError(f"it has {name!r:.80}, which is no part of that class")
+    fitted |= features
+    parts.validate(fitted)
     lists = {name for name, expected in parts.arrays.items() if expected.is_list}
     return {name: v.tolist() if name in lists else v for name, v in fitted.items()}
 
 
-def _unpack_features(file: ModelFile) -> dict[str, Any]:
-    width = file.header.get("n_features_in_")
-    if type(width) is not int or width < 1:
-        file.refuse(f"n_features_in_ must be a positive integer; it is {width!r}")
-    return {"n_features_in_": width} | _unpack_names(file, width)
-
-
-def _unpack_arrays(file: ModelFile, parts: FittedParts) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, (dtype, _) in file.tensors.items():
-        if name.startswith("params.") or name.split(".")[0] in parts.ids:
-            continue
-        if name not in parts.arrays:
-            file.refuse(f"it has an array {name!r:.80}, which is no part of that class")
-        if dtype != parts.arrays[name].dtype:
-            file.refuse(f"{name} must have type {parts.arrays[name].dtype}; it has {dtype}")
-        found[name] = file.read(name)
-    return found
-
-
-def _unpack_ids(file: ModelFile, parts: FittedParts) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name in parts.ids:
-        tensors = {part: file.read(part) for part in file.tensors if part.startswith(f"{name}.")}
-        if tensors:
-            assert parts.ids_from is not None
-            try:
-                found[name] = parts.ids_from(tensors, name)
-            except (ValueError, TypeError) as error:
-                file.refuse(str(error))
-    return found
-
-
-def _unpack_numbers(file: ModelFile, parts: FittedParts) -> dict[str, Any]:
-    numbers = section(file, "numbers")
-    for name, value in numbers.items():
-        kind: Any = parts.numbers.get(name)
-        if kind is None:
-            file.refuse(f"it has a number {name!r:.80}, which is no part of that class")
-        if type(value) is not kind or not _is_plain(value) or (kind is int and value < 0):
-            file.refuse(f"{name} must be a finite {kind.__name__}; it is {value!r:.80}")
-    return numbers
-
-
-def pack_labels(name: str, labels: NDArray[Any]) -> dict[str, Any]:
-    """Make an array of labels ready for the header."""
-    kind = "str" if labels.dtype.kind == "U" else labels.dtype.name
+def _pack_labels(name: str, labels: NDArray[Any]) -> dict[str, Any]:
     values = labels.tolist()
     if not all(map(_is_plain, values)):
         raise ValueError(f"{name} must be numbers or strings to be saved; it is {values!r}")
-    return {"dtype": kind, "values": values}
+    return {"dtype": "str" if labels.dtype.kind == "U" else labels.dtype.name, "values": values}
 
 
-def _unpack_labels(file: ModelFile, parts: FittedParts) -> dict[str, NDArray[Any]]:
-    found: dict[str, NDArray[Any]] = {}
-    for name, entry in section(file, "labels").items():
-        if name not in parts.labels or not isinstance(entry, dict):
-            file.refuse(f"it has labels {name!r:.80}, which are no part of that class")
-        kind, values, count = entry.get("dtype"), entry.get("values"), parts.labels[name]
-        if not isinstance(kind, str) or kind not in _LABEL_TYPES:
-            file.refuse(f"{name} has the unknown type {kind!r:.80}")
-        if not _is_plain_or_list(values) or not isinstance(values, list) or len(values) != count:
-            file.refuse(f"{name} must hold {count} numbers or strings")
-        found[name] = _labels(file, name, values, _LABEL_TYPES[kind])
-    return found
-
-
-def _labels(file: ModelFile, name: str, values: list[Any], kind: type) -> NDArray[Any]:
+def _unpack_labels(name: str, labels: Labels) -> NDArray[Any]:
     try:
-        array: NDArray[Any] = np.array(values, dtype=kind)
-        rising = np.array_equal(np.unique(array), array)
+        array: NDArray[Any] = np.array(labels.values, dtype=labels.dtype)
+        np.sort(array)  # raises a TypeError if labels of different types cannot be compared
     except (TypeError, ValueError, OverflowError) as error:
-        file.refuse(f"{name} does not fit its type ({error})")
-    if not rising:
-        file.refuse(f"{name} must hold labels that differ, in rising order")
+        raise ValueError(f"{name} does not fit its type ({error})") from None
     return array
 
 
-_LABEL_TYPES: dict[str, type] = {"str": str, "object": object, "bool": bool} | {
-    t.__name__: t
-    for t in (
-        *(np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64),
-        *(np.float16, np.float32, np.float64),
-    )
-}
+# Names of features, and values that users add.
 
 
-# Names, and what users add.
-
-
-def pack_features(model: Any, names: Sequence[str] | None) -> dict[str, Any]:
-    """Return the number of features and their names, for the header."""
-    to_save, in_fit = _names_to_save(model, names)
+def _pack_features(model: Any, names: Sequence[str] | None) -> dict[str, Any]:
+    fit_names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        names = getattr(model, "feature_names_", None) if fit_names is None else fit_names
+    else:
+        _check_names(names, model.n_features_in_, fit_names)
     return {
         "n_features_in_": int(model.n_features_in_),
-        "feature_names": to_save,
-        "feature_names_in_fit": in_fit,
+        "feature_names": None if names is None else [str(name) for name in names],
+        "feature_names_in_fit": fit_names is not None,
     }
 
 
-def _names_to_save(model: Any, given: Sequence[str] | None) -> tuple[list[str] | None, bool]:
-    """Return the names to save, and whether they are those of the fit."""
-    seen = getattr(model, "feature_names_in_", None)
-    if given is None:
-        given = getattr(model, "feature_names_", None) if seen is None else seen
-        return (None if given is None else [str(n) for n in given]), seen is not None
-    names = [given] if isinstance(given, str) else list(given)
-    if len(names) != model.n_features_in_:
-        raise ValueError(
-            f"feature_names must name each of the {model.n_features_in_} features; "
-            f"got {len(names)} names"
+def _check_names(names: Sequence[str], width: int, fit_names: Any) -> None:
+    strings = {name for name in names if isinstance(name, str)}
+    if isinstance(names, str) or not len(names) == len(strings) == width:
+        raise ArgumentError(
+            "feature_names", f"must be {width} strings that differ, one a feature; got {names!r}"
         )
-    if not all(isinstance(n, str) for n in names) or len(set(names)) < len(names):
-        raise ValueError(f"feature_names must be strings that differ; got {names!r}")
-    if seen is not None and list(seen) != names:
-        raise ValueError(
-            "feature_names differ from the names that the model was fitted with "
-            f"({', '.join(map(str, seen[:3]))}, …); leave feature_names out"
+    if fit_names is not None and list(fit_names) != list(names):
+        raise ArgumentError(
+            "feature_names",
+            "differ from the names that the model was fitted with "
+            f"({', '.join(map(str, fit_names[:3]))}, …); leave feature_names out",
         )
-    return names, seen is not None
 
 
-def _unpack_names(file: ModelFile, width: int) -> dict[str, Any]:
-    names = file.header.get("feature_names")
+def _unpack_features(header: ModelHeader) -> dict[str, Any]:
+    width, names = header.n_features_in_, header.feature_names
+    if width is None:
+        raise ValueError("its header must say n_features_in_")
     if names is None:
-        return {}
-    strings = isinstance(names, list) and all(isinstance(n, str) for n in names)
-    if not strings or len(names) != width:
-        file.refuse(f"feature_names must be {width} strings")
-    attribute = "feature_names_in_" if file.header.get("feature_names_in_fit") else "feature_names_"
-    return {attribute: np.array(names, dtype=object)}
+        return {"n_features_in_": width}
+    if len(names) != width:
+        raise ValueError(f"feature_names must be {width} strings; there are {len(names)}")
+    attribute = "feature_names_in_" if header.feature_names_in_fit else "feature_names_"
+    return {"n_features_in_": width, attribute: np.array(names, dtype=object)}
 
 
-def pack_extra(extra: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Check that JSON can hold what a user adds."""
+def _pack_extra(extra: Mapping[str, Any] | None) -> dict[str, Any]:
     try:
         packed: dict[str, Any] = json.loads(json.dumps(dict(extra or {}), allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"extra must hold only what JSON can hold; {error}") from None
+        raise ArgumentError("extra", f"must hold only what JSON can hold; {error}") from None
     return packed
-
-
-def section(file: ModelFile, name: str) -> dict[str, Any]:
-    """Return a part of the header that must be a JSON object."""
-    value = file.header.get(name)
-    if not isinstance(value, dict):
-        file.refuse(f"its header must have an object {name!r}; it has {value!r:.80}")
-    return value

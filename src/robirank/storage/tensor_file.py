@@ -1,9 +1,12 @@
 """Arrays in safetensors files: one writer and one validating reader.
 
-Model files and checkpoints of a fit also hold a header, one JSON object in the file's metadata. It
-begins with the CRC32 of the whole file, in which the eight digits of the checksum count as zeros.
-Shards of models and checkpoints of a cluster hold arrays alone; a manifest beside them says the
-rest. This module knows files and arrays; `robirank.storage.estimators` knows what they mean.
+A safetensors file begins with the length of its table (8 bytes, little-endian); the table, a JSON
+object, has the type, the shape and the byte range of each array; the arrays follow.
+
+Model files and checkpoints of a fit also hold a header, one JSON object in the table's metadata. It
+begins with the CRC32 of the whole file, computed with zeros in place of its eight digits. Shards of
+models and checkpoints of a cluster have no header; a manifest describes them. The meaning of arrays
+and headers is in `robirank.storage.estimators`.
 """
 
 from __future__ import annotations
@@ -11,39 +14,42 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
 import shutil
-import struct
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Never, Protocol, cast
+from typing import IO, Annotated, Any, Literal, NamedTuple, Never, TypeAlias, cast
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from robirank._callers import warn
+from robirank._checks import all_finite
+from robirank.errors import RobirankError
+from robirank.storage.files import write_whole
 
 FORMAT = "robirank-model"
 FORMAT_VERSION = 2
 
-_KEY = "robirank"  # the one entry of the safetensors metadata; one, so that files are reproducible
+_KEY = "robirank"  # the only metadata entry
 
-# What stands before the eight hexadecimal digits of the checksum, after the length of the table.
+# The bytes between the length of the table and the eight hexadecimal digits of the checksum.
 _BEFORE_CRC = b'{"__metadata__":{"robirank":"{\\"crc32\\": \\"'
 _CRC_PLACE = slice(8 + len(_BEFORE_CRC), 16 + len(_BEFORE_CRC))
 _NO_CRC = "0" * 8
-_CHUNK = 1 << 22
 
-#: What is said of files that were written before there were checksums.
+#: The warning about files of versions that wrote no checksums.
 NO_CHECKSUM = (
     "has no checksum, as files of an older robirank: damage to it cannot be seen. Write it anew to "
     "have one"
 )
 
-
-#: numpy's names of types, and those of safetensors.
+#: The types that can be stored: numpy's names and those of safetensors.
 TENSOR_TYPES = {
     "float64": "F64",
     "float32": "F32",
@@ -51,90 +57,56 @@ TENSOR_TYPES = {
     "int32": "I32",
     "uint8": "U8",
 }
-
+_NUMPY_TYPES = {tensor: np.dtype(numpy).newbyteorder("<") for numpy, tensor in TENSOR_TYPES.items()}
 
 PathOrFile = str | os.PathLike[str] | IO[bytes]
+Arrays: TypeAlias = Mapping[str, NDArray[Any]]
+Buffer: TypeAlias = bytes | mmap
 
 
-class ModelFileError(ValueError):
-    """A file that does not hold a model which this version can load; the message says why."""
+class ModelFileError(RobirankError, ValueError):
+    """A file does not hold a model that this version can load; the message says why."""
 
 
-def write_model(
-    path: PathOrFile,
-    header: Mapping[str, Any],
-    tensors: Mapping[str, NDArray[Any]],
-) -> None:
-    """Write header and arrays into one file, whole or not at all, or to an open binary file.
+def write_model(path: PathOrFile, header: Mapping[str, Any], arrays: Arrays) -> None:
+    """Write a header and arrays to a path, completely or not at all, or to an open binary file.
 
-    The arrays go to the file one by one as they lie in memory: a model of any size is saved
-    without a second copy of it.
+    The arrays are written one by one, without a copy of all of them.
     """
     from robirank import __version__
-    from robirank.storage.files import write_whole
 
     stamp = {"crc32": _NO_CRC, "format": FORMAT, "format_version": FORMAT_VERSION}
     text = json.dumps(stamp | {"robirank": __version__} | dict(header), allow_nan=False)
-    if is_open(path):
-        _write_with_checksum(cast(_Writable, path), tensors, text)
-        return
-    with write_whole(cast("str | os.PathLike[str]", path)) as file:
-        _write_with_checksum(file, tensors, text)
+    crc = 0
+    for piece in file_pieces(arrays, text):
+        crc = zlib.crc32(piece, crc)
+    text = text.replace(_NO_CRC, f"{crc:08x}", 1)
+    target: Any = contextlib.nullcontext(path) if is_open(path) else write_whole(cast(str, path))
+    with target as file:
+        for piece in file_pieces(arrays, text):
+            file.write(piece)
 
 
-def _write_with_checksum(file: _Writable, arrays: Mapping[str, NDArray[Any]], text: str) -> None:
-    """Go through the arrays twice: the checksum stands before them."""
-    table = bytearray(_table(arrays, text))
-    crc = zlib.crc32(table)
-    for content in _contents(arrays):
-        crc = zlib.crc32(content, crc)
-    table[_CRC_PLACE] = b"%08x" % crc
-    file.write(table)
-    for content in _contents(arrays):
-        file.write(content)
-
-
-class _Writable(Protocol):
-    def write(self, content: Any, /) -> Any: ...
-
-
-def write_arrays(file: _Writable, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write arrays to an open file, one by one as they lie in memory."""
-    file.write(_table(arrays))
-    for content in _contents(arrays):
-        file.write(content)
-
-
-def _table(arrays: Mapping[str, NDArray[Any]], metadata: str | None = None) -> bytes:
-    """The beginning of a safetensors file: names, types, shapes and places of its arrays."""
-    entries: dict[str, Any] = {} if metadata is None else {"__metadata__": {_KEY: metadata}}
+def file_pieces(arrays: Arrays, header: str | None = None) -> Iterator[bytes | memoryview]:
+    """Yield the content of a safetensors file: the table, then the bytes of each array."""
+    # Wide types first, as the safetensors library orders them, so that every array is aligned.
+    names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
+    table: dict[str, Any] = {} if header is None else {"__metadata__": {_KEY: header}}
     end = 0
-    for name in _in_order(arrays):
+    for name in names:
         begin, end = end, end + arrays[name].nbytes
-        entries[name] = {
-            "dtype": TENSOR_TYPES[arrays[name].dtype.name],
-            "shape": arrays[name].shape,
-            "data_offsets": (begin, end),
-        }
-    table = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
-    table += b" " * (-len(table) % 8)
-    return struct.pack("<Q", len(table)) + table
-
-
-def _contents(arrays: Mapping[str, NDArray[Any]]) -> Iterator[memoryview]:
-    """The bytes of the arrays, in their order in the file."""
-    for name in _in_order(arrays):
+        dtype, shape = ArraySpec.of(arrays[name])
+        table[name] = {"dtype": dtype, "shape": shape, "data_offsets": (begin, end)}
+    text = json.dumps(table, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for name in names:
         little = arrays[name].dtype.newbyteorder("<")
         yield np.ascontiguousarray(arrays[name], dtype=little).reshape(-1).view(np.uint8).data
 
 
-def _in_order(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
-    """Wide types first, as the safetensors library orders them: every array lies aligned."""
-    return sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
-
-
 class ArraySpec(NamedTuple):
-    """What an array must be: its type in safetensors' words, and its shape; None is any length."""
+    """The type (its safetensors name) and the shape of an array; None stands for any length."""
 
     dtype: str
     shape: tuple[int | None, ...]
@@ -144,149 +116,136 @@ class ArraySpec(NamedTuple):
         """The type and shape of an array."""
         return cls(TENSOR_TYPES[array.dtype.name], array.shape)
 
-    def check(self, name: str, found: ArraySpec | None) -> None:
-        """Raise a ValueError unless an array is as it must be."""
-        if (
-            found is None
-            or found.dtype != self.dtype
-            or len(found.shape) != len(self.shape)
-            or any(w not in (None, n) for n, w in zip(found.shape, self.shape, strict=True))
-        ):
-            raise ValueError(f"{name} must be {_spell(self)}; it is {_spell(found)}")
+    def accepts(self, spec: ArraySpec) -> bool:
+        """Whether an array with the type and shape ``spec`` matches."""
+        same_rank = len(self.shape) == len(spec.shape)
+        lengths = zip(self.shape, spec.shape, strict=False)
+        return self.dtype == spec.dtype and same_rank and all(n in (None, m) for n, m in lengths)
 
-
-def _spell(spec: ArraySpec | None) -> str:
-    if spec is None:
-        return "missing"
-    lengths = ", ".join("any" if n is None else str(n) for n in spec.shape)
-    return f"{spec.dtype} of shape ({lengths})"
-
-
-def decode_arrays(
-    content: bytes, expected: Mapping[str, ArraySpec], others: str | None = None
-) -> dict[str, NDArray[Any]]:
-    """The arrays of a safetensors file: those that are expected and no others, all finite.
-
-    Arrays whose names begin with ``others`` may be there too; the caller checks them.
-    """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    try:
-        arrays: dict[str, NDArray[Any]] = load(content)
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise ValueError(f"it is not a safetensors file, or it is damaged ({error})") from None
-    found = {name: _found(array) for name, array in arrays.items()}
-    check_arrays(found, expected, others)
-    for name, array in arrays.items():
-        if not all_finite(array):
-            raise ValueError(f"{name} holds NaN or infinity")
-    return arrays
+    def __str__(self) -> str:
+        lengths = ", ".join("any" if n is None else str(n) for n in self.shape)
+        return f"{self.dtype} of shape ({lengths})"
 
 
 def check_arrays(
-    found: Mapping[str, ArraySpec], expected: Mapping[str, ArraySpec], others: str | None = None
+    specs: Mapping[str, ArraySpec], expected: Mapping[str, ArraySpec], others: str | None = None
 ) -> None:
-    """Raise a ValueError unless the arrays of a file are those that are expected."""
+    """Raise a ValueError unless the arrays of a file are the expected ones.
+
+    Other arrays are allowed if their names begin with ``others``.
+    """
     for name, spec in expected.items():
-        spec.check(name, found.get(name))
-    for name in found:
-        if name not in expected and not (others and name.startswith(others)):
+        if name not in specs or not spec.accepts(specs[name]):
+            raise ValueError(f"{name} must be {spec}; it is {specs.get(name, 'missing')}")
+    for name in specs:
+        if name not in expected and (others is None or not name.startswith(others)):
             raise ValueError(f"it has an array {name!r:.80}, which does not belong there")
 
 
-def _found(array: NDArray[Any]) -> ArraySpec:
-    return ArraySpec(TENSOR_TYPES.get(array.dtype.name, array.dtype.name), array.shape)
+_Size = Annotated[int, msgspec.Meta(ge=0)]
 
 
-def map_array(path: str, name: str, spec: ArraySpec) -> NDArray[Any]:
-    """One array of a safetensors file, as it lies on the disk."""
-    from safetensors import SafetensorError, safe_open
+class _Entry(msgspec.Struct):
+    """The entry of an array in the table of a file."""
 
+    dtype: Literal["F64", "F32", "I64", "I32", "U8"]
+    shape: tuple[_Size, ...]
+    data_offsets: tuple[_Size, _Size]
+
+
+def parse_arrays(content: Buffer) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """The arrays of a safetensors file, as views of its content, and its metadata."""
     try:
-        with safe_open(path, framework="numpy") as handle:  # checks the head against the file
-            view = handle.get_slice(name) if name in handle.keys() else None  # noqa: SIM118
-            found = None
-            if view is not None:
-                found = ArraySpec(str(view.get_dtype()), tuple(view.get_shape()))
-    except SafetensorError as error:
+        start = 8 + int.from_bytes(content[:8], "little")
+        table = msgspec.json.decode(content[8:start], type=dict[str, msgspec.Raw])
+        metadata = msgspec.json.decode(table.pop("__metadata__", b"{}"), type=dict[str, str])
+        entries = {name: msgspec.json.decode(raw, type=_Entry) for name, raw in table.items()}
+        return {name: _array(content, start, e) for name, e in entries.items()}, metadata
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise ValueError(f"it is not a safetensors file, or it is damaged ({error})") from None
-    spec.check(name, found)
-    assert view is not None
-    shape: tuple[int, ...] = tuple(view.get_shape())
-    dtype = {v: k for k, v in TENSOR_TYPES.items()}[spec.dtype]
-    if 0 in shape:
-        return np.empty(shape, dtype)
-    with Path(path).open("rb") as file:
-        (length,) = struct.unpack("<Q", file.read(8))
-        begin = json.loads(file.read(length))[name]["data_offsets"][0]
-    array = np.memmap(path, dtype, "r", 8 + length + begin, shape)
-    if not all_finite(array):
-        raise ValueError(f"{name} holds NaN or infinity")
-    return array
+
+
+def _array(content: Buffer, start: int, entry: _Entry) -> NDArray[Any]:
+    dtype, size = _NUMPY_TYPES[entry.dtype], math.prod(entry.shape)
+    begin, end = entry.data_offsets
+    if end - begin != size * dtype.itemsize or start + end > len(content):
+        raise ValueError(f"bytes {begin} to {end} do not hold {entry.shape} {entry.dtype}")
+    return np.frombuffer(content, dtype, size, start + begin).reshape(entry.shape)
+
+
+def map_file(file: IO[bytes]) -> Buffer:
+    """Map an open file into memory."""
+    empty = os.fstat(file.fileno()).st_size == 0  # mmap raises an error for an empty file
+    return b"" if empty else mmap(file.fileno(), 0, access=ACCESS_READ)
 
 
 class ModelFile:
-    """An open model file: its header, and arrays that are read when they are asked for.
+    """An open model file: its header, and arrays that are read on demand.
 
     Attributes
     ----------
     header : dict
-        The JSON object.
-    tensors : dict from str to (str, tuple of int)
-        Type (in safetensors' words, such as "F64") and shape of every array.
+        The JSON object in the metadata.
+    tensors : dict from str to ArraySpec
+        Type and shape of every array.
     """
 
-    def __init__(self, path: str | os.PathLike[str], handle: Any) -> None:
-        self._path = path
-        self._handle = handle
-        self.header = self._read_header()
-        self.tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
-        for name in handle.keys():  # noqa: SIM118 (the handle is not a mapping)
-            view = handle.get_slice(name)
-            self.tensors[name] = (str(view.get_dtype()), tuple(view.get_shape()))
+    def __init__(self, name: str, content: Buffer) -> None:
+        self._name = name
+        self._arrays, metadata = parse_arrays(content)
+        self.tensors = {part: ArraySpec.of(array) for part, array in self._arrays.items()}
+        has_checksum = _check_crc(content)
+        self.header = _read_header(metadata)
+        if not has_checksum:
+            warn(f"{name} {NO_CHECKSUM}")
 
     def refuse(self, reason: str) -> Never:
-        """Say why this file cannot be loaded."""
-        _refuse(self._path, reason)
+        """Raise the error that the file cannot be loaded, with a reason."""
+        raise ModelFileError(f"cannot load {self._name}: {reason}")
 
     def read(self, name: str) -> NDArray[Any]:
         """Read one array; its values must be finite."""
-        array: NDArray[Any] = self._handle.get_tensor(name)
-        if not array.flags.writeable:
-            array = array.copy()
-        if not all_finite(array):
-            self.refuse(f"{name} holds NaN or infinity")
-        return array
+        array = self._arrays[name]
+        check_finite(name, array)
+        return array.astype(array.dtype.newbyteorder("="))
 
-    def _read_header(self) -> dict[str, Any]:
-        text = (self._handle.metadata() or {}).get(_KEY)
-        if text is None:
-            self.refuse("it is a safetensors file, but robirank did not write it")
-        try:
-            header = json.loads(text, parse_constant=_no_constant)
-        except (ValueError, RecursionError) as error:
-            self.refuse(f"its header is not valid JSON ({error})")
-        if not isinstance(header, dict) or header.get("format") != FORMAT:
-            self.refuse(f"its header does not say format={FORMAT!r}")
-        self._check_version(header)
-        header.pop("crc32", None)
-        return header
 
-    def _check_version(self, header: dict[str, Any]) -> None:
-        version = header.get("format_version")
-        if type(version) is not int or version < 1:
-            self.refuse(f"format_version must be a positive integer; it is {version!r}")
-        if version != FORMAT_VERSION:
-            advice = "Upgrade robirank to load it" if version > FORMAT_VERSION else "Fit it anew"
-            self.refuse(
-                f"it has format version {version}, written by robirank {header.get('robirank')!r}; "
-                f"this robirank reads version {FORMAT_VERSION}. {advice}"
-            )
+def _check_crc(content: Buffer) -> bool:
+    """Whether a file has a checksum; an error if it is wrong."""
+    head = bytearray(content[: _CRC_PLACE.stop])
+    if head[8 : _CRC_PLACE.start] != _BEFORE_CRC:
+        return False
+    written, head[_CRC_PLACE] = head[_CRC_PLACE], _NO_CRC.encode()
+    rest = memoryview(content)[_CRC_PLACE.stop :]
+    if written != b"%08x" % zlib.crc32(rest, zlib.crc32(head)):
+        raise ValueError("it is damaged: its checksum is wrong")
+    return True
+
+
+def _read_header(metadata: dict[str, str]) -> dict[str, Any]:
+    if _KEY not in metadata:
+        raise ValueError("it is a safetensors file, but robirank did not write it")
+    try:
+        header = json.loads(metadata[_KEY], parse_float=_finite, parse_constant=_finite)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"its header is not valid JSON ({error})") from None
+    if not isinstance(header, dict) or header.pop("format", None) != FORMAT:
+        raise ValueError(f"its header does not say format={FORMAT!r}")
+    version = header.pop("format_version", None)
+    if type(version) is not int or version < 1:
+        raise ValueError(f"format_version must be a positive integer; it is {version!r}")
+    if version != FORMAT_VERSION:
+        advice = "Upgrade robirank to load it" if version > FORMAT_VERSION else "Fit it anew"
+        raise ValueError(
+            f"it has format version {version}, written by robirank {header.get('robirank')!r}; "
+            f"this robirank reads version {FORMAT_VERSION}. {advice}"
+        )
+    header.pop("crc32", None)
+    return header
 
 
 def is_open(path: PathOrFile) -> bool:
-    """Whether it is an open file rather than a path; it must be a binary one."""
+    """Whether the argument is an open binary file, and not a path."""
     if isinstance(path, str | os.PathLike):
         return False
     if isinstance(path, io.TextIOBase) or not (hasattr(path, "read") or hasattr(path, "write")):
@@ -296,70 +255,59 @@ def is_open(path: PathOrFile) -> bool:
 
 @contextlib.contextmanager
 def open_model(path: PathOrFile) -> Iterator[ModelFile]:
-    """Open a model file for reading; nothing in it is run, whatever it holds.
+    """Open a model file for reading; no code in it is run.
 
-    What is left in an open file is copied to a temporary one first.
+    The rest of an open file is copied to a temporary file first.
     """
-    from safetensors import SafetensorError, safe_open
+    with contextlib.ExitStack() as stack:
+        if is_open(path):
+            file: Any = stack.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(cast(IO[bytes], path), file)
+            file.flush()
+            name = str(getattr(path, "name", "the open file"))
+        else:
+            name = os.fspath(cast(str, path))
+            if not Path(name).exists():
+                raise FileNotFoundError(f"there is no model file {name}")
+            if not Path(name).is_file():
+                raise ModelFileError(f"cannot load {name}: it is not a file")
+            file = stack.enter_context(Path(name).open("rb"))
+        with loading(name):
+            yield ModelFile(name, map_file(file))
 
-    if is_open(path):
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder, "model.safetensors")
-            with copy.open("wb") as file:
-                shutil.copyfileobj(cast(IO[bytes], path), file)
-            with open_model(copy) as model:
-                yield model
-        return
-    path = cast("str | os.PathLike[str]", path)
-    if not Path(path).exists():
-        raise FileNotFoundError(f"there is no model file {path}")
-    if not Path(path).is_file():
-        _refuse(path, "it is not a file")
+
+@contextlib.contextmanager
+def loading(name: str) -> Iterator[None]:
+    """Turn errors about the content of a file into a ModelFileError that names the file."""
     try:
-        with safe_open(path, framework="numpy") as handle:
-            has_checksum = _check_crc(path)
-            opened = ModelFile(path, handle)
-            if not has_checksum:
-                warn(f"{os.fspath(path)} {NO_CHECKSUM}")
-            yield opened
-    except SafetensorError as error:
-        _refuse(path, f"it is not a safetensors file, or it is damaged ({error})")
+        yield
+    except ModelFileError:
+        raise
+    except (ValueError, TypeError, msgspec.MsgspecError) as error:
+        raise ModelFileError(f"cannot load {name}: {error}") from None
 
 
 def class_in_header(path: str | os.PathLike[str]) -> Any:
-    """What a file says that it holds, even if its arrays are damaged; None for other files."""
-    from safetensors import SafetensorError, safe_open
+    """The class in the header of a model file or checkpoint; None for other files.
 
+    Values of arrays are not checked.
+    """
     try:
-        with safe_open(path, framework="numpy") as handle:
-            return json.loads((handle.metadata() or {})[_KEY])["class"]
-    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError):
+        with Path(path).open("rb") as file:
+            _, metadata = parse_arrays(map_file(file))
+            return json.loads(metadata[_KEY])["class"]
+    except (KeyError, TypeError, ValueError, RecursionError):
         return None
 
 
-def _check_crc(path: str | os.PathLike[str]) -> bool:
-    """Refuse a file whose checksum is wrong; returns whether it has one."""
-    with Path(path).open("rb") as file:
-        head = bytearray(file.read(_CRC_PLACE.stop))
-        if head[8 : _CRC_PLACE.start] != _BEFORE_CRC:
-            return False
-        written, head[_CRC_PLACE] = head[_CRC_PLACE], _NO_CRC.encode()
-        crc = zlib.crc32(head)
-        while chunk := file.read(_CHUNK):
-            crc = zlib.crc32(chunk, crc)
-    if written != b"%08x" % crc:
-        _refuse(path, "it is damaged: its checksum is wrong")
-    return True
+def check_finite(name: str, array: NDArray[Any]) -> None:
+    """Raise a ValueError if an array holds NaN or infinity."""
+    if not all_finite(array):
+        raise ValueError(f"{name} holds NaN or infinity")
 
 
-def all_finite(array: NDArray[Any]) -> bool:
-    """Whether no value is NaN or infinite, found without an array of answers."""
-    return array.size == 0 or bool(np.isfinite(array.min()) and np.isfinite(array.max()))
-
-
-def _refuse(path: str | os.PathLike[str], reason: str) -> Never:
-    raise ModelFileError(f"cannot load {os.fspath(path)}: {reason}")
-
-
-def _no_constant(name: str) -> Never:
-    raise ValueError(f"{name} is not JSON")
+def _finite(text: str) -> float:
+    """Parse a number of JSON; NaN, Infinity and 1e999 are an error."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text} is not a finite number")
+    return number

@@ -1,5 +1,3 @@
 """RoBiRank for PyTorch (``pip install 'robirank[torch]'``): the loss, and the training of nets."""
 
 from robirank.torch.loss import robirank_loss as robirank_loss
-
-__all__ = ["robirank_loss"]

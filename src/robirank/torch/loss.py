@@ -11,11 +11,12 @@ import torch
 from robirank._checks import check_choice
 from robirank._queries import Queries, group_queries
 from robirank._types import Ints64
+from robirank.errors import ArgumentError
 from robirank.losses import RHOS, RhoName
 from robirank.metrics._conventions import Gain
 from robirank.objectives.listwise import Lists, Metric
 
-_CELLS = 1 << 24  # pairs of a relevant item and another that are looked at in one go on a card
+_CELLS = 1 << 24  # pairs of a relevant item and another that are held in memory at once
 
 
 def robirank_loss(
@@ -100,40 +101,43 @@ def loss_of_lists(scores: torch.Tensor, lists: Lists) -> torch.Tensor:
 def _rows(
     scores: torch.Tensor, labels: torch.Tensor, qid: Any, mask: torch.Tensor | None
 ) -> tuple[torch.Tensor | None, Any, Queries]:
-    """Which entries of the flat scores count (None: all), their labels, and their lists."""
+    """The entries of the flat scores that are items (None: all), their labels, and their lists."""
     if scores.shape != labels.shape:
-        raise ValueError(
-            f"labels must have the shape of scores, {tuple(scores.shape)}; "
-            f"got {tuple(labels.shape)}"
+        raise ArgumentError(
+            "labels",
+            f"must have the shape of scores, {tuple(scores.shape)}; got {tuple(labels.shape)}",
         )
     flat_labels = labels.detach().cpu().to(torch.float64).numpy().ravel()
     if scores.ndim == 1:
         if mask is not None:
-            raise ValueError("mask is for padded lists; scores of shape (n_rows,) take qid")
+            raise ArgumentError("mask", "is for padded lists; scores of shape (n_rows,) take qid")
         ids = qid.detach().cpu().numpy() if isinstance(qid, torch.Tensor) else qid
         return None, flat_labels, group_queries(ids, len(flat_labels))
     if scores.ndim != 2:
-        raise ValueError(
-            f"scores must have the shape (n_rows,) or (n_lists, length); got {tuple(scores.shape)}"
+        raise ArgumentError(
+            "scores",
+            f"must have the shape (n_rows,) or (n_lists, length); got {tuple(scores.shape)}",
         )
     if qid is not None:
-        raise ValueError("qid is for scores of shape (n_rows,); padded lists take mask")
+        raise ArgumentError("qid", "is for scores of shape (n_rows,); padded lists take mask")
     if mask is None:
         mask = torch.ones(scores.shape, dtype=torch.bool)
     if mask.shape != scores.shape or mask.dtype != torch.bool:
-        raise ValueError(
-            f"mask must be a bool tensor of the shape of scores, {tuple(scores.shape)}; "
-            f"got {mask.dtype} of shape {tuple(mask.shape)}"
+        raise ArgumentError(
+            "mask",
+            f"must be a bool tensor of the shape of scores, {tuple(scores.shape)}; "
+            f"got {mask.dtype} of shape {tuple(mask.shape)}",
         )
     sizes = mask.sum(dim=1).cpu().numpy()
-    kept = np.flatnonzero(sizes)
-    offsets = np.concatenate(([0], np.cumsum(sizes[kept]))).astype(np.int64)
+    not_empty = np.flatnonzero(sizes)
+    offsets = np.concatenate(([0], np.cumsum(sizes[not_empty]))).astype(np.int64)
     rows = mask.reshape(-1).nonzero()[:, 0]
-    return rows.to(scores.device), flat_labels[rows.cpu().numpy()], Queries(kept, offsets, None)
+    queries = Queries(not_empty, offsets, None)
+    return rows.to(scores.device), flat_labels[rows.cpu().numpy()], queries
 
 
 class _ListLoss(torch.autograd.Function):
-    """Loss and gradient are found together; backward only scales the gradient."""
+    """The loss of lists for autograd: forward computes the gradient too, and backward scales it."""
 
     @staticmethod
     def forward(ctx: Any, scores: torch.Tensor, lists: Lists) -> torch.Tensor:
@@ -155,7 +159,7 @@ class _ListLoss(torch.autograd.Function):
 
 
 def _wide(scores: torch.Tensor) -> torch.Tensor:
-    """Scores in a type that sums of them fit into."""
+    """Scores in float32 or float64, whose range sums of them do not leave."""
     return scores if scores.dtype == torch.float64 else scores.float()
 
 
@@ -170,23 +174,19 @@ def _on_device(scores: torch.Tensor, lists: Lists) -> tuple[torch.Tensor, torch.
 
     Lists are sorted by length, so that those that are padded together are about as long.
     """
-    device = scores.device
     wide = _wide(scores.detach())
     if not torch.isfinite(wide).all():
-        raise ValueError("scores must be finite; they contain NaN or infinity")
-    order = torch.as_tensor(lists.queries.rows(), device=device)
-    placed = wide[order]
-    slopes = torch.zeros_like(placed)
-    total = torch.zeros((), dtype=wide.dtype, device=device)
-    for chosen in _chunks(lists):
-        total += _add_chunk(placed, slopes, lists, chosen)
-    gradient = torch.empty_like(slopes)
-    gradient[order] = slopes
+        raise ArgumentError("scores", "must be finite; they contain NaN or infinity")
+    rows = torch.as_tensor(lists.queries.rows(), device=wide.device)
+    gradient = torch.zeros_like(wide)
+    total = torch.zeros((), dtype=wide.dtype, device=wide.device)
+    for numbers in _chunks(lists):
+        total += _add_chunk(wide, rows, gradient, lists, numbers)
     return total, gradient
 
 
 def _chunks(lists: Lists) -> list[Ints64]:
-    """The numbers of lists with relevant items, in chunks that fit."""
+    """The numbers of the lists with relevant items, in chunks of at most `_CELLS` pairs."""
     sizes, relevant = lists.queries.sizes, np.diff(lists.starts)
     todo = np.flatnonzero((relevant > 0) & (sizes > 1))
     todo = todo[np.argsort(sizes[todo], kind="stable")]
@@ -206,53 +206,61 @@ def _chunks(lists: Lists) -> list[Ints64]:
 
 
 def _add_chunk(
-    scores: torch.Tensor, slopes: torch.Tensor, lists: Lists, chosen: Ints64
+    scores: torch.Tensor,
+    rows: torch.Tensor,
+    gradient: torch.Tensor,
+    lists: Lists,
+    numbers: Ints64,
 ) -> torch.Tensor:
-    """Add the slopes of a chunk of lists to ``slopes``, and return its loss.
+    """Add the gradient of a chunk of lists, by their numbers, and return its loss.
 
     Relevant items are taken so many at a time that a single long list fits, too.
     """
     device = scores.device
-    starts, offsets = lists.starts[:-1][chosen], lists.queries.offsets[:-1][chosen]
-    n_items, n_relevant = lists.queries.sizes[chosen], np.diff(lists.starts)[chosen]
+    starts, offsets = lists.starts[:-1][numbers], lists.queries.offsets[:-1][numbers]
+    n_items, n_relevant = lists.queries.sizes[numbers], np.diff(lists.starts)[numbers]
     item = np.arange(n_items.max())
-    there = torch.as_tensor(item < n_items[:, None], device=device)
-    places = np.where(item < n_items[:, None], offsets[:, None] + item, offsets[:, None])
-    place = torch.as_tensor(places, device=device)
-    s = scores[place]
-    slope = torch.zeros_like(s)
+    is_item = item < n_items[:, None]
+    places = torch.as_tensor(offsets[:, None] + item * is_item, device=device)
+    mask = torch.as_tensor(is_item, device=device)
+    s = scores[rows[places]]
+    by_score = torch.zeros_like(s)
     total = torch.zeros((), dtype=s.dtype, device=device)
-    step = max(1, _CELLS // (len(chosen) * len(item)))
+    step = max(1, _CELLS // (len(numbers) * len(item)))
     for first in range(0, int(n_relevant.max()), step):
         number = first + np.arange(min(step, n_relevant.max() - first))
-        valid = number < n_relevant[:, None]
-        record = np.where(valid, starts[:, None] + number, starts[:, None])
-        own = torch.as_tensor(lists.relevant[record].astype(np.int64), device=device)
-        weight = torch.as_tensor(lists.weight[record] * valid, dtype=s.dtype, device=device)
-        loss, push, pull = _pair_sums(s, there, own, weight, lists.rho)
-        total += loss
-        slope += push
-        slope.scatter_add_(1, own, -pull)
-    slopes.index_add_(0, place[there], slope[there])
+        is_relevant = number < n_relevant[:, None]
+        term = starts[:, None] + number * is_relevant
+        relevant = torch.as_tensor(lists.relevant[term].astype(np.int64), device=device)
+        weight = torch.as_tensor(lists.weight[term] * is_relevant, dtype=s.dtype, device=device)
+        total += _add_pairs(s, mask, relevant, weight, lists.rho, by_score)
+    gradient.index_add_(0, rows[places[mask]], by_score[mask])
     return total
 
 
-def _pair_sums(
-    s: torch.Tensor, there: torch.Tensor, own: torch.Tensor, weight: torch.Tensor, rho: RhoName
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Loss, push on each item and pull on each relevant item, for padded lists.
+def _add_pairs(
+    s: torch.Tensor,
+    mask: torch.Tensor,
+    relevant: torch.Tensor,
+    weight: torch.Tensor,
+    rho: RhoName,
+    gradient: torch.Tensor,
+) -> torch.Tensor:
+    """Add the gradient of padded lists by their scores s, and return their loss.
 
-    ``own`` has the places of relevant items; h_yj = 1 / (1 + 2^(s_y − s_j)).
+    ``relevant`` has the places of relevant items; h_yj = 1 / (1 + 2^(s_y − s_j)). By hand, because
+    autograd would read and write the pairs of items more than twice as often.
     """
-    gap = (s[:, None, :] - s.gather(1, own)[:, :, None]) * math.log(2)
-    other = there[:, None, :].expand(gap.shape).clone()
-    other.scatter_(2, own[:, :, None], value=False)
+    gap = (s[:, None, :] - s.gather(1, relevant)[:, :, None]) * math.log(2)
+    other = mask[:, None, :].expand(gap.shape).clone()
+    other.scatter_(2, relevant[:, :, None], value=False)
     t = (torch.nn.functional.softplus(gap) * other).sum(dim=2) / math.log(2)
-    value, first = _rho(t, rho)
+    value, derivative = _rho(t, rho)
     h = torch.sigmoid(gap) * other
-    strength = weight * first
-    push = torch.einsum("qy,qyj->qj", strength, h)
-    return (weight * value).sum(), push, strength * h.sum(dim=2)
+    rho_weight = weight * derivative
+    gradient += torch.einsum("qy,qyj->qj", rho_weight, h)
+    gradient.scatter_add_(1, relevant, -rho_weight * h.sum(dim=2))
+    return (weight * value).sum()
 
 
 def _rho(t: torch.Tensor, rho: RhoName) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,10 +1,9 @@
-"""Training a scorer with residual layers, in PyTorch."""
+"""Training of a network with residual layers, in PyTorch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,60 +16,40 @@ Weights = dict[str, Floats64]
 BatchLoss = Callable[[torch.Tensor, Ints64], torch.Tensor]
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """How a network is trained.
-
-    Attributes
-    ----------
-    units, blocks : int
-        The width, and how many residual blocks.
-    dropout : float
-        The share of the activations that are set to 0 in each block, in training.
-    learning_rate, alpha : float
-        The rate of Adam, and the weight decay.
-    batch_size : int
-        Queries of a step.
-    epochs : int
-        The most rounds through all queries.
-    seed : int
-        Decides weights, the order of queries and dropout.
-    device : str
-        Where to train.
-    """
-
-    units: int
-    blocks: int
-    dropout: float
-    learning_rate: float
-    alpha: float
-    batch_size: int
-    epochs: int
-    seed: int
-    device: str
-
-
 def train_epochs(
-    Z: Floats32, queries: Queries, loss: BatchLoss, schedule: Schedule
+    Z: Floats32,
+    queries: Queries,
+    loss: BatchLoss,
+    *,
+    units: int,
+    blocks: int,
+    dropout: float,
+    learning_rate: float,
+    weight_decay: float,
+    batch_size: int,
+    seed: int,
+    device: str,
 ) -> Iterator[tuple[float, Weights]]:
     """Train on rows that come query by query; give the mean loss and the weights of each epoch.
 
-    ``loss(scores, chosen)`` is the loss of the queries of these numbers; scores come in their
-    order. One thread computes, so that the weights do not depend on their number.
+    ``loss(scores, numbers)`` is the loss of the queries of these numbers; scores come in their
+    order. The other arguments are the parameters of `RoBiRankNet`. One thread computes, so that
+    the weights do not depend on their number.
     """
     with _one_thread():
-        rng = np.random.default_rng(schedule.seed)
-        dice = torch.Generator(schedule.device).manual_seed(schedule.seed)
-        net = _draw(Z.shape[1], schedule, rng)
-        adam = torch.optim.AdamW(
-            net.values(), lr=schedule.learning_rate, weight_decay=schedule.alpha
-        )
-        given = torch.as_tensor(Z, device=schedule.device)
-        for _ in range(schedule.epochs):
+        rng = np.random.default_rng(seed)
+        dice = torch.Generator(device).manual_seed(seed)
+        net = {
+            name: torch.tensor(value, dtype=torch.float32, device=device, requires_grad=True)
+            for name, value in _draw(Z.shape[1], units, blocks, rng).items()
+        }
+        adam = torch.optim.AdamW(net.values(), lr=learning_rate, weight_decay=weight_decay)
+        features = torch.as_tensor(Z, device=device)
+        while True:
             losses = []
-            for chosen in _batches(len(queries), schedule.batch_size, rng):
-                rows = torch.as_tensor(queries.take(chosen).rows(), device=schedule.device)
-                value = loss(_scores(net, given[rows], schedule.dropout, dice), chosen)
+            for numbers in _batches(len(queries), batch_size, rng):
+                rows = torch.as_tensor(queries.take(numbers).rows(), device=device)
+                value = loss(_scores(net, features[rows], dropout, dice), numbers)
                 adam.zero_grad()
                 value.backward()
                 adam.step()
@@ -94,32 +73,27 @@ def _batches(n: int, size: int, rng: np.random.Generator) -> Iterator[Ints64]:
         yield np.sort(order[begin : begin + size])
 
 
-def _draw(n_features: int, schedule: Schedule, rng: np.random.Generator) -> dict[str, torch.Tensor]:
-    """Weights at the start: every layer keeps the variance of what it is given."""
-    units, blocks = schedule.units, schedule.blocks
-    drawn = {
+def _draw(n_features: int, units: int, blocks: int, rng: np.random.Generator) -> Weights:
+    """Weights at the start, such that every layer keeps the variance of its input."""
+    return {
         "input_coef_": rng.standard_normal((n_features, units)) / np.sqrt(n_features),
         "input_intercept_": np.zeros(units),
         "block_coef_": rng.standard_normal((blocks, units, units)) * np.sqrt(2 / units),
         "block_intercept_": np.zeros((blocks, units)),
         "output_coef_": rng.standard_normal(units) / units,
     }
-    return {
-        name: torch.tensor(value, dtype=torch.float32, device=schedule.device, requires_grad=True)
-        for name, value in drawn.items()
-    }
 
 
 def _scores(
     net: dict[str, torch.Tensor], z: torch.Tensor, dropout: float, dice: torch.Generator
 ) -> torch.Tensor:
-    """The network in training; `robirank.ltr.robirank_net.forward` is the same without dropout."""
+    """The scores in training; `robirank.ltr.robirank_net.forward` computes them without dropout."""
     hidden = z @ net["input_coef_"] + net["input_intercept_"]
     for coef, intercept in zip(net["block_coef_"], net["block_intercept_"], strict=True):
         step = torch.relu(hidden @ coef + intercept)
         if dropout > 0:
-            kept = torch.rand(step.shape, generator=dice, device=step.device) >= dropout
-            step = step * kept / (1 - dropout)
+            is_active = torch.rand(step.shape, generator=dice, device=step.device) >= dropout
+            step = step * is_active / (1 - dropout)
         hidden = hidden + step
     return hidden @ net["output_coef_"]
 

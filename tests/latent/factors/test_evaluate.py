@@ -12,7 +12,7 @@ from scipy.sparse import coo_matrix, csr_array, csr_matrix
 
 import robirank as rr
 from latent.tiny import tiny
-from robirank.latent.factors.evaluate import MEASURES
+from robirank.latent.factors.list_metrics import METRICS
 
 # Scores fall with the item, so that the ranking of user 0 without item 0 is 1, 2, 3, 4.
 FALLING = tiny(np.ones((3, 1)), [[5], [4], [3], [2], [1]])
@@ -48,7 +48,7 @@ def test_hand_worked():
 
 
 def test_users_with_and_without_history_are_told_apart():
-    """Of four users with a test item, two have no history; item 3 has no train record."""
+    """Of four users with a test item, two have no history; item 3 has no train interaction."""
     model = tiny([[1], [0], [1], [0], [1]], [[5], [4], [3], [2]])
     model.item_counts_ = np.array([1, 1, 2, 0], dtype=np.int32)
     train = csr_matrix([[1, 0, 1, 0], [0] * 4, [0, 1, 1, 0], [0] * 4, [0, 0, 0, 0]])
@@ -61,8 +61,8 @@ def test_users_with_and_without_history_are_told_apart():
     assert result.with_history["recall@1"] == 1 / 4
     assert result.coverage == rr.Coverage(2, 2, 1, 5, 3)
     assert str(result).splitlines()[-1] == (
-        "2 users with history and 2 without were measured, 1 left out; 3 of their 5 test records "
-        "are on items without a train record."
+        "2 users with history and 2 without were measured, 1 left out; 3 of their 5 test "
+        "interactions are on items without a train interaction."
     )
     known = rr.evaluate(model, train=train, test=test, k=1, users=[0, 2])
     assert known.without_history is None
@@ -120,9 +120,9 @@ def test_agrees_with_a_count_one_by_one(seed, k, batch_size):
     values = counted_one_by_one(model, train, test, k)
     errors = values.std(axis=0, ddof=1) / math.sqrt(len(values))
     assert result.n_users == len(values)
-    for measure, mean, error in zip(MEASURES, values.mean(axis=0), errors, strict=True):
-        assert result[f"{measure}@{k}"] == pytest.approx(mean, abs=1e-12)
-        assert result.errors[f"{measure}@{k}"] == pytest.approx(error, abs=1e-9)
+    for metric, mean, error in zip(METRICS, values.mean(axis=0), errors, strict=True):
+        assert result[f"{metric}@{k}"] == pytest.approx(mean, abs=1e-12)
+        assert result.errors[f"{metric}@{k}"] == pytest.approx(error, abs=1e-9)
 
 
 def test_agrees_with_the_metrics_of_lists():
@@ -181,11 +181,11 @@ def test_an_item_that_is_stored_twice_is_one():
 def test_the_result_reads_well():
     result = rr.evaluate(FALLING, train=TRAIN, test=TEST, k=(10, 2, 2))
     assert list(result)[:3] == ["precision@2", "recall@2", "ndcg@2"]
-    assert len(result) == 2 * len(MEASURES)
+    assert len(result) == 2 * len(METRICS)
     lines = str(result).splitlines()
     assert lines[0].split() == ["2", "users", "@2", "@10"]
     assert lines[2].split() == ["recall", "0.7500", "±", "0.2500", "1.0000", "±", "0.0000"]
-    with pytest.raises(KeyError, match="no measure 'recall@3'; there are precision@2"):
+    with pytest.raises(KeyError, match="no metric 'recall@3'; there are precision@2"):
         result["recall@3"]
 
 

@@ -8,7 +8,8 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import csr_matrix, random_array
 
 from robirank import _core
-from robirank.latent.factors.topk import NOTHING, inverse_norms, liked_items, top_rows
+from robirank.latent.factors.questions import items_of_users
+from robirank.latent.factors.topk import NOTHING, inverse_norms, prepare_rows, top_rows
 
 
 def by_sorting(scores, n_best, rows=None, liked=None):
@@ -34,7 +35,7 @@ def as_liked(lists, m):
     rows = np.repeat(np.arange(len(lists)), [len(row) for row in lists])
     columns = np.concatenate([*lists, np.empty(0, int)])
     matrix = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(lists), m))
-    return liked_items(matrix, len(lists), m)
+    return items_of_users(matrix, len(lists), m)
 
 
 @given(data=st.data())
@@ -53,16 +54,18 @@ def test_agrees_with_a_full_sort(name, data):
     likes = None if share is None else [np.flatnonzero(rng.random(m) < share) for _ in range(n)]
     liked = None if likes is None else as_liked(likes, m)
 
-    before = _core.instruction_set()
-    _core.use_instruction_set(name)
-    try:
-        got = top_rows(queries, asked, factors, n_best, rows=rows, scale=scale, liked=liked)
-    finally:
-        _core.use_instruction_set(before)
     scores = queries[asked] @ (factors if scale is None else factors * scale[:, None]).T
     ids, best = by_sorting(scores, n_best, rows, likes)
-    assert_array_equal(got[0], ids)
-    assert_array_equal(got[1], best)
+    before = _core.instruction_set()
+    _core.use_instruction_set(name)
+    options = {"candidates": rows, "scale": scale, "excluded": liked}
+    try:
+        for items in (factors, prepare_rows(factors, "cpu")):
+            positions, values = top_rows(queries, asked, items, n_best, **options)
+            assert_array_equal(positions, ids)
+            assert_array_equal(values, best)
+    finally:
+        _core.use_instruction_set(before)
 
 
 @pytest.mark.parametrize("some", [False, True])
@@ -81,9 +84,9 @@ def test_several_blocks_of_users_and_of_items(n_threads, some):
         asked,
         factors,
         20,
-        rows=rows,
+        candidates=rows,
         scale=scale,
-        liked=as_liked(likes, m),
+        excluded=as_liked(likes, m),
         num_threads=n_threads,
     )
     scores = queries[asked] @ (factors * scale[:, None]).T
@@ -118,6 +121,23 @@ def test_threads_and_neighbours_do_not_change_a_bit(instruction_set):
         assert_array_equal(alone[1][0], one[1][user])
 
 
+def test_packed_rows_stay_with_the_instruction_set_that_packed_them():
+    rng = np.random.default_rng(0)
+    queries, factors = whole_numbers(rng, 3, 9), whole_numbers(rng, 500, 9)
+    asked = np.arange(3, dtype=np.int32)
+    expected = by_sorting(queries @ factors.T, 10)
+    before = _core.instruction_set()
+    try:
+        for packing in _core.instruction_sets():
+            _core.use_instruction_set(packing)
+            packed = prepare_rows(factors, "cpu")
+            for searching in _core.instruction_sets():
+                _core.use_instruction_set(searching)
+                assert_array_equal(top_rows(queries, asked, packed, 10)[0], expected[0])
+    finally:
+        _core.use_instruction_set(before)
+
+
 def test_one_user_is_shared_among_threads():
     """Ranges of items are searched side by side, and their answers joined."""
     rng = np.random.default_rng(1)
@@ -125,7 +145,7 @@ def test_one_user_is_shared_among_threads():
     likes = [np.sort(rng.choice(90_000, 40_000, replace=False)) for _ in range(2)]
     asked = np.arange(2, dtype=np.int32)
     got = [
-        top_rows(queries, asked, factors, 60, liked=as_liked(likes, 90_000), num_threads=n)
+        top_rows(queries, asked, factors, 60, excluded=as_liked(likes, 90_000), num_threads=n)
         for n in (1, 2, 5)
     ]
     ids, best = by_sorting(queries @ factors.T, 60, liked=likes)
@@ -152,12 +172,12 @@ def test_nan_is_never_the_best():
 def test_liked_of_unsorted_rows_and_wide_indices():
     matrix = csr_matrix((np.zeros(3), np.array([2, 0, 1]), np.array([0, 2, 3])), shape=(2, 3))
     matrix.indices = matrix.indices.astype(np.int64)
-    liked = liked_items(matrix, 2, 3)
+    liked = items_of_users(matrix, 2, 3)
     assert liked.items.dtype == np.int32
     assert liked.items.tolist() == [0, 2, 1]
     assert matrix.indices.tolist() == [2, 0, 1]  # what was given stays as it is
     new_style = random_array((2, 3), density=0.5, format="csr", rng=0)
-    assert len(liked_items(new_style, 2, 3).items) == new_style.nnz
+    assert len(items_of_users(new_style, 2, 3).items) == new_style.nnz
 
 
 def test_inverse_norms():

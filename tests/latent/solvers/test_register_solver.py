@@ -19,36 +19,34 @@ from robirank.losses import list_loss
 class GradientDescent:
     """Plain gradient descent on the whole objective, one step an epoch, in NumPy."""
 
-    default_rate = 0.5
-
-    def __init__(self, problem, records, start, workers):
-        self.U, self.V = start
-        self._records, self._rho = records, problem.rho
+    def __init__(self, problem, interactions, start, workers):
+        self._factors, self.U, self.V = start, start.users.rows, start.items.rows
+        self._interactions, self._rho = interactions, problem.rho
         self._rate = problem.rate * problem.learning_rate
         self.penalize(problem.penalty)
 
     def penalize(self, penalty):
-        self._decay_u = penalty.user_weights(self._records.user_counts())[:, None]
-        self._decay_v = penalty.item_weights(self._records.item_counts())[:, None]
+        self._penalty_u = penalty.user_weights(self._interactions.user_counts())[:, None]
+        self._penalty_v = penalty.item_weights(self._interactions.item_counts())[:, None]
 
     def epoch(self, number, epochs, should_stop):
-        by_u, by_v, loss = self._decay_u * self.U, self._decay_v * self.V, 0.0
+        by_u, by_v, loss = self._penalty_u * self.U, self._penalty_v * self.V, 0.0
         for x, u in enumerate(self.U):
-            own = slice(*self._records.indptr[x : x + 2])
-            weights = np.zeros(self._records.n_items)
-            weights[self._records.items[own]] = self._records.weights_of(own)
+            own = slice(*self._interactions.indptr[x : x + 2])
+            weights = np.zeros(self._interactions.n_items)
+            weights[self._interactions.items[own]] = self._interactions.weights_of(own)
             if weights.any():
                 found = list_loss(self.V @ u, weights, self._rho)
                 loss += found.loss
                 by_u[x] += found.gradient @ self.V
                 by_v += np.outer(found.gradient, u).astype(np.float32)
         step = self._rate * (1 - number / epochs)
-        self.U -= (step * by_u / np.maximum(1, self._decay_u)).astype(np.float32)
-        self.V -= (step * by_v / np.maximum(1, self._decay_v)).astype(np.float32)
-        return {"loss": loss / self._records.n_records}
+        self.U -= (step * by_u / np.maximum(1, self._penalty_u)).astype(np.float32)
+        self.V -= (step * by_v / np.maximum(1, self._penalty_v)).astype(np.float32)
+        return {"loss": loss / self._interactions.n_interactions}
 
     def factors(self):
-        return self.U, self.V
+        return self._factors
 
     def state(self):
         return {"U": self.U, "V": self.V}
@@ -59,7 +57,7 @@ class GradientDescent:
 
 @pytest.fixture(autouse=True)
 def registered():
-    register_solver("descent", GradientDescent)
+    register_solver("descent", GradientDescent, learning_rate=0.5)
     yield
     del SOLVERS["descent"]
 

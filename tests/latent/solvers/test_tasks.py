@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from latent.solvers import reference
 from robirank import _core
-from robirank.engine.parts import Block, Part, empty_rows
+from robirank.data.user_items import UserItems
+from robirank.engine.state import Block, Part, empty_rows
 from robirank.engine.strata import Plan, user_batches
 from robirank.latent.solvers.sgd import (
     ScaleSettings,
@@ -42,50 +43,60 @@ def make_rows(rng, n, factors):
 
 
 def make_task(seed, n_users=6, n_items=23, factors=5, weighted=False):
-    """A part of few users with some records, and the second of two blocks of items."""
+    """A part of few users with some interactions, and the second of two blocks of items."""
     rng = np.random.default_rng(seed)
     likes = rng.random((n_users, n_items)) < 0.3
     indptr = np.concatenate([[0], np.cumsum(likes.sum(1))])
     items = np.nonzero(likes)[1].astype(np.int32)
     n = len(items)
+    weight = rng.uniform(0.5, 2.0, n).astype(np.float32) if weighted else None
     part = Part(
-        users=np.arange(n_users, dtype=np.int32),
-        indptr=indptr,
-        items=items,
-        weight=rng.uniform(0.5, 2.0, n).astype(np.float32) if weighted else None,
-        U=make_rows(rng, n_users, factors),
-        sums=rng.uniform(0, 1, n_users).astype(np.float32),
-        decay=rng.uniform(0, 0.1, n_users).astype(np.float32),
-        slope=rng.uniform(0.01, 0.3, n).astype(np.float32),
+        np.arange(n_users, dtype=np.int32),
+        UserItems(indptr, items, weight, n_items),
+        {
+            "U": make_rows(rng, n_users, factors),
+            "user_sums": rng.uniform(0, 1, n_users).astype(np.float32),
+            "user_penalty": rng.uniform(0, 0.1, n_users).astype(np.float32),
+            "rho_weight": rng.uniform(0.01, 0.3, n).astype(np.float32),
+        },
     )
     plan = Plan(seed, 0, n_items, 2)
     first = int(plan.bounds[1])
     size = n_items - first
-    popularity = likes.sum(0).astype(np.float32)[plan.order[first:]]
+    counts = likes.sum(0).astype(np.float32)[plan.order[first:]]
     sums = rng.uniform(0, 1, size).astype(np.float32)
-    decay = rng.uniform(0, 0.1, size).astype(np.float32)
-    block = Block(first, make_rows(rng, size, factors), sums, decay, popularity)
-    return part, block, plan.position
+    penalty = rng.uniform(0, 0.1, size).astype(np.float32)
+    return (
+        part,
+        make_block(first, make_rows(rng, size, factors), sums, penalty, counts),
+        plan.position,
+    )
+
+
+def make_block(first, V, sums, penalty, counts):
+    arrays = {"V": V, "item_sums": sums, "item_penalty": penalty, "item_counts": counts}
+    return Block(int(first), arrays)
 
 
 def in_doubles(part, block, factors):
     """Copies for the reference: float64, without padding."""
     part, block = deepcopy(part), deepcopy(block)
-    part.U, part.sums = part.U[:, :factors].astype(float), part.sums.astype(float)
-    block.V, block.sums = block.V[:, :factors].astype(float), block.sums.astype(float)
+    for holder, rows, sums in ((part, "U", "user_sums"), (block, "V", "item_sums")):
+        holder.arrays[rows] = holder[rows][:, :factors].astype(float)
+        holder.arrays[sums] = holder[sums].astype(float)
     return part, block
 
 
 def assert_same(part, block, plain_part, plain_block, factors):
     for ours, plain in (
-        (part.U[:, :factors], plain_part.U),
-        (block.V[:, :factors], plain_block.V),
-        (part.sums, plain_part.sums),
-        (block.sums, plain_block.sums),
+        (part["U"][:, :factors], plain_part["U"]),
+        (block["V"][:, :factors], plain_block["V"]),
+        (part["user_sums"], plain_part["user_sums"]),
+        (block["item_sums"], plain_block["item_sums"]),
     ):
         assert_allclose(ours, plain, rtol=2e-4, atol=2e-5)
-    assert not part.U[:, factors:].any()
-    assert not block.V[:, factors:].any()
+    assert not part["U"][:, factors:].any()
+    assert not block["V"][:, factors:].any()
 
 
 @pytest.mark.parametrize("factors", [1, 16, 20, 32, 64, 128, 256])
@@ -128,21 +139,21 @@ def test_warp_steps_are_those_of_the_formulas(factors, weighted, instruction_set
     assert_allclose(report["loss"], loss, rtol=1e-4)
 
 
-def test_a_task_touches_only_its_records():
+def test_a_task_touches_only_its_interactions():
     part, block, position = make_task(1)
-    before_u, before_v = part.U.copy(), block.V.copy()
+    before_u, before_v = part["U"].copy(), block["V"].copy()
     sgd_task(part, block, position, STEPS, 5)
-    places = position[part.items] - block.first
-    inside = (places >= 0) & (places < len(block.V))
-    users = np.repeat(np.arange(len(part.users)), np.diff(part.indptr))[inside]
-    moved = (before_u != part.U).any(1)
+    places = position[part.interactions.items] - block.first
+    inside = (places >= 0) & (places < len(block["V"]))
+    users = np.repeat(np.arange(len(part.users)), np.diff(part.interactions.indptr))[inside]
+    moved = (before_u != part["U"]).any(1)
     assert_array_equal(np.flatnonzero(moved), np.unique(users))
-    assert (before_v != block.V).any(1)[places[inside]].all()
+    assert (before_v != block["V"]).any(1)[places[inside]].all()
 
 
 def test_on_average_a_step_follows_the_true_gradient():
-    """One record, many plans and draws. Huge Adagrad sums make the steps plain gradient steps."""
-    n_items, factors, slope, reg, eta = 9, 3, 0.7, 0.3, 1e-3
+    """One interaction, many plans and draws; huge Adagrad sums make plain gradient steps."""
+    n_items, factors, rho_weight, reg, eta = 9, 3, 0.7, 0.3, 1e-3
     rng = np.random.default_rng(0)
     u, V = rng.standard_normal(factors), rng.standard_normal((n_items, factors))
     y, sums, squares, n = 4, 0.0, 0.0, 4000
@@ -151,26 +162,26 @@ def test_on_average_a_step_follows_the_true_gradient():
     for epoch in range(n):
         plan = Plan(7, epoch, n_items, 2)
         part = Part(
-            users=np.zeros(1, np.int32),
-            indptr=np.array([0, 1]),
-            items=np.array([y], np.int32),
-            weight=None,
-            U=empty_rows(1, factors),
-            sums=np.full(1, 1e12, np.float32),
-            decay=np.full(1, reg, np.float32),
-            slope=np.array([slope], np.float32),
+            np.zeros(1, np.int32),
+            UserItems(np.array([0, 1]), np.array([y], np.int32), None, n_items),
+            {
+                "U": empty_rows(1, factors),
+                "user_sums": np.full(1, 1e12, np.float32),
+                "user_penalty": np.full(1, reg, np.float32),
+                "rho_weight": np.array([rho_weight], np.float32),
+            },
         )
-        part.U[0, :factors] = u
+        part["U"][0, :factors] = u
         rows = empty_rows(n_items, factors)
         rows[:, :factors] = V[plan.order]
         acc = np.full(n_items, 1e12, np.float32)
-        before = np.concatenate([part.U, rows[plan.position]])
+        before = np.concatenate([part["U"], rows[plan.position]])
         for low, high in zip(plan.bounds[:-1], plan.bounds[1:], strict=True):
             own = slice(low, high)
-            decay = np.full(high - low, reg, np.float32)
-            block = Block(int(low), rows[own], acc[own], decay, counts[plan.order[own]])
+            penalty = np.full(high - low, reg, np.float32)
+            block = make_block(low, rows[own], acc[own], penalty, counts[plan.order[own]])
             sgd_task(part, block, plan.position, steps, epoch)
-        after = np.concatenate([part.U, rows[plan.position]])
+        after = np.concatenate([part["U"], rows[plan.position]])
         gradient = (before - after)[:, :factors] / eta
         sums, squares = sums + gradient, squares + gradient**2
     mean = sums / n
@@ -178,7 +189,7 @@ def test_on_average_a_step_follows_the_true_gradient():
 
     weights = np.zeros(n_items)
     weights[y] = 1.0
-    by_score = slope * list_loss(V @ u, weights, "identity").gradient
+    by_score = rho_weight * list_loss(V @ u, weights, "identity").gradient
     true_u, true_v = by_score @ V + reg * u, np.outer(by_score, u)
     true_v[y] += reg * V[y]
     truth = np.vstack([true_u, true_v])
@@ -204,61 +215,63 @@ def test_the_papers_pseudocode_is_not_the_gradient():
 
 @pytest.mark.parametrize("rho", ["log", "type2"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_xi_step_gives_the_slope_at_the_exact_sum(rho, weighted, monkeypatch):
+def test_xi_step_gives_the_rho_weight_at_the_exact_sum(rho, weighted, monkeypatch):
     monkeypatch.setattr("robirank.engine.strata.BATCH_USERS", 3)
     part, _, _ = make_task(2, weighted=weighted)
-    before = part.slope.copy()
+    before = part["rho_weight"].copy()
     n_items = 23
     plan = Plan(0, 0, n_items, 3)
     V = make_rows(np.random.default_rng(1), n_items, 5)
     blocks = [
-        Block(int(low), V[low:high], *np.ones((3, high - low), np.float32))
+        make_block(low, V[low:high], *np.ones((3, high - low), np.float32))
         for low, high in zip(plan.bounds[:-1], plan.bounds[1:], strict=True)
     ]
     assert user_batches(slice(0, 6))[1] == slice(3, 6)
     report = xi_task(part, blocks, plan.position, XiSettings(0, 1, 1, rho))
-    expected, slopes = 0.0, before.copy()
+    expected, rho_weights = 0.0, before.copy()
     for x in range(3, 6):
-        for r in range(part.indptr[x], part.indptr[x + 1]):
-            weight = 1.0 if part.weight is None else part.weight[r]
+        for r in range(part.interactions.indptr[x], part.interactions.indptr[x + 1]):
+            weight = 1.0 if part.interactions.weight is None else part.interactions.weight[r]
             alone = np.zeros(n_items)
-            alone[plan.position[part.items[r]]] = 1.0
-            t = list_loss(V @ part.U[x], alone).t.max()
+            alone[plan.position[part.interactions.items[r]]] = 1.0
+            t = list_loss(V @ part["U"][x], alone).t.max()
             expected += weight * float(RHOS[rho].value(t))
-            slopes[r] = weight * RHOS[rho].prime(t)
-    assert_allclose(part.slope, slopes, rtol=1e-4)
+            rho_weights[r] = weight * RHOS[rho].prime(t)
+    assert_allclose(part["rho_weight"], rho_weights, rtol=1e-4)
     assert_allclose(report["loss"], expected, rtol=1e-5)
-    assert report["done"] == part.indptr[6] - part.indptr[3]
-    assert_allclose(report["drift"], np.log(slopes / before).sum(), rtol=1e-4)
+    assert report["done"] == part.interactions.indptr[6] - part.interactions.indptr[3]
+    assert_allclose(report["drift"], np.log(rho_weights / before).sum(), rtol=1e-4)
     nothing = xi_task(part, blocks, plan.position, XiSettings(0, 1, 2, rho))
     assert nothing == {"done": 0, "loss": 0.0, "drift": 0.0}
 
 
-def test_drift_moves_the_slopes_of_all_others():
+def test_drift_moves_the_rho_weights_of_all_others():
     part, _, _ = make_task(2)
-    before = part.slope.copy()
+    before = part["rho_weight"].copy()
     scale_task(part, [], None, ScaleSettings(1.5, turn=1, turns=3))
-    own = slice(part.indptr[2], part.indptr[4])
+    own = slice(part.interactions.indptr[2], part.interactions.indptr[4])
     expected = 1.5 * before
     expected[own] = before[own]
-    assert_allclose(part.slope, expected, rtol=1e-6)
+    assert_allclose(part["rho_weight"], expected, rtol=1e-6)
     scale_task(part, [], None, ScaleSettings(2.0))
-    assert_allclose(part.slope, 2 * expected, rtol=1e-6)
+    assert_allclose(part["rho_weight"], 2 * expected, rtol=1e-6)
 
 
 def test_a_share_of_the_sums_is_kept():
     part, block, position = make_task(3)
     by_hand = deepcopy((part, block))
     for rows in by_hand:
-        rows.sums *= np.float32(0.5)
+        for name in ("user_sums", "item_sums"):
+            if name in rows.arrays:
+                rows[name][:] *= np.float32(0.5)
     sgd_task(*by_hand, position, STEPS, 5)
     sgd_task(part, block, position, replace(STEPS, keep=0.5), 5)
-    assert_array_equal(part.sums, by_hand[0].sums)
-    assert_array_equal(block.V, by_hand[1].V)
+    assert_array_equal(part["user_sums"], by_hand[0]["user_sums"])
+    assert_array_equal(block["V"], by_hand[1]["V"])
 
 
 def test_draws_are_uniform():
-    draws = [_core.sgd_draws(key=5, cell=0, record=r, n=40, bound=10) for r in range(1000)]
+    draws = [_core.sgd_draws(key=5, cell=0, interaction=r, n=40, bound=10) for r in range(1000)]
     drawn = np.concatenate(draws)
     counts = np.bincount(drawn, minlength=10)
     assert len(counts) == 10
@@ -267,14 +280,14 @@ def test_draws_are_uniform():
 
 def test_what_is_not_finite_is_left_out_and_counted():
     part, block, position = make_task(3)
-    part.U[2, 0] = np.inf
-    V = block.V.copy()
+    part["U"][2, 0] = np.inf
+    V = block["V"].copy()
     report = sgd_task(part, block, position, STEPS, 5)
-    places = position[part.items] - block.first
-    users = np.repeat(np.arange(len(part.users)), np.diff(part.indptr))
+    places = position[part.interactions.items] - block.first
+    users = np.repeat(np.arange(len(part.users)), np.diff(part.interactions.indptr))
     assert report["not_finite"] == ((users == 2) & (places >= 0)).sum() > 0
-    assert np.isfinite(block.V).all()
-    assert (block.V != V).any()
+    assert np.isfinite(block["V"]).all()
+    assert (block["V"] != V).any()
 
 
 @pytest.mark.parametrize(

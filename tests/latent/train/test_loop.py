@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from latent.tiny import as_factors, rows_of
 from robirank import LatentRoBiRank, ModelFileError, evaluate, make_interactions, split_ratio
 from robirank.engine.interface import Sizes
 from robirank.latent.solvers.exact import ExactSolver
-from robirank.latent.solvers.penalty import Penalty, RowWeights
-from robirank.latent.solvers.problem import Problem
+from robirank.latent.solvers.problem import Penalty, Problem, RowWeights
+from robirank.latent.train.local import LocalFit
 from robirank.latent.train.loop import DivergenceError, Loop
-from robirank.latent.train.options import FitOptions
-from robirank.latent.train.store import MemoryStore
+from robirank.latent.train.request import FitOptions
 from robirank.storage.checkpoint_file import CheckpointFile
 from robirank.storage.tensor_file import open_model, write_model
 
@@ -73,7 +73,7 @@ class Steps:
         return {"loss": loss} | ({} if self._start is None else {"start": self._start})
 
     def factors(self):
-        return self.U, self.V
+        return as_factors(self.U, self.V)
 
     def state(self):
         return {"U": self.U, "V": self.V}
@@ -82,12 +82,13 @@ class Steps:
         self.U, self.V = state["U"], state["V"]
 
 
-class Scripted(MemoryStore):
-    """A store whose validation gives these values."""
+class Scripted(LocalFit):
+    """A fit without tables, whose validation gives these values."""
 
     def __init__(self, steps, values=()):
-        super().__init__(steps)
-        self._steps, self._values = steps, values
+        self._solver = self._steps = steps
+        self._checkpoint = self._best = None
+        self.whole_epochs, self._values = False, values
 
     def validate(self, metric):
         return self._values[self._steps.done - 1]
@@ -162,7 +163,7 @@ def test_progress_fits_into_80_columns_and_needs_no_terminal(split, capfd, monke
         "loss",
         "ndcg@20",
         "best",
-        "records/s",
+        "interactions/s",
     ):
         assert part in shown
     assert "…" not in shown
@@ -238,8 +239,8 @@ def test_stored_zeros_are_not_held_out(split):
 
 def scripted(values, **changes):
     run = loop(Steps([1.0] * len(values)), values, **changes)
-    factors = run.run()
-    return run.progress, factors
+    factors = run.run().factors
+    return run.progress, rows_of(factors)
 
 
 def test_patience_counts_epochs_without_a_better_value():

@@ -1,222 +1,64 @@
-"""The search for a penalty: the path, its peak, and the fits that follow it."""
+"""λ by a rule, and the noise of a table."""
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
 
-import robirank as rr
-from robirank._workers import Workers
-from robirank.data.records import as_records
-from robirank.latent.tune.held_out import LEAST_HELD_OUT, hold_out
-from robirank.latent.tune.path import LAG, PenaltyPath, follow_path
-from robirank.latent.tune.settle import settle_by_records
-
-SETTINGS = {"factors": 8, "random_state": 0}
+from robirank import LatentRoBiRank, Popularity, evaluate
+from robirank.latent.solvers.problem import RowLengths, RowWeights
+from robirank.latent.tune.settle import default_regularization, noise_level
 
 
-@pytest.fixture(scope="module")
-def split():
-    return rr.split_ratio(rr.make_interactions(900, 300, 20_000, random_state=1), random_state=0)
+@pytest.mark.parametrize(("n_users", "n_items", "mean"), [(400, 300, 20), (2000, 200, 8)])
+def test_noise_level_is_that_of_a_table_whose_items_were_shuffled(n_users, n_items, mean):
+    rng = np.random.default_rng(0)
+    counts = np.maximum(1, rng.poisson(mean, n_users))
+    items = rng.choice(n_items, counts.sum(), p=rng.dirichlet(np.full(n_items, 3.0)))
+    table = np.zeros((n_users, n_items))
+    np.add.at(table, (np.repeat(np.arange(n_users), counts), items), 1.0)
+    rows, columns = table.sum(1), table.sum(0)
+    sides = RowLengths.of_counts(rows.astype(int)), RowLengths.of_counts(columns.astype(int))
+    for exponents in ((0.5, 0.85), (1.0, 1.0)):
+        a, b = (
+            RowWeights.scaled(e, side).of(n.astype(int))
+            for e, side, n in zip(exponents, sides, (rows, columns), strict=True)
+        )
+        weighted = table / np.sqrt(a)[:, None] / np.sqrt(np.maximum(b, 1e-9))
+        values = np.linalg.svd(weighted, compute_uv=False) / (2 * np.log(2))
+        assert_allclose(noise_level(*sides, exponents), values[1:4].mean(), rtol=0.08)
 
 
-@pytest.fixture(scope="module")
-def default(split):
-    return rr.LatentRoBiRank(**SETTINGS).fit(split[0], show_progress=False)
+def test_default_is_the_noise_where_records_say_little():
+    side = RowLengths([20], [50])
+    one = default_regularization(side, side)
+    assert one == pytest.approx(1.3 * noise_level(side, side) * 20**-0.2)
+    assert default_regularization(side, side, factors=256) > one
+    assert default_regularization(side, side, rho="identity") > one
+    assert default_regularization(side, side, rho="type2") < one
 
 
-def recall(model, split):
-    return rr.evaluate(model, train=split[0], test=split[1], k=20)["recall@20"]
+def test_a_handful_of_records_does_not_forbid_every_taste():
+    few = RowLengths([2], [5])
+    assert noise_level(few, few) > 0.7
+    assert default_regularization(few, few) == 0.55
 
 
-def path_of(values, first=1.0, ratio=0.9):
-    return PenaltyPath(first * ratio ** np.arange(len(values)), np.asarray(values, float))
+def test_a_table_without_records_has_no_noise():
+    assert noise_level(RowLengths([0], [3]), RowLengths([], [])) == 0.0
 
 
-# The peak
-
-
-@given(st.floats(-1.4, -0.4), st.floats(0.05, 2.0))
-def test_the_top_of_a_parabola_is_found(top, width):
-    at = 0.0 + np.log(0.9) * np.arange(20)
-    path = PenaltyPath(np.exp(at), 1 - width * (at - top) ** 2)
-    assert_allclose(path.best() * LAG, np.exp(top), rtol=1e-4)
-
-
-def test_noise_of_single_epochs_does_not_decide():
-    values = 1 - 0.02 * (np.arange(20.0) - 9) ** 2
-    values[2] = 0.9  # one lucky epoch
-    assert path_of(values).peak() == 9
-
-
-def test_a_path_knows_its_end_and_its_borders():
-    rising, falling = np.arange(8.0), -np.arange(8.0)
-    assert not path_of(rising).is_past()
-    assert path_of(rising).at_border()
-    assert path_of(falling).is_past()
-    assert path_of(falling).at_border()
-    both = path_of([*rising, *(7 - np.arange(1, 8.0))])
-    assert both.is_past()
-    assert not both.at_border()
-    assert 0.9**14 <= both.best() * LAG <= 1.0
-
-
-# Holding out
-
-
-def test_held_out_records_keep_their_weights(split):
-    counts = rr.Interactions.from_matrix(split[0].matrix.multiply(3).tocsr())
-    records = as_records(counts, "count")
-    train, taken = hold_out(records, seed=0)
-    assert train.n_records + taken.n_records == records.n_records
-    assert_allclose(taken.n_records / records.n_records, 0.1, atol=0.02)
-    assert (taken.weight == 3).all()
-    assert (train.user_counts()[records.user_counts() > 0] > 0).all()
-    both = (train.matrix() + taken.matrix()).toarray()
-    assert_array_equal(both, records.matrix().toarray())
-
-
-# The search in a fit
-
-
-def must_not_search(*_):
-    pytest.fail("searched")
-
-
-def test_the_default_is_near_the_best_of_a_grid(split, default):
-    regs = default.regularization_ * 1.25 ** np.arange(-3, 4.0)
-    fits = [
-        rr.LatentRoBiRank(regularization=reg, **SETTINGS).fit(split[0], show_progress=False)
-        for reg in regs
-    ]
-    assert recall(default, split) >= 0.95 * max(recall(model, split) for model in fits)
-
-
-def test_a_fit_with_what_was_found_has_the_same_bits(split, default):
-    given = rr.LatentRoBiRank(regularization=default.regularization_, **SETTINGS)
-    given.fit(split[0], show_progress=False)
-    assert_array_equal(given.item_factors, default.item_factors)
-    assert given.regularization_ == default.regularization_
-    assert given.noise_level_ == default.noise_level_
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_threads_change_nothing(split, default, threads):
-    model = rr.LatentRoBiRank(num_threads=threads, **SETTINGS)
-    assert_array_equal(model.fit(split[0], show_progress=False).user_factors, default.user_factors)
-
-
-def test_a_validation_set_is_what_the_path_is_watched_on(split, default, monkeypatch):
-    monkeypatch.setattr("robirank.latent.tune.settle.hold_out", lambda *_: pytest.fail("held out"))
-    model = rr.LatentRoBiRank(**SETTINGS)
-    model.fit(split[0], show_progress=False, validation=split[1])
-    assert 0.7 < model.regularization_ / default.regularization_ < 1.4
-
-
-def test_a_time_limit_that_does_not_bind_changes_nothing(split, default):
-    model = rr.LatentRoBiRank(**SETTINGS).fit(split[0], show_progress=False, time_limit=3600)
-    assert model.regularization_ == default.regularization_
-    assert_array_equal(model.item_factors, default.item_factors)
-
-
-def test_a_short_time_limit_skips_the_search_and_says_so(split):
-    model = rr.LatentRoBiRank(**SETTINGS)
-    with (
-        pytest.warns(UserWarning, match="was over in the first epoch"),
-        pytest.warns(UserWarning, match="time_limit=1e-06 leaves too little time to search for λ"),
-    ):
-        model.fit(split[0], show_progress=False, time_limit=1e-6)
-    problem = settle_by_records(model.request(), as_records(split[0]))
-    assert model.regularization_ == problem.penalty.regularization
-
-
-def test_a_search_within_a_time_limit_may_look_at_some_users_only(split, default, monkeypatch):
-    monkeypatch.setattr("robirank.latent.tune.settle.epoch_seconds", lambda *_: 1000.0)
-    seen = []
-
-    def follow(problem, train, *rest):
-        seen.append(train.n_users)
-        return follow_path(problem, train, *rest)
-
-    monkeypatch.setattr("robirank.latent.tune.settle.follow_path", follow)
-    limit = 3 * 16 * 1000.0 * 0.75  # a third of it is enough for three quarters of the users
-    model = rr.LatentRoBiRank(**SETTINGS).fit(split[0], show_progress=False, time_limit=limit)
-    assert 0.7 < seen[0] / 900 < 0.8
-    assert 0.7 < model.regularization_ / default.regularization_ < 1.4
-
-
-def test_a_path_that_is_cut_short_is_not_believed(split):
-    request = rr.LatentRoBiRank(**SETTINGS).request()
-    train, held_out = hold_out(as_records(split[0]), 0)
-    told = []
-    with Workers(1) as workers:
-        problem = settle_by_records(request, train)
-        parts = problem, train, held_out, "ndcg@20", workers, told.append
-        path = follow_path(*parts, lambda: len(told) == 3)
-    assert len(path.values) == 3
-    assert not path.is_complete
-
-
-def test_small_tables_take_the_default(split, monkeypatch):
-    monkeypatch.setattr(
-        "robirank.latent.tune.settle.follow_path", lambda *_: pytest.fail("searched")
+def test_a_record_of_each_user_is_popularity_and_nothing_else():
+    rng = np.random.default_rng(0)
+    n, m = 3000, 300
+    share = np.arange(1, m + 1) ** -0.8
+    drawn = rng.choice(m, (2, n), p=rng.permutation(share / share.sum()))
+    train, test = (
+        sp.csr_matrix((np.ones(n, np.float32), (np.arange(n), items)), (n, m)) for items in drawn
     )
-    small = rr.make_interactions(100, 50, 5 * LEAST_HELD_OUT, random_state=0)
-    rr.LatentRoBiRank(**SETTINGS).fit(small, show_progress=False)
-    rr.LatentRoBiRank(solver="sgd", iterations=1, **SETTINGS).fit(split[0], show_progress=False)
-
-
-def test_a_resumed_fit_does_not_search_again(split, default, tmp_path, monkeypatch):
-    options = {"checkpoint": tmp_path / "fit", "show_progress": False}
-    model = rr.LatentRoBiRank(**SETTINGS)
-    model.fit(split[0], **options, callbacks=[lambda report: report.epoch == 3])
-    monkeypatch.setattr(
-        "robirank.latent.tune.settle.follow_path", lambda *_: pytest.fail("searched")
+    popular = Popularity().fit(train)
+    model = LatentRoBiRank(random_state=0, iterations=16).fit(train, False)
+    found, best = (
+        evaluate(one, train=train, test=test, k=20)["recall@20"] for one in (model, popular)
     )
-    again = rr.LatentRoBiRank(**SETTINGS).fit(split[0], **options, resume=True)
-    assert_array_equal(again.item_factors, default.item_factors)
-
-
-def test_it_says_what_it_does(split, capfd):
-    rr.LatentRoBiRank(**SETTINGS).fit(split[0])
-    shown = capfd.readouterr().err
-    assert "looking for λ" in shown
-    assert "LatentRoBiRank (exact, λ = 0." in shown
-
-
-@pytest.mark.parametrize("name", ["sgd", "exact"])
-def test_any_solver_can_follow_a_path(split, name):
-    request = rr.LatentRoBiRank(**SETTINGS, solver=name, parts=2).request()
-    train, held_out = hold_out(as_records(split[0]), 0)
-    told = []
-    with Workers(1) as workers:
-        problem = settle_by_records(request, train)
-        path = follow_path(problem, train, held_out, "ndcg@20", workers, told.append)
-    assert len(told) == len(path.values)
-    assert (np.diff(path.regularizations) < 0).all()
-    assert path.values.max() > 1.5 * path.values[0]
-
-
-# What else reads λ
-
-
-def test_a_weighting_does_not_change_the_scale_of_the_penalty(split):
-    plain = rr.LatentRoBiRank(regularization=0.2, iterations=4, **SETTINGS)
-    plain.fit(split[0], show_progress=False)
-    fives = rr.Interactions.from_matrix((split[0].matrix * 5).tocsr())
-    counted = rr.LatentRoBiRank(regularization=0.2, iterations=4, weighting="count", **SETTINGS)
-    counted.fit(fives, show_progress=False)
-    assert_allclose(counted.item_factors, plain.item_factors, atol=2e-3)
-
-
-def test_partial_fit_keeps_the_ratio_to_the_noise(split, default, tmp_path):
-    default.save(tmp_path / "model")
-    model = rr.load_model(tmp_path / "model")
-    whole = rr.make_interactions(900, 300, 20_000, random_state=1)
-    ratio = model.regularization_ / model.noise_level_
-    model.partial_fit(whole, iterations=1)
-    assert model.noise_level_ < default.noise_level_
-    assert_allclose(model.regularization_ / model.noise_level_, ratio)
-    given = rr.LatentRoBiRank(regularization=0.3, **SETTINGS).fit(split[0], show_progress=False)
-    assert given.partial_fit(whole, iterations=1).regularization_ == 0.3
+    assert found > 0.9 * best

@@ -3,13 +3,12 @@
 import errno
 import json
 import os
-import warnings
 import zlib
 
 import numpy as np
 import pytest
 
-from robirank.latent.tune.trials import Trial, TrialLog
+from robirank.latent.tune.trials import TrialLog
 from robirank.storage.tensor_file import ModelFileError
 
 
@@ -73,21 +72,6 @@ def test_a_log_that_is_cut_short_is_damaged(path):
                 open_log(path)
     path.write_bytes(content[:first_line])
     open_log(path)
-
-
-def test_a_log_without_checksums_is_read_with_a_word(tmp_path):
-    path = tmp_path / "fit.search"
-    trial = {"kind": "fit", "params": {"factors": 1}, "split": 0, "regularizations": [0.1]}
-    trial |= {"values": [0.5], "seconds": 1.0}
-    path.write_text(json.dumps({"search": "mine", "trials": [trial]}, indent=1))
-    with pytest.warns(UserWarning, match=r"fit\.search has no checksum") as told:
-        log = open_log(path)
-    assert len(told) == 1
-    assert ask(log, 1, never) == Trial("fit", {"factors": 1}, 0, [0.1], [0.5], 1.0)
-    ask(log, 2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        ask(open_log(path), 1, never)
 
 
 @pytest.mark.parametrize("resume", [False, True])

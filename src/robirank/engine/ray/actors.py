@@ -1,4 +1,4 @@
-"""Workers as Ray actors; blocks of V go through Ray's object store.
+"""Workers as Ray actors; blocks go through Ray's object store.
 
 The only module that imports Ray.
 """
@@ -16,11 +16,12 @@ from robirank import _core
 from robirank._callers import warn
 from robirank.engine.config import RayConfig
 from robirank.engine.ray.worker import Job, PartWorker, Payload, private_memory
+from robirank.errors import RobirankError
 
 _MORE_TRIES = 10  # workers that died before they answered
 
 
-class ClusterError(RuntimeError):
+class ClusterError(RobirankError, RuntimeError):
     """The cluster cannot do what is asked; the message says what would help."""
 
 
@@ -68,7 +69,7 @@ def _ray() -> Any:
 
 
 def _check_reachable(address: str, timeout: float = 5.0) -> None:
-    """Ray itself waits for minutes where nobody answers."""
+    """Raise an error where nobody answers at an address; Ray itself waits for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         return  # "auto" and the like: Ray knows at once
@@ -106,8 +107,8 @@ class _Actor:
         return getattr(self._worker, method)(*arguments)
 
     def call_many(self, method: str, *arguments: Any) -> Any:
-        found = self.call(method, *arguments)
-        return found[0] if len(found) == 1 else found  # Ray takes a single return as it is
+        results = self.call(method, *arguments)
+        return results[0] if len(results) == 1 else results  # Ray takes a single return as it is
 
     def scan(self, refs: Sequence[tuple[int, Any]], *arguments: Any) -> Any:
         return self._worker.scan(_Fetched(refs), *arguments)
@@ -150,11 +151,11 @@ class WorkerGroup:
         self._wait_for_a_node()
         self._check_store()
         parts, timeout = self._job.data.parts, self._config.worker_timeout
-        wanted = min(self._config.workers, parts)
+        n_wanted = min(self._config.workers, parts)
         options = {"num_cpus": 1, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
         actor = ray.remote(_Actor).options(**options)
         try:
-            self._actors, self.members = _ready(actor, wanted, timeout)
+            self._actors, self.members = _ready(actor, n_wanted, timeout)
         except ClusterError:
             self._wait_for_a_node()  # which says so where none is left
             raise
@@ -164,19 +165,19 @@ class WorkerGroup:
                 f"no worker could be started within {timeout:g} s; each needs one "
                 f"free CPU, and the cluster has {ray.available_resources().get('CPU', 0):g} free"
             )
-        if len(self._actors) < wanted:
+        if len(self._actors) < n_wanted:
             warn(
-                f"{len(self._actors)} of {wanted} workers found a place; they train all parts",
+                f"{len(self._actors)} of {n_wanted} workers found a place; they train all parts",
                 RuntimeWarning,
             )
         self._check_versions()
         n = len(self._actors)
         self.owner = [part * n // parts for part in range(parts)]
         instruction_set = self._common_instruction_set()
-        own = [[part for part in range(parts) if self.owner[part] == w] for w in range(n)]
+        owned = [[part for part in range(parts) if self.owner[part] == w] for w in range(n)]
         self.get(
             [
-                actor.open.remote(self._job, own[worker], instruction_set)
+                actor.open.remote(self._job, owned[worker], instruction_set)
                 for worker, actor in enumerate(self._actors)
             ]
         )
@@ -207,7 +208,7 @@ class WorkerGroup:
             return list(_ray().get(list(refs)))
 
     def _wait_for_a_node(self) -> None:
-        """One that could train: lost ones may be replaced in a while."""
+        """Wait for a node that could train: lost ones may be replaced in a while."""
         patience = time.monotonic() + self._config.worker_timeout
         while not _ray().cluster_resources().get("CPU", 0):
             if time.monotonic() > patience:
@@ -215,12 +216,12 @@ class WorkerGroup:
             time.sleep(0.2)
 
     def _check_store(self) -> None:
-        """V must fit thrice: as it was, as it becomes, and in pieces."""
-        needed = 3 * 4 * (self._job.factors + 1) * self._job.data.n_items
-        there = _ray().cluster_resources().get("object_store_memory", 0)
-        if needed > there:
+        """Raise an error unless the items fit thrice: as they were, as they become, in pieces."""
+        needed = 3 * self._job.bytes_of_item * self._job.data.n_items
+        room = _ray().cluster_resources().get("object_store_memory", 0)
+        if needed > room:
             raise ClusterError(
-                f"the cluster's object stores have {there / 1e9:.1f} GB; the blocks of V need "
+                f"the cluster's object stores have {room / 1e9:.1f} GB; the blocks of items need "
                 f"{needed / 1e9:.1f} GB. Add nodes, or start them with more --object-store-memory"
             )
 
@@ -236,9 +237,9 @@ class WorkerGroup:
                 )
 
     def _common_instruction_set(self) -> str:
-        """The best one that all workers have: sums must be the same bits everywhere."""
+        """The best instruction set that all workers have: bits must be the same everywhere."""
         sets = [member["instruction_sets"] for member in self.members]
-        return [name for name in sets[0] if all(name in other for other in sets)][-1]
+        return [name for name in sets[0] if all(name in names for names in sets)][-1]
 
 
 @contextlib.contextmanager

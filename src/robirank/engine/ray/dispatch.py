@@ -1,15 +1,16 @@
 """Hands out the tasks of a step to the workers of a cluster, and knows where things are.
 
-Of V it has references only, one for each block.
+Of blocks it has references only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from robirank.engine.ray.actors import WorkerGroup
-from robirank.engine.ray.steps import ScanStep, Step, SweepStep
+from robirank.engine.ray.steps import Step
+from robirank.engine.state import StateArray, travelling
 from robirank.engine.strata import DATA_ORDER, visiting_order
 from robirank.storage.checkpoint_folder import ClusterCheckpoint
 from robirank.storage.folder import FileEntry, Folder
@@ -18,49 +19,51 @@ Refs = list[tuple[int, Any]]  # a worker, and the reference of its answer
 
 
 class Dispatch:
-    """Where the blocks of V are, and who does what.
+    """Where the blocks are, who does what, and which step changed each array last.
 
     Parameters
     ----------
     workers : WorkerGroup
     parts : int
+    declared : sequence of StateArray
 
     Attributes
     ----------
     blocks_epoch : int
-        In whose order V lies.
+        In whose order the items lie.
     """
 
-    def __init__(self, workers: WorkerGroup, parts: int) -> None:
+    def __init__(self, workers: WorkerGroup, parts: int, declared: Sequence[StateArray]) -> None:
         self._workers, self._n = workers, parts
+        self._of_items = [array.name for array in travelling(declared)]
+        self._of_users = [a.name for a in declared if a.per != "item" and not a.is_constant]
         self._blocks: list[Any] = []
         self._homes: list[int] = []  # the worker that made each block
         self.blocks_epoch = 0
-        self._factors_at = self._slopes_at = 0  # the steps that changed them last
+        self._changed_at: dict[str, int] = {}
 
     def start(self) -> None:
-        """The state that every run begins with."""
+        """Let the workers set the state that every run begins with."""
         self._homes = list(self._workers.owner)
         self._blocks, self.blocks_epoch = [], 0
-        self._factors_at = self._slopes_at = 0
+        self._changed_at = dict.fromkeys(self._of_users + self._of_items, 0)
         for worker in range(len(self._workers.members)):
-            own = [block for block, home in enumerate(self._homes) if home == worker]
-            self._blocks += self._workers.call_many(worker, "start", own, returns=len(own))
+            blocks = [block for block, home in enumerate(self._homes) if home == worker]
+            self._blocks += self._workers.call_many(worker, "start", blocks, returns=len(blocks))
 
     def submit(self, step: Step, number: int) -> Refs:
-        """Hand out the tasks of a step."""
-        if isinstance(step, SweepStep):
-            self._factors_at = number
-            return self._sweep(step)
-        self._slopes_at = number
-        return self.scan(step)
+        """Hand out the tasks of a step, the one that leads to state ``number``."""
+        self._changed_at |= dict.fromkeys(step.task.changes, number)
+        if step.epoch not in (None, self.blocks_epoch):  # the items change places
+            self._changed_at |= dict.fromkeys(self._of_items, number)
+        return self.scan(step) if step.epoch is None else self._sweep(step, step.epoch)
 
-    def _sweep(self, step: SweepStep) -> Refs:
+    def _sweep(self, step: Step, epoch: int) -> Refs:
         workers, n, old_epoch = self._workers, self._n, self.blocks_epoch
         payloads: list[list[Any]] = [[ref] for ref in self._blocks]
         homes = [[home] for home in self._homes]
-        if step.epoch != old_epoch:
-            pieces = self._split(step.epoch)
+        if epoch != old_epoch:
+            pieces = self._split(epoch)
             payloads = [[pieces[old][block] for old in range(n)] for block in range(n)]
             homes = [self._homes] * n
         answers: Refs = []
@@ -73,7 +76,7 @@ class Dispatch:
                 "sweep",
                 part,
                 block,
-                step.epoch,
+                epoch,
                 old_epoch,
                 step.task,
                 step.settings,
@@ -83,10 +86,10 @@ class Dispatch:
             )
             new_homes[block] = worker
             answers.append((worker, answer))
-        self._blocks, self._homes, self.blocks_epoch = blocks, new_homes, step.epoch
+        self._blocks, self._homes, self.blocks_epoch = blocks, new_homes, epoch
         return answers
 
-    def scan(self, step: ScanStep) -> Refs:
+    def scan(self, step: Step) -> Refs:
         """Let every part see all blocks."""
         answers = []
         for part, worker in enumerate(self._workers.owner):
@@ -106,50 +109,56 @@ class Dispatch:
         ]
 
     def save(
-        self, folder: Folder, known: Mapping[str, FileEntry]
+        self, folder: Folder, written: Mapping[str, FileEntry]
     ) -> tuple[list[Any], dict[str, list[str]]]:
-        """Let the workers write what is not known yet; the answers, and all names by kind."""
+        """Let the workers write what has changed; the answers, and the files of each array.
+
+        A file that is written already is not written again: its name says which step changed it.
+        """
         workers, parts = self._workers, range(self._n)
         names = {
-            kind: [f"{kind}-{at:09d}-{part:05d}.safetensors" for part in parts]
-            for kind, at in (
-                ("factors", self._factors_at),
-                ("slopes", self._slopes_at),
-                ("blocks", self._factors_at),
-            )
+            array: [f"{array}-{step:09d}-{part:05d}.safetensors" for part in parts]
+            for array, step in self._changed_at.items()
         }
         refs = []
-        for p in parts:
-            new = [None if names[k][p] in known else names[k][p] for k in ("factors", "slopes")]
-            refs.append(workers.call(workers.owner[p], "save", folder, p, *new))
-        for block, name in enumerate(names["blocks"]):
-            if name not in known:
-                home = self._homes[block]
-                refs.append(workers.call(home, "save_block", folder, name, self._blocks[block]))
+        for i in parts:
+            of_users, of_items = (
+                {a: names[a][i] for a in arrays if names[a][i] not in written}
+                for arrays in (self._of_users, self._of_items)
+            )
+            refs.append(workers.call(workers.owner[i], "save", folder, i, of_users))
+            block = self._blocks[i]
+            refs.append(workers.call(self._homes[i], "save_block", folder, of_items, block))
         return refs, names
 
     def restore(self, folder: Folder, checkpoint: ClusterCheckpoint) -> None:
         """Take up a checkpoint; a damaged file is an error of the folder's class."""
         workers, homes, epoch = self._workers, list(self._workers.owner), checkpoint.blocks_epoch
-        files = zip(checkpoint.factors, checkpoint.slopes, strict=True)
+        files = checkpoint.arrays
         restored = [
-            workers.call(workers.owner[part], "restore", folder, part, factors, slopes)
-            for part, (factors, slopes) in enumerate(files)
+            workers.call(
+                worker, "restore", folder, part, {a: files[a][part] for a in self._of_users}
+            )
+            for part, worker in enumerate(workers.owner)
         ]
         blocks = [
             workers.call(
-                home, "restore_block", folder, checkpoint.blocks[block], block, epoch, returns=2
+                home,
+                "restore_block",
+                folder,
+                block,
+                epoch,
+                {a: files[a][block] for a in self._of_items},
+                returns=2,
             )
             for block, home in enumerate(homes)
         ]
         workers.get([*restored, *(done for done, _ in blocks)])
         self._homes, self._blocks = homes, [ref for _, ref in blocks]
-        self.blocks_epoch = epoch
-        self._factors_at = _step_of(checkpoint.factors[0])
-        self._slopes_at = _step_of(checkpoint.slopes[0])
+        self.blocks_epoch, self._changed_at = epoch, checkpoint.changed_at()
 
     def write_model(self, folder: Folder, version: str) -> tuple[list[Any], list[Any]]:
-        """Let the workers write U, and V in the order of the data."""
+        """Let the workers write the model, its items in the order of the data."""
         workers, n = self._workers, self._n
         users = [
             workers.call(worker, "write_users", folder, version)
@@ -158,11 +167,7 @@ class Dispatch:
         pieces = self._split(DATA_ORDER)
         items = []
         for shard in range(n):
-            own = [pieces[old][shard] for old in range(n)]
-            arguments = (folder, version, shard, self.blocks_epoch, *own)
+            of_shard = [pieces[old][shard] for old in range(n)]
+            arguments = (folder, version, shard, self.blocks_epoch, *of_shard)
             items.append(workers.call(workers.owner[shard], "write_items", *arguments))
         return users, items
-
-
-def _step_of(entry: FileEntry) -> int:
-    return int(entry.name.split("-")[1])

@@ -1,9 +1,10 @@
 """The cluster engine: the same strata on the workers of a cluster, and nothing is lost.
 
-This process holds neither U nor the records, and of V only references. A run is a sequence of steps
-(see `robirank.engine.ray.steps`). Every few seconds the workers write a checkpoint. When a worker,
-or anything that one held, is lost, new workers take up the last checkpoint, and the steps since
-then are repeated: the solver does not notice, and the result has the same bits.
+This process holds neither users nor interactions, and of blocks only references. A run is a
+sequence of steps (see `robirank.engine.ray.steps`). Every few seconds the workers write a
+checkpoint. When a worker, or anything that one held, is lost, new workers take up the last
+checkpoint, and the steps since then are repeated: the solver does not notice, and the result has
+the same bits.
 """
 
 from __future__ import annotations
@@ -18,12 +19,20 @@ import numpy as np
 
 from robirank._callers import warn
 from robirank.engine.config import RayConfig
-from robirank.engine.interface import Figures, ScanTask, Sizes, SweepTask, add_up, never
+from robirank.engine.interface import (
+    Figures,
+    ScanTask,
+    Sizes,
+    SweepTask,
+    add_up,
+    check_task,
+    never,
+)
 from robirank.engine.ray.actors import ClusterError, WorkerGroup, WorkersLostError
 from robirank.engine.ray.dispatch import Dispatch, Refs
 from robirank.engine.ray.log import RunLog
 from robirank.engine.ray.run_folder import begin_run
-from robirank.engine.ray.steps import ScanStep, Step, SweepStep
+from robirank.engine.ray.steps import Step
 from robirank.engine.ray.worker import Job
 from robirank.engine.strata import DATA_ORDER, Plan
 from robirank.storage.checkpoint_folder import CheckpointFolder, ClusterCheckpoint
@@ -31,7 +40,7 @@ from robirank.storage.folder import DamagedFileError, FileEntry, Folder
 
 _AHEAD = 2  # steps that are under way at a time: enough that no worker waits, and V is there thrice
 _MOST_LOSSES = 5  # at the same step
-MAX_BLOCK_BYTES = 1 << 26
+MAX_BATCH_BYTES = 1 << 26
 
 log = logging.getLogger("robirank.engine")
 T = TypeVar("T")
@@ -75,7 +84,7 @@ class ClusterEngine:
         temporary: bool = False,
     ) -> None:
         self._temporary = temporary
-        self.sizes, self.n_parts, self.factors = sizes, job.data.parts, job.factors
+        self.sizes, self.n_parts, self._job = sizes, job.data.parts, job
         self.part_users = [entry.rows or 0 for entry in job.data.manifest.users]
         self.progress: dict[str, Any] = {}
         self._check_blocks()
@@ -86,7 +95,7 @@ class ClusterEngine:
         self._run_file = self._prepare_folder(run, resume)
         self.log = RunLog(self._folder)
         self.workers = WorkerGroup(config, job)
-        self._dispatch = Dispatch(self.workers, self.n_parts)
+        self._dispatch = Dispatch(self.workers, self.n_parts, job.declared)
         self._last: ClusterCheckpoint | None = None
         self._done = 0  # steps that led to the present state
         self._in_flight: deque[tuple[Step, float, Refs]] = deque()
@@ -109,7 +118,8 @@ class ClusterEngine:
         should_stop: Callable[[], bool] = never,
     ) -> Figures:
         """Let every part meet every block of an epoch."""
-        steps = [SweepStep(epoch, number, task, own) for number, own in enumerate(settings)]
+        check_task(task, self._job.declared)
+        steps = [Step(number, task, entry, epoch) for number, entry in enumerate(settings)]
         return add_up(self._run(steps, should_stop))
 
     def scan(
@@ -119,15 +129,14 @@ class ClusterEngine:
         should_stop: Callable[[], bool] = never,
     ) -> Figures:
         """Show all blocks to every part, once for each entry of the settings."""
-        steps = [ScanStep(number, task, own) for number, own in enumerate(settings)]
-        return add_up(self._run(steps, should_stop))
+        check_task(task, self._job.declared, in_scan=True)
+        steps = [Step(number, task, entry) for number, entry in enumerate(settings)]
+        if task.changes:
+            return add_up(self._run(steps, should_stop))
+        return add_up(self._with_workers(lambda: [self._read(step) for step in steps]))
 
-    def measure(self, task: ScanTask, settings: Sequence[Any]) -> Figures:
-        """Like `scan`, for a task that changes nothing; it is no step that is replayed."""
-        steps = [ScanStep(number, task, own) for number, own in enumerate(settings)]
-        return add_up(self._with_workers(lambda: [self._measure(step) for step in steps]))
-
-    def _measure(self, step: ScanStep) -> Figures:
+    def _read(self, step: Step) -> Figures:
+        """The figures of a task that changes nothing, which is no step that is repeated."""
         answers = self.workers.get([ref for _, ref in self._dispatch.scan(step)])
         return add_up(figures for figures, _ in answers)
 
@@ -144,9 +153,9 @@ class ClusterEngine:
     def _run(self, steps: Sequence[Step], should_stop: Callable[[], bool] = never) -> list[Figures]:
         """The figures of steps: those that a resumed run remembers, and those done now."""
         begin = self._asked
-        known = self._first + len(self._figures) - begin
-        self._check_known(steps, begin - self._first)
-        self._steps += steps[known:]
+        n_remembered = self._first + len(self._figures) - begin
+        self._check_remembered(steps, begin - self._first)
+        self._steps += steps[n_remembered:]
         end = begin + len(steps)
         while self._done < end:
             if should_stop():
@@ -159,8 +168,8 @@ class ClusterEngine:
         self._asked = end
         return [figures for _, figures in self._figures[begin - self._first : end - self._first]]
 
-    def _check_known(self, steps: Sequence[Step], first: int) -> None:
-        """What a resumed run remembers must be of the very steps that are asked for."""
+    def _check_remembered(self, steps: Sequence[Step], first: int) -> None:
+        """Raise an error unless a resumed run remembers the very steps that are asked for."""
         remembered = [label for label, _ in self._figures[first : first + len(steps)]]
         asked = [step.label for step in steps]
         if remembered != asked[: len(remembered)]:
@@ -179,7 +188,7 @@ class ClusterEngine:
             step = self._steps[number - self._origin]
             refs = self._dispatch.submit(step, number + 1)
             self._in_flight.append((step, time.monotonic(), refs))
-            self._on_event("sweep" if isinstance(step, SweepStep) else "scan", self)
+            self._on_event(step.kind, self)
         if self._in_flight:
             self._finish(*self._in_flight.popleft())
         if due and not self._in_flight:
@@ -214,16 +223,16 @@ class ClusterEngine:
 
     def _collect(self) -> ClusterCheckpoint:
         """Let the workers write what has changed since the last checkpoint."""
-        known = {} if self._last is None else self._last.entries()
-        refs, names = self._dispatch.save(self._checkpoints.folder, known)
+        written = {} if self._last is None else self._last.entries()
+        refs, names = self._dispatch.save(self._checkpoints.folder, written)
         self._on_event("checkpoint", self)
-        entries = dict(known)
+        entries = dict(written)
         for answer in self.workers.get(refs):
             entries |= {entry.name: entry for entry in answer}
         return self._checkpoints.write(
             step=self._done,
             blocks_epoch=self._dispatch.blocks_epoch,
-            **{kind: [entries[name] for name in some] for kind, some in names.items()},
+            arrays={array: [entries[name] for name in files] for array, files in names.items()},
             first_step=self._first,
             figures=self._figures,
             progress=self.progress,
@@ -287,7 +296,7 @@ class ClusterEngine:
         raise ClusterError(f"workers were lost {_MOST_LOSSES} times at the start; see Ray's log")
 
     def _set_initial_state(self) -> None:
-        """The state that every run begins with."""
+        """Set the state that every run begins with."""
         if self._origin:
             raise ClusterError(
                 f"the checkpoint that this run resumed from, in {self._checkpoints.folder}, is "
@@ -302,7 +311,7 @@ class ClusterEngine:
             if checkpoint.step < self._origin:
                 break
             try:
-                if len(checkpoint.factors) != self.n_parts:
+                if checkpoint.n_parts != self.n_parts:
                     raise DamagedFileError(f"it must have the files of {self.n_parts} parts")
                 self._dispatch.restore(self._checkpoints.folder, checkpoint)
             except (DamagedFileError, OSError) as error:
@@ -316,7 +325,7 @@ class ClusterEngine:
     # ------------------------------------------------------------------------------- the model
 
     def write_model(self, epoch: int) -> tuple[Folder, dict[str, list[FileEntry]]]:
-        """Write U and V, a file a part, beside what is there; returns where, and the files."""
+        """Write the model, a file a part, beside what is there; returns where, and the files."""
         folder, version = self._folder.sub("model"), f"{self._run_file.crc32:08x}-{epoch:06d}"
 
         def write() -> dict[str, list[FileEntry]]:
@@ -356,17 +365,17 @@ class ClusterEngine:
 
     def _check_blocks(self) -> None:
         plan = Plan(0, DATA_ORDER, self.sizes.n_items, self.n_parts)
-        row = 4 * (self.factors + 1)
+        row = self._job.bytes_of_item
         largest = int(np.diff(plan.bounds).max()) * row
-        if largest > MAX_BLOCK_BYTES:
-            parts = -(-self.sizes.n_items * row // MAX_BLOCK_BYTES)
+        if largest > MAX_BATCH_BYTES:
+            parts = -(-self.sizes.n_items * row // MAX_BATCH_BYTES)
             _warn(
-                f"a block of V has {largest >> 20} MB; cut the data into at least {parts} parts to "
-                f"keep blocks below {MAX_BLOCK_BYTES >> 20} MB"
+                f"a block of items has {largest >> 20} MB; cut the data into {parts} parts or more "
+                f"to keep blocks below {MAX_BATCH_BYTES >> 20} MB"
             )
 
     def _check_folder(self) -> None:
-        """All workers must see one and the same folder."""
+        """Raise an error unless all workers see one and the same folder."""
         members = self.workers.members
         refs = [
             self.workers.call(worker, "sees", self._folder, self._run_file)

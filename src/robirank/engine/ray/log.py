@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from robirank.engine.interface import Figures
-from robirank.engine.ray.steps import Step, SweepStep
+from robirank.engine.ray.steps import Step
 from robirank.engine.ray.worker import Cost
 from robirank.storage.files import refuse_link
 from robirank.storage.folder import Folder
@@ -53,11 +53,10 @@ class RunLog:
         answers: Sequence[tuple[Figures, Cost]],
     ) -> None:
         """Note what a step cost each worker."""
-        sweep = isinstance(step, SweepStep)
-        place = {"epoch": step.epoch} if isinstance(step, SweepStep) else {}
+        place = {} if step.epoch is None else {"epoch": step.epoch}
         for worker in sorted(set(workers)):
-            own = [a for w, a in zip(workers, answers, strict=True) if w == worker]
-            costs = [cost for _, cost in own]
+            of_worker = [a for w, a in zip(workers, answers, strict=True) if w == worker]
+            costs = [cost for _, cost in of_worker]
             busy = sum(cost.seconds for cost in costs)
             moved = {
                 name: sum(getattr(cost, name) for cost in costs)
@@ -68,7 +67,7 @@ class RunLog:
             self.bytes_moved += moved["bytes_moved"]
             self.memory[worker] = costs[-1].memory
             self.say(
-                "sweep" if sweep else "scan",
+                step.kind,
                 task=step.task.__name__,
                 step=number,
                 **place,
@@ -76,16 +75,16 @@ class RunLog:
                 worker=worker,
                 pid=members[worker]["pid"],
                 node=members[worker]["node"],
-                tasks=len(own),
+                tasks=len(of_worker),
                 busy_seconds=round(busy, 4),
                 seconds=round(seconds, 4),
-                per_second=round(sum(f.get("done", 0) for f, _ in own) / max(busy, 1e-9)),
+                per_second=round(sum(f.get("done", 0) for f, _ in of_worker) / max(busy, 1e-9)),
                 **moved,
                 memory=costs[-1].memory,
             )
         if self.on_step is not None:
             self.on_step(
-                step=f"{'sweep' if sweep else 'scan'} {step.number + 1}",
+                step=f"{step.kind} {step.number + 1}",
                 workers=str(len(members)),
                 memory=f"{max(self.memory.values(), default=0) / 1e9:.1f} GB",
             )

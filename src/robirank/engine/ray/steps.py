@@ -9,36 +9,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from robirank.engine.interface import ScanTask, SweepTask
+from robirank.engine.interface import Task
 
 
 @dataclass(frozen=True)
-class SweepStep:
-    """A sub-step of a sweep: every part meets one block."""
+class Step:
+    """A sub-step of a sweep, or one entry of a scan.
 
-    epoch: int
+    Attributes
+    ----------
+    number : int
+        The sub-step of the sweep; the place in the settings of the scan.
+    task : Task
+    settings : Any
+    epoch : int or None
+        The epoch of a sweep; None for a scan.
+    """
+
     number: int
-    task: SweepTask
+    task: Task
     settings: Any
+    epoch: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """Whether every part meets one block ("sweep"), or sees all of them ("scan")."""
+        return "scan" if self.epoch is None else "sweep"
 
     @property
     def label(self) -> str:
         """What tells this step from others of its epoch."""
         return f"{self.task.__name__} {self.number}"
-
-
-@dataclass(frozen=True)
-class ScanStep:
-    """One entry of a scan: every part sees all blocks."""
-
-    number: int
-    task: ScanTask
-    settings: Any
-
-    @property
-    def label(self) -> str:
-        """What tells this step from others of its epoch."""
-        return f"{self.task.__name__} {self.number}"
-
-
-Step = SweepStep | ScanStep

@@ -1,4 +1,4 @@
-"""What one worker of a cluster does: it owns some parts of the users, and blocks of V visit it.
+"""What one worker of a cluster does: it owns some parts of the users, and blocks visit it.
 
 Nothing here knows how the blocks travel; see `robirank.engine.ray.actors`.
 """
@@ -6,29 +6,38 @@ Nothing here knows how the blocks travel; see `robirank.engine.ray.actors`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robirank import _core
-from robirank._types import Floats32, Ints32, Ints64
+from robirank._types import Ints32
 from robirank.data.partitions import Partitions
-from robirank.data.records import Weighting
+from robirank.data.user_items import Weighting
 from robirank.engine.interface import Figures, ScanTask, SweepTask
-from robirank.engine.parts import Block, Part, empty_rows, padded
+from robirank.engine.state import (
+    Arrays,
+    Block,
+    Part,
+    Rows,
+    StateArray,
+    constants_of_items,
+    padded,
+    seen_by,
+    set_start,
+    travelling,
+)
 from robirank.engine.strata import DATA_ORDER, Plan, task_key
 from robirank.storage.folder import FileEntry, Folder
 from robirank.storage.tensor_file import ArraySpec
 
-#: What travels of a block, or of a piece of one: rows of V, and Adagrad's sums.
-Payload = tuple[Floats32, Floats32]
-
-#: Shares of the rows' penalty that one record pays, for rows with so many records.
-Decay = Callable[[Ints64], Floats32]
+#: What travels of a block, or of a piece of one: its arrays that tasks change, without padding.
+Payload = Arrays
 
 
 @dataclass(frozen=True)
@@ -37,27 +46,25 @@ class Job:
 
     Attributes
     ----------
-    factors, seed : int
+    declared : sequence of StateArray
+    seed : int
     weighting : str
         What a count weighs.
-    user_decay, item_decay : callable
-        See `robirank.engine.parts.Part`.
-    start : callable
-        ``start(seed, side, n, d, chosen)`` gives the first rows of some users (side 0) or items
-        (side 1) of n.
     data : Partitions
     validation : Partitions or None
-        Held-out records of the same users, in the same parts.
+        Held-out interactions of the same users, in the same parts.
     """
 
-    factors: int
+    declared: Sequence[StateArray]
     seed: int
     weighting: Weighting
-    user_decay: Decay
-    item_decay: Decay
-    start: Callable[[int, int, int, int, Sequence[Ints32]], list[Floats32]]
     data: Partitions
     validation: Partitions | None = None
+
+    @property
+    def bytes_of_item(self) -> int:
+        """Bytes of one item that travel with a block."""
+        return sum(array.entry_bytes for array in travelling(self.declared))
 
 
 @dataclass(frozen=True)
@@ -67,9 +74,9 @@ class Cost:
     Attributes
     ----------
     seconds : float
-        Of work: processor time, which stands still while the task waits for a block or a core.
+        Processor time, which stands still while the task waits for a block or a core.
     bytes_in, bytes_moved, bytes_out : int
-        Of V and Adagrad's sums that came, that came from another worker, and that went.
+        Bytes of blocks that came, that came from another worker, and that went.
     memory : int
         Bytes that the process holds for itself.
     """
@@ -82,52 +89,46 @@ class Cost:
 
 
 class PartWorker:
-    """Owns parts of the users: their records, their rows of U and their slopes.
+    """Owns parts of the users, with their interactions and arrays.
 
     Parameters
     ----------
     job : Job
     parts : sequence of int
-        Which parts are its own; the records of others are not read.
+        The parts that it owns; the interactions of others are not read.
     instruction_set : str
         Another one adds up in another order, so all workers use the same.
     """
 
     def __init__(self, job: Job, parts: Sequence[int], instruction_set: str) -> None:
         _core.use_instruction_set(instruction_set)
-        self._job = job
-        self._n_users, self._n_items = job.data.shape
-        counts = job.data.item_counts()
-        self._item_decay = job.item_decay(counts)
-        self._popularity = counts.astype(np.float32)
+        self._job, self._n_items = job, job.data.n_items
+        self._travelling = travelling(job.declared)
+        self._item_counts = job.data.item_counts()
+        self._constants = constants_of_items(job.declared, self._item_counts)
         self.parts = {number: self._read(number) for number in parts}
+        constant = [array for array in job.declared if array.is_constant]
+        set_start(list(self.parts.values()), constant)  # no checkpoint has them
         self._plan = lru_cache(maxsize=2)(self._make_plan)
 
     def _make_plan(self, epoch: int) -> Plan:
         return Plan(self._job.seed, epoch, self._n_items, self._job.data.parts)
 
     def _read(self, number: int) -> Part:
-        job, records = self._job, self._job.data.read_part(number)
-        users, decay = job.data.part_users[number], job.user_decay(records.user_counts())
-        part = Part.empty(users, records.weighted(job.weighting), decay, job.factors)
+        job = self._job
+        interactions = job.data.read_part(number).weighted(job.weighting)
+        part = Part.empty(job.data.part_users[number], interactions, job.declared)
         if job.validation is not None:
             part.held_out = job.validation.read_part(number).weighted("binary")
         return part
 
     def start(self, blocks: Sequence[int]) -> list[Payload]:
-        """Set the state that every run begins with; returns the first rows of some blocks of V.
-
-        Users without records have zeros.
-        """
-        job, own = self._job, list(self.parts.values())
-        users = [part.users for part in own]
-        first = job.start(job.seed, 0, self._n_users, job.factors, users)
-        for part, rows in zip(own, first, strict=True):
-            rows[np.diff(part.indptr) == 0] = 0.0
-            part.start(rows)
+        """Set the state that every run begins with; returns the first values of some blocks."""
+        set_start(list(self.parts.values()), self._job.declared)
         items = [self._plan(0).items(block) for block in blocks]
-        found = job.start(job.seed, 1, self._n_items, job.factors, items)
-        return [(rows, np.zeros(len(rows), dtype=np.float32)) for rows in found]
+        rows = [Rows(numbers, self._item_counts[numbers]) for numbers in items]
+        values = {array.name: array.start(rows) for array in self._travelling}
+        return [{name: values[name][i] for name in values} for i in range(len(blocks))]
 
     # ------------------------------------------------------------------------------ the tasks
 
@@ -142,26 +143,27 @@ class PartWorker:
         foreign: Sequence[bool],
         *payloads: Payload,
     ) -> tuple[tuple[Figures, Cost], Payload]:
-        """Let a part meet a block of V; returns figures, cost and the block as it is now.
+        """Let a part meet a block; returns figures, cost and the block as it is now.
 
         The block comes whole, or, where it is the first of an epoch, in pieces: one of each block
         of the old epoch. ``foreign`` tells which of the payloads another worker made.
         """
         begin = time.thread_time()
-        plan, factors = self._plan(epoch), self._job.factors
+        plan = self._plan(epoch)
         items = plan.items(block)
-        V, sums = empty_rows(len(items), factors), np.empty(len(items), dtype=np.float32)
-        if old_epoch == epoch:
-            V[:, :factors], sums[:] = payloads[0]
-        else:
-            self._join(items, old_epoch, payloads, V[:, :factors], sums)
-        first, decay = int(plan.bounds[block]), self._item_decay[items]
-        whole = Block(first, V, sums, decay, self._popularity[items])
+        order = None if old_epoch == epoch else self._order_of_pieces(items, old_epoch)
+        arrays = {array.name: _joined(array, payloads, order) for array in self._travelling}
+        visitor = self._block(plan, block, arrays)
         key = task_key(self._job.seed, epoch, part, block)
-        figures = task(self.parts[part], whole, plan.position, settings, key)
-        out = (np.ascontiguousarray(V[:, :factors]), sums)
-        moved = [one for one, far in zip(payloads, foreign, strict=True) if far]
-        return (figures, _cost(begin, payloads, moved, [out])), out
+        figures = task(
+            seen_by(task, self.parts[part]), seen_by(task, visitor), plan.position, settings, key
+        )
+        result = {
+            array.name: np.ascontiguousarray(array.content(arrays[array.name]))
+            for array in self._travelling
+        }
+        moved = [payload for payload, far in zip(payloads, foreign, strict=True) if far]
+        return (figures, _cost(begin, payloads, moved, [result])), result
 
     def scan(
         self,
@@ -171,14 +173,14 @@ class PartWorker:
         task: ScanTask,
         settings: Any,
     ) -> tuple[Figures, Cost]:
-        """Show all blocks of V to a part, one by one.
+        """Show all blocks to a part, one by one.
 
         ``blocks`` are pairs (number, payload) that can be gone through many times.
         """
         begin = time.thread_time()
         plan = self._plan(epoch)
-        visits = _Visits(plan, blocks, self._job.factors, self._popularity)
-        figures = task(self.parts[part], visits, plan.position, settings)
+        visitors = _Visitors(self, plan, blocks, task)
+        figures = task(seen_by(task, self.parts[part]), visitors, plan.position, settings)
         return figures, _cost(begin, [], [], [])
 
     def split(self, block: int, epoch: int, next_epoch: int, payload: Payload) -> list[Payload]:
@@ -188,24 +190,22 @@ class PartWorker:
         home = np.searchsorted(target.bounds, place, side="right") - 1
         order = np.argsort(home, kind="stable")
         ends = np.searchsorted(home[order], np.arange(target.parts + 1))
-        V, sums = payload
-        return [(V[order[low:high]], sums[order[low:high]]) for low, high in pairwise(ends)]
+        return [
+            {name: values[order[low:high]] for name, values in payload.items()}
+            for low, high in pairwise(ends)
+        ]
 
-    def _join(
-        self,
-        items: Ints32,
-        old_epoch: int,
-        pieces: Sequence[Payload],
-        V: Floats32,
-        sums: Floats32,
-    ) -> None:
-        """Put pieces together; they come in the order of the old blocks, rows in the old order."""
-        order = np.argsort(self._plan(old_epoch).position[items])
-        end = 0
-        for rows, row_sums in pieces:
-            begin, end = end, end + len(rows)
-            V[order[begin:end]] = rows
-            sums[order[begin:end]] = row_sums
+    def _order_of_pieces(self, items: Ints32, old_epoch: int) -> NDArray[Any]:
+        """The places in a block of the rows of its pieces.
+
+        Pieces come in the order of the old blocks, and their rows in the old order.
+        """
+        return np.argsort(self._plan(old_epoch).position[items])
+
+    def _block(self, plan: Plan, number: int, arrays: Arrays) -> Block:
+        items = plan.items(number)
+        constants = {name: values[items] for name, values in self._constants.items()}
+        return Block(int(plan.bounds[number]), constants | arrays)
 
     # ----------------------------------------------------------------- checkpoints and results
 
@@ -216,47 +216,43 @@ class PartWorker:
         except (ValueError, OSError):
             return False
 
-    def save(
-        self, folder: Folder, part: int, factors: str | None, slopes: str | None
+    def save(self, folder: Folder, part: int, files: dict[str, str]) -> list[FileEntry]:
+        """Write arrays of a part; ``files`` has the name of the file of each."""
+        declared = {array.name: array for array in self._job.declared}
+        return [
+            folder.write_arrays(file, {name: declared[name].content(self.parts[part][name])})
+            for name, file in files.items()
+        ]
+
+    def save_block(
+        self, folder: Folder, files: dict[str, str], payload: Payload
     ) -> list[FileEntry]:
-        """Write U and its sums, and the slopes, under these names; None leaves one out."""
-        own, entries = self.parts[part], []
-        if factors is not None:
-            rows = {"U": own.U[:, : self._job.factors], "sums": own.sums}
-            entries.append(folder.write_arrays(factors, rows))
-        if slopes is not None:
-            entries.append(folder.write_arrays(slopes, {"slope": own.slope}))
-        return entries
+        """Write arrays of a block; ``files`` has the name of the file of each."""
+        return [folder.write_arrays(file, {name: payload[name]}) for name, file in files.items()]
 
-    def save_block(self, folder: Folder, name: str, payload: Payload) -> list[FileEntry]:
-        """Write a block of V."""
-        return [folder.write_arrays(name, {"V": payload[0], "sums": payload[1]})]
-
-    def restore(self, folder: Folder, part: int, factors: FileEntry, slopes: FileEntry) -> None:
+    def restore(self, folder: Folder, part: int, files: dict[str, FileEntry]) -> None:
         """Go back to what `save` wrote; a damaged file is an error of the folder's class."""
-        own, n, d = self.parts[part], len(self.parts[part].users), self._job.factors
-        expected = {"U": ArraySpec("F32", (n, d)), "sums": ArraySpec("F32", (n,))}
-        rows = folder.read_arrays(factors, expected)
-        slope = folder.read_arrays(slopes, {"slope": ArraySpec("F32", own.slope.shape)})
-        own.U[:, :d], own.sums[:], own.slope[:] = rows["U"], rows["sums"], slope["slope"]
+        for array in self._job.declared:
+            if array.name in files:
+                content = array.content(self.parts[part][array.name])
+                content[:] = _read_array(folder, files, array, len(content))
 
     def restore_block(
-        self, folder: Folder, entry: FileEntry, block: int, epoch: int
+        self, folder: Folder, block: int, epoch: int, files: dict[str, FileEntry]
     ) -> tuple[bool, Payload]:
-        """Read a block of V; whoever waits for the first of the two need not take the second."""
+        """Read a block; whoever waits for the first of the two need not take the second."""
         n = len(self._plan(epoch).items(block))
-        expected = {
-            "V": ArraySpec("F32", (n, self._job.factors)),
-            "sums": ArraySpec("F32", (n,)),
-        }
-        arrays = folder.read_arrays(entry, expected)
-        return True, (arrays["V"], arrays["sums"])
+        arrays = {a.name: _read_array(folder, files, a, n) for a in self._travelling}
+        return True, arrays
 
     def write_users(self, folder: Folder, version: str) -> list[FileEntry]:
-        """Write the rows of U with the users' outside ids, a file a part."""
+        """Write what belongs to the model of the users, with their outside ids, a file a part."""
         entries = []
         for number, part in sorted(self.parts.items()):
-            arrays = {"user_factors": part.U[:, : self._job.factors], "users": part.users}
+            arrays: Arrays = {"users": part.users}
+            for array in self._job.declared:
+                if array.saved_as and array.per == "user":
+                    arrays[array.saved_as] = array.content(part[array.name])
             ids = self._job.data.part_ids(number)
             arrays |= {} if ids is None else ids.to_tensors("ids")
             name = f"users-{number:05d}-{version}.safetensors"
@@ -266,36 +262,60 @@ class PartWorker:
     def write_items(
         self, folder: Folder, version: str, shard: int, old_epoch: int, *pieces: Payload
     ) -> FileEntry:
-        """Write a stretch of V in the order of the data, from the pieces of the last blocks."""
-        items = self._plan(DATA_ORDER).items(shard)
-        V = np.empty((len(items), self._job.factors), dtype=np.float32)
-        self._join(items, old_epoch, pieces, V, np.empty(len(items), dtype=np.float32))
-        name = f"items-{shard:05d}-{version}.safetensors"
-        return folder.write_arrays(name, {"item_factors": V})
+        """Write what belongs to the model of consecutive items, from pieces of the last blocks."""
+        order = self._order_of_pieces(self._plan(DATA_ORDER).items(shard), old_epoch)
+        arrays = {
+            array.saved_as: array.content(_joined(array, pieces, order))
+            for array in self._travelling
+            if array.saved_as
+        }
+        return folder.write_arrays(f"items-{shard:05d}-{version}.safetensors", arrays)
 
 
-class _Visits:
-    """Blocks of V as a scan shows them, gone through as often as the task likes."""
+class _Visitors:
+    """Blocks as a scan shows them, gone through as often as the task likes."""
 
     def __init__(
-        self,
-        plan: Plan,
-        blocks: Iterable[tuple[int, Payload]],
-        factors: int,
-        popularity: Floats32,
+        self, worker: PartWorker, plan: Plan, blocks: Iterable[tuple[int, Payload]], task: ScanTask
     ) -> None:
-        self._plan, self._blocks, self._factors = plan, blocks, factors
-        self._popularity = popularity
+        self._worker, self._plan, self._blocks, self._task = worker, plan, blocks, task
 
     def __iter__(self) -> Iterator[Block]:
-        no_decay = np.empty(0, dtype=np.float32)
-        for number, (V, sums) in self._blocks:
-            rows = V
-            if V.shape[1] != padded(self._factors):
-                rows = empty_rows(len(V), self._factors)
-                rows[:, : self._factors] = V
-            popularity = self._popularity[self._plan.items(number)]
-            yield Block(int(self._plan.bounds[number]), rows, sums, no_decay, popularity)
+        declared = self._worker._travelling
+        for number, payload in self._blocks:
+            arrays = {
+                array.name: _padded(array, payload[array.name])
+                for array in declared
+                if array.name in self._task.reads
+            }
+            yield seen_by(self._task, self._worker._block(self._plan, number, arrays))
+
+
+def _padded(array: StateArray, values: NDArray[Any]) -> NDArray[Any]:
+    """Values with the padding that kernels ask for; a copy only where some is needed."""
+    if not array.columns or values.shape[1] == padded(array.columns):
+        return values
+    return _joined(array, [{array.name: values}], None)
+
+
+def _joined(
+    array: StateArray, pieces: Sequence[Payload], order: NDArray[Any] | None
+) -> NDArray[Any]:
+    """Pieces of an array put together, padded; ``order`` has the places of their rows."""
+    values = [piece[array.name] for piece in pieces]
+    whole = array.empty(sum(map(len, values)))
+    content, end = array.content(whole), 0
+    for rows in values:
+        begin, end = end, end + len(rows)
+        content[slice(begin, end) if order is None else order[begin:end]] = rows
+    return whole
+
+
+def _read_array(
+    folder: Folder, files: dict[str, FileEntry], array: StateArray, n: int
+) -> NDArray[Any]:
+    spec = {array.name: ArraySpec("F32", array.shape(n))}
+    return folder.read_arrays(files[array.name], spec)[array.name]
 
 
 def _cost(
@@ -307,7 +327,7 @@ def _cost(
 
 
 def _nbytes(payloads: Sequence[Payload]) -> int:
-    return sum(V.nbytes + sums.nbytes for V, sums in payloads)
+    return sum(array.nbytes for payload in payloads for array in payload.values())
 
 
 def private_memory() -> int:

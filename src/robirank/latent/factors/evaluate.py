@@ -1,7 +1,8 @@
-"""How good are the recommendations: precision, recall, NDCG, MAP and hit rate of the top k."""
+"""Evaluate a model: how well its recommendations match held-out interactions."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
@@ -14,14 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from robirank._checks import check_count
 from robirank._sparse import sound_csr
 from robirank._types import Floats64, Ints32
-from robirank.latent.factors.ids import Side, check_same_ids
-from robirank.latent.factors.topk import NOTHING, rows_of
-from robirank.metrics._conventions import discounts
-
-MEASURES = ("precision", "recall", "ndcg", "map", "hit_rate")
-
-#: Values are added up as integers of this unit, so that the order of the users cannot matter.
-UNIT = 2.0**-40
+from robirank.data.user_items import SideName, UserItems
+from robirank.errors import ArgumentError
+from robirank.latent.factors.factor_model import FactorModel
+from robirank.latent.factors.list_metrics import METRICS, in_units, mean_of_units, metric_values
+from robirank.latent.factors.questions import check_same_ids, checked_positions
+from robirank.latent.factors.topk import NOTHING
 
 
 @dataclass(frozen=True)
@@ -31,20 +30,20 @@ class Coverage:
     Attributes
     ----------
     users_with_history, users_without_history : int
-        Users with something in ``test`` who have records in ``train``, and who have none.
+        Users with something in ``test`` who have interactions in ``train``, and who have none.
     users_left_out : int
         Users without anything in ``test``, or not among those asked for.
-    records : int
-        Test records of the users who were measured.
-    records_on_new_items : int
-        How many of these are on items without a record in ``train``.
+    interactions : int
+        The test interactions of the users who were measured.
+    interactions_on_new_items : int
+        How many of these are on items without an interaction in ``train``.
     """
 
     users_with_history: int
     users_without_history: int
     users_left_out: int
-    records: int
-    records_on_new_items: int
+    interactions: int
+    interactions_on_new_items: int
 
     def __str__(self) -> str:
         """One sentence.
@@ -57,8 +56,8 @@ class Coverage:
         return (
             f"{self.users_with_history:,} users with history and {self.users_without_history:,} "
             f"without were measured, {self.users_left_out:,} left out; "
-            f"{self.records_on_new_items:,} of their {self.records:,} test records are on items "
-            "without a train record."
+            f"{self.interactions_on_new_items:,} of their {self.interactions:,} test interactions "
+            "are on items without a train interaction."
         )
 
 
@@ -79,8 +78,8 @@ class Evaluation(Mapping[str, float]):
     coverage : Coverage or None
         Whom and what was measured; None in the two parts below.
     with_history, without_history : Evaluation or None
-        The same of the users who have records in ``train``, and of those who have none; None where
-        there are no such users.
+        The same of the users who have interactions in ``train``, and of those who have none; None
+        where there are no such users.
     """
 
     means: dict[str, float]
@@ -93,7 +92,7 @@ class Evaluation(Mapping[str, float]):
 
     def __getitem__(self, name: str) -> float:
         if name not in self.means:
-            raise KeyError(f"no measure {name!r}; there are {', '.join(self.means)}")
+            raise KeyError(f"no metric {name!r}; there are {', '.join(self.means)}")
         return self.means[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -103,15 +102,15 @@ class Evaluation(Mapping[str, float]):
         return len(self.means)
 
     def table(self) -> str:
-        """The means, a line a measure and a column a cut-off, with their standard errors.
+        """The means, a line a metric and a column a cut-off, with their standard errors.
 
         The last line says whom and what was measured.
         """
         lines = [f"{f'{self.n_users:,} users':>14s}" + "".join(f"{f'@{k}':>18s}" for k in self.k)]
-        for measure in MEASURES:
-            names = [f"{measure}@{k}" for k in self.k]
+        for metric in METRICS:
+            names = [f"{metric}@{k}" for k in self.k]
             cells = [f"{self.means[n]:10.4f} ± {self.errors[n]:.4f}" for n in names]
-            lines.append(f"{measure:>14s}" + "".join(f"{cell:>18s}" for cell in cells))
+            lines.append(f"{metric:>14s}" + "".join(f"{cell:>18s}" for cell in cells))
         if self.coverage is not None:
             lines.append(str(self.coverage))
         return "\n".join(lines)
@@ -152,9 +151,9 @@ def evaluate(
     whatever its value. A test item that the user has in ``train`` too cannot be recommended and
     counts as missed. Of equal scores, the models of this package put the lower item first.
 
-    Of users without a record in what a model was fitted to, it knows nothing: the models of this
-    package recommend the most popular items to them. The result has the means of users with and
-    without a record in ``train`` apart, and counts both.
+    Of users without an interaction in what it was fitted to, a model knows nothing: the models of
+    this package recommend the most popular items to them. The result has the means of users with
+    and without an interaction in ``train`` apart, and counts both.
 
     Parameters
     ----------
@@ -179,31 +178,33 @@ def evaluate(
     --------
     >>> import numpy as np
     >>> from scipy.sparse import csr_matrix
-    >>> from robirank.latent.factors.recommend import FactorModel
-    >>> model = FactorModel()
-    >>> model.user_factors = np.ones((1, 1), dtype=np.float32)
-    >>> model.item_factors = np.array([[4], [3], [2], [1]], dtype=np.float32)
-    >>> train, test = csr_matrix([[1, 0, 0, 0]]), csr_matrix([[0, 0, 1, 1]])
+    >>> from robirank import Popularity
+    >>> model = Popularity().fit(csr_matrix([[1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 0, 0]]))
+    >>> train, test = csr_matrix((3, 4)), csr_matrix((3, 4))
+    >>> train[0, 0], test[0, 2], test[0, 3] = 1, 1, 1
     >>> result = evaluate(model, train=train, test=test, k=(1, 2))
     >>> result["precision@2"], result["recall@2"], round(result["ndcg@2"], 4)
     (0.5, 0.5, 0.3869)
-    >>> result.coverage.users_with_history, result.coverage.records_on_new_items
+    >>> result.coverage.users_with_history, result.coverage.interactions_on_new_items
     (1, 2)
     """
     cutoffs = _check_cutoffs(k)
     check_count("batch_size", batch_size)
     check_same_ids("test", test, "train", train)
-    sides: tuple[Side, ...] = ("items",) if recalculate_user else ("users", "items")
+    sides: tuple[SideName, ...] = ("items",) if recalculate_user else ("users", "items")
     check_same_ids("train", train, "the model", model, sides)
     train, test = _check_matrices(train, test)
     chosen = _check_users(users, test)
+    if isinstance(model, FactorModel):
+        model = copy.copy(model).prepare()
     has_history = np.diff(train.indptr)[chosen] > 0
     sums = {True: _Sums(cutoffs), False: _Sums(cutoffs)}
     for begin in range(0, len(chosen), batch_size):
         part = slice(begin, begin + batch_size)
-        ids = _lists(model, chosen[part], train, max(cutoffs), recalculate_user)
-        held_out = test[chosen[part]]
-        values = measure_lists(ids, held_out.indptr, held_out.indices, test.shape[1], cutoffs)
+        lists = _lists(model, chosen[part], train, max(cutoffs), recalculate_user)
+        rows = test[chosen[part]]
+        held_out = UserItems(rows.indptr, rows.indices, None, test.shape[1])
+        values = metric_values(lists, held_out, cutoffs)
         for group, total in sums.items():
             total.add(values[..., has_history[part] == group])
     return (sums[True] + sums[False]).evaluation(
@@ -233,70 +234,9 @@ def _coverage(train: Any, test: Any, chosen: Ints32, has_history: NDArray[np.boo
         users_with_history=with_history,
         users_without_history=len(chosen) - with_history,
         users_left_out=test.shape[0] - len(np.unique(chosen)),
-        records=len(items),
-        records_on_new_items=int(np.count_nonzero(is_new[items])),
+        interactions=len(items),
+        interactions_on_new_items=int(np.count_nonzero(is_new[items])),
     )
-
-
-def measure_lists(
-    ids: NDArray[Any],
-    indptr: NDArray[Any],
-    items: NDArray[Any],
-    n_items: int,
-    cutoffs: tuple[int, ...],
-) -> Floats64:
-    """Measure recommended lists against held-out items in CSR form.
-
-    Returns values of shape (measures, cut-offs, users), measures in the order of `MEASURES`. Every
-    user must have a held-out item; id −1 stands for no item.
-    """
-    hits = _hits(ids, indptr, items, n_items)
-    return _measure(hits, np.diff(indptr), cutoffs)
-
-
-def in_units(values: Floats64) -> Any:
-    """The sum over the last axis, in units: integers, whatever the order of the values."""
-    return np.rint(values / UNIT).astype(np.int64).sum(axis=-1).astype(object)
-
-
-def _hits(
-    ids: NDArray[Any], indptr: NDArray[Any], items: NDArray[Any], width: int
-) -> NDArray[np.bool_]:
-    """Whether each recommended item is among the held-out items of its user."""
-    n_rows = len(indptr) - 1
-    rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(indptr))
-    wanted = np.sort(rows * width + items)
-    got = np.arange(n_rows, dtype=np.int64)[:, None] * width + ids
-    place = np.minimum(np.searchsorted(wanted, got), len(wanted) - 1)
-    return (wanted[place] == got) & (ids >= 0)
-
-
-def _measure(hits: NDArray[np.bool_], n_test: NDArray[Any], cutoffs: tuple[int, ...]) -> Floats64:
-    depth = hits.shape[1]
-    rank = np.arange(1, depth + 1)
-    discount = discounts(depth, "log2")
-    found = np.cumsum(hits, axis=1)
-    gain = np.cumsum(hits * discount, axis=1)
-    precise = np.cumsum(hits * (found / rank), axis=1)
-    total = n_test.astype(np.float64)
-    values = np.empty((len(MEASURES), len(cutoffs), len(hits)))
-    for j, k in enumerate(cutoffs):
-        last = min(k, depth) - 1
-        most = min(k, int(n_test.max()))
-        ideal = np.cumsum(discounts(most, "log2"))[np.minimum(most, n_test) - 1]
-        values[:, j] = (
-            found[:, last] / float(k),
-            found[:, last] / total,
-            gain[:, last] / ideal,
-            precise[:, last] / total,
-            found[:, last] > 0,
-        )
-    return values
-
-
-def mean_of_units(total: Any, n: int) -> Any:
-    """The mean of n values whose sum is given in units."""
-    return np.asarray(total, dtype=np.float64) * UNIT / n
 
 
 @dataclass
@@ -328,7 +268,7 @@ class _Sums:
         spread = np.maximum(mean_of_units(self.squares, n) - mean**2, 0)
         error = np.sqrt(spread / (n - 1)) if n > 1 else np.full_like(mean, np.nan)
         names = [
-            (f"{m}@{k}", i, j) for j, k in enumerate(self.cutoffs) for i, m in enumerate(MEASURES)
+            (f"{m}@{k}", i, j) for j, k in enumerate(self.cutoffs) for i, m in enumerate(METRICS)
         ]
         return Evaluation(
             {name: float(mean[i, j]) for name, i, j in names},
@@ -345,16 +285,17 @@ def _check_cutoffs(k: int | Sequence[int]) -> tuple[int, ...]:
     except TypeError:
         cutoffs = ()
     if not cutoffs or min(cutoffs) < 1:
-        raise ValueError(f"k must be an integer from 1 or a sequence of them; got {k!r}")
+        raise ArgumentError("k", f"must be an integer from 1 or a sequence of them; got {k!r}")
     return tuple(sorted(set(cutoffs)))
 
 
 def _check_matrices(train: Any, test: Any) -> tuple[Any, Any]:
     train, test = _as_csr("train", train), _as_csr("test", test)
     if train.shape != test.shape:
-        raise ValueError(
-            "train and test must have the same users and items; their shapes are "
-            f"{train.shape} and {test.shape}"
+        raise ArgumentError(
+            "train",
+            f"and test must have the same users and items; their shapes are {train.shape} and "
+            f"{test.shape}",
         )
     if not test.has_canonical_format:  # an item that is stored twice is one test item
         test = test.copy()
@@ -365,9 +306,9 @@ def _check_matrices(train: Any, test: Any) -> tuple[Any, Any]:
 def _as_csr(name: str, given: Any) -> Any:
     matrix: Any = getattr(given, "matrix", given)
     if not hasattr(matrix, "tocsr"):
-        raise ValueError(
-            f"{name} must be a sparse matrix or Interactions, users × items; "
-            f"got {type(given).__name__}"
+        raise ArgumentError(
+            name,
+            f"must be a sparse matrix or Interactions, users × items; got {type(given).__name__}",
         )
     return sound_csr(name, matrix)  # implicit takes no csr_array
 
@@ -377,19 +318,8 @@ def _check_users(users: ArrayLike | None, test: Any) -> Ints32:
     if users is None:
         chosen = np.flatnonzero(has_test).astype(np.int32)
     else:
-        asked = rows_of("users", users, test.shape[0], "users")
+        asked = checked_positions("users", users, test.shape[0], "users")
         chosen = asked[has_test[asked]]
     if not len(chosen):
-        raise ValueError("test must hold at least one item of a user to count; it has none")
+        raise ArgumentError("test", "must hold at least one item of a user to count; it has none")
     return chosen
-
-
-def check_metric(metric: str) -> tuple[str, int]:
-    """The measure and the cut-off of a name such as "ndcg@20"."""
-    measure, _, k = str(metric).partition("@")
-    if measure not in MEASURES or not k.isdigit() or int(k) < 1:
-        raise ValueError(
-            f"metric must be one of {', '.join(f'{m}@k' for m in MEASURES)}, such as 'ndcg@20'; "
-            f"got {metric!r}"
-        )
-    return measure, int(k)

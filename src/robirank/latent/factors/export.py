@@ -12,8 +12,9 @@ import numpy as np
 import polars as pl
 
 from robirank.data.ids import Ids
+from robirank.errors import Argument, ArgumentError
+from robirank.latent.factors.factor_model import FactorModel
 from robirank.latent.factors.frame import id_series
-from robirank.latent.factors.recommend import FactorModel
 from robirank.storage.files import write_whole
 
 Library = Literal["usearch", "faiss"]
@@ -62,27 +63,31 @@ def export_index(
     ``usearch.index.Index.restore(path)`` or ``faiss.read_index(path)``.
     """
     if what not in ("items", "users"):
-        raise ValueError(f"what must be 'items' or 'users'; got {what!r}")
+        raise ArgumentError("what", f"must be 'items' or 'users'; got {what!r}")
     build = _BUILDERS[_library(library, Path(path).suffix)]
     model._check_fitted()
+    side = getattr(model.factors_, what)
     if ids is not None:
-        _write_ids(getattr(model.by_id, what), Path(ids))
-    vectors = np.ascontiguousarray(getattr(model, f"{what[:-1]}_factors"), dtype=np.float32)
+        _write_ids(Ids.range(len(side)) if side.ids is None else side.ids, Path(ids))
+    vectors = np.ascontiguousarray(side.rows, dtype=np.float32)
     with write_whole(path) as file:
         return build(vectors, file.name)
 
 
-def _write_ids(known: Ids, path: Path) -> None:
+def _write_ids(outside_ids: Ids, path: Path) -> None:
     """Write keys and outside ids as a table."""
     if path.suffix not in (".parquet", ".csv"):
-        raise ValueError(f"ids must be the path of a .parquet or .csv file; got {str(path)!r}")
-    if known.kind == "object":
-        raise ValueError(
-            f"ids={str(path)!r} needs ids that are integers or text, which a table can hold; the "
-            f"first is {known[0]!r:.80}"
+        raise ArgumentError(
+            "ids", f"must be the path of a .parquet or .csv file; got {str(path)!r}"
         )
-    keys = np.arange(len(known))
-    frame = pl.DataFrame([pl.Series("key", keys), id_series("id", known, keys)])
+    if outside_ids.kind == "object":
+        raise ArgumentError(
+            Argument("ids", str(path)),
+            "needs ids that are integers or text, which a table can hold; the first is "
+            f"{outside_ids[0]!r:.80}",
+        )
+    keys = np.arange(len(outside_ids))
+    frame = pl.DataFrame([pl.Series("key", keys), id_series("id", outside_ids, keys)])
     with write_whole(path) as file:
         if path.suffix == ".csv":
             frame.write_csv(file)
@@ -90,19 +95,24 @@ def _write_ids(known: Ids, path: Path) -> None:
             frame.write_parquet(file)
 
 
-def _library(given: str | None, suffix: str) -> str:
-    """Whose format: what was asked for, or what the ending of the file says."""
-    known = ", ".join(f"'.{name}'" for name in _BUILDERS)
-    if given is not None and given not in _BUILDERS:
-        raise ValueError(f"library must be one of {', '.join(_BUILDERS)}; got {given!r}")
+def _library(library: str | None, suffix: str) -> str:
+    """The library whose format is meant: the one asked for, or that of the file's ending."""
+    endings = ", ".join(f"'.{name}'" for name in _BUILDERS)
+    if library is not None and library not in _BUILDERS:
+        raise ArgumentError("library", f"must be one of {', '.join(_BUILDERS)}; got {library!r}")
     by_suffix = suffix.removeprefix(".")
-    if given is None and by_suffix not in _BUILDERS:
-        raise ValueError(
-            f"path must end in one of {known}, or library= must say whose format; got {suffix!r}"
+    if library is None and by_suffix not in _BUILDERS:
+        raise ArgumentError(
+            "path",
+            f"must end in one of {endings}, or ",
+            Argument("library"),
+            f" must say whose format; got {suffix!r}",
         )
-    if given is not None and by_suffix in _BUILDERS and by_suffix != given:
-        raise ValueError(f"library={given!r} does not go with a path that ends in {suffix!r}")
-    return given or by_suffix
+    if library is not None and by_suffix in _BUILDERS and by_suffix != library:
+        raise ArgumentError(
+            Argument("library", library), f"does not go with a path that ends in {suffix!r}"
+        )
+    return library or by_suffix
 
 
 def _usearch(vectors: Any, path: str) -> Any:

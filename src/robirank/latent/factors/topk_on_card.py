@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from robirank._types import Floats32, Ints32
-from robirank.data.records import SparseRows
+from robirank.data.user_items import UserItems
 from robirank.latent.factors.topk import NOTHING, no_rows
-from robirank.latent.gpu.block import Grid
+from robirank.latent.gpu.batch import Grid
 from robirank.latent.gpu.device import cuda_device, device_errors, has_kernels
 from robirank.latent.gpu.fused import count_scores
 from robirank.latent.gpu.kernels import kernels_for
@@ -27,45 +27,100 @@ _CANDIDATES = 1 << 24  # at a time
 _CELLS = 1 << 26  # scores at a time without kernels
 
 
+@dataclass(frozen=True)
+class CardRows:
+    """Rows on a card, with what every search by the kernels needs of them.
+
+    Attributes
+    ----------
+    rows : float32 tensor of shape (n, d)
+    halves : tensor or None
+        The rows in half precision, none longer than one, as the kernels read them; None where
+        there are no kernels.
+    """
+
+    rows: torch.Tensor
+    halves: torch.Tensor | None
+
+    @classmethod
+    def of(cls, rows: Any, device: torch.device | None = None) -> CardRows:
+        """Upload rows once; a tensor that is there already is not copied."""
+        device = device or cuda_device()
+        with device_errors("the factors were copied to it"):
+            return cls.of_tensor(_tensor(rows, device))
+
+    @classmethod
+    def of_tensor(cls, rows: torch.Tensor) -> CardRows:
+        """Prepare rows that are on the card."""
+        if not has_kernels(rows.shape[1], rows.device) or not len(rows):
+            return cls(rows, None)
+        kernels = kernels_for(rows.shape[1], rows.device.index or 0)
+        return cls(rows, kernels.halves(_at_most_one(rows)[None], of_items=True))
+
+    def chosen(self, candidates: Ints32 | None, scale: Floats32 | None) -> CardRows:
+        """Some of the rows, scaled."""
+        if candidates is None and scale is None:
+            return self
+        rows = self.rows
+        if scale is not None:
+            rows = rows * _tensor(scale, rows.device)[:, None]
+        if candidates is not None:
+            rows = rows[torch.tensor(candidates, device=rows.device).long()]
+        return CardRows.of_tensor(rows)
+
+
+def _tensor(array: Any, device: torch.device) -> torch.Tensor:
+    """A float32 tensor on a device; rows that are there already are shared."""
+    if isinstance(array, torch.Tensor):
+        return array.to(device, torch.float32)
+    return torch.tensor(np.ascontiguousarray(array, np.float32), device=device)
+
+
+def _taken(matrix: Any, positions: Ints32) -> Any:
+    if isinstance(matrix, torch.Tensor):
+        return matrix[torch.from_numpy(positions).long().to(matrix.device)]
+    return matrix[positions]
+
+
 def top_rows(
-    queries: Floats32,
+    queries: Any,
     asked: Ints32,
-    factors: Floats32,
+    rows: Any,
     n_best: int,
     *,
-    rows: Ints32 | None = None,
+    candidates: Ints32 | None = None,
     scale: Floats32 | None = None,
-    liked: SparseRows | None = None,
+    excluded: UserItems | None = None,
     device: torch.device | None = None,
 ) -> tuple[Ints32, Floats32]:
     """As `robirank.latent.factors.topk.top_rows`, on the current card."""
     device = device or cuda_device()
-    found, scores = no_rows(len(asked), n_best)
-    n = min(n_best, len(factors) if rows is None else len(rows))
+    best, scores = no_rows(len(asked), n_best)
+    prepared = rows if isinstance(rows, CardRows) else None
+    n_rows = len(rows if prepared is None else prepared.rows)
+    n = min(n_best, n_rows if candidates is None else len(candidates))
     if not n:
-        return found, scores
+        return best, scores
     with device_errors("it looked for the best items"):
-        V = torch.tensor(np.ascontiguousarray(factors, np.float32), device=device)
-        if scale is not None:
-            V *= torch.tensor(np.ascontiguousarray(scale, np.float32), device=device)[:, None]
-        if rows is not None:
-            V = V[torch.tensor(rows, device=device).long()]
-        Q = torch.tensor(np.ascontiguousarray(queries[asked], np.float32), device=device)
-        owned = _Owned.of(liked, len(asked), rows, device)
-        size = _MOST_USERS
-        best = _collected if has_kernels(V.shape[1], device) else _sorted
-        for begin in range(0, len(Q), size):
-            own = owned.of_queries(begin, min(begin + size, len(Q)))
-            items, values = best(Q[begin : begin + size], V, n, own)
-            found[begin : begin + size, :n] = items.cpu().numpy()
-            scores[begin : begin + size, :n] = values.cpu().numpy()
-    if rows is not None:
-        found = np.where(found < 0, -1, rows[found])
-    return found, scores
+        if prepared is None:
+            prepared = CardRows.of(rows, device)
+        V = prepared.chosen(candidates, scale)
+        Q = _tensor(_taken(queries, asked), device)
+        pairs = _Pairs.of(excluded, len(asked), candidates, device)
+        search = _sorted if V.halves is None else _collected
+        for begin in range(0, len(Q), _MOST_USERS):
+            batch = slice(begin, min(begin + _MOST_USERS, len(Q)))
+            without = pairs.of_queries(batch.start, batch.stop)
+            positions, values = search(Q[batch], V, n, without)
+            best[batch, :n] = positions.cpu().numpy()
+            scores[batch, :n] = values.cpu().numpy()
+    if candidates is not None:
+        best = np.where(best < 0, -1, candidates[best])
+    return best, scores
 
 
 @dataclass(frozen=True)
-class _Owned:
+class _Pairs:
     """Pairs of a query and a row of V that must not come back: query · 2³² + row, rising."""
 
     keys: torch.Tensor
@@ -73,36 +128,36 @@ class _Owned:
 
     @classmethod
     def of(
-        cls, liked: SparseRows | None, n: int, rows: Ints32 | None, device: torch.device
-    ) -> _Owned:
-        if liked is None:
+        cls, excluded: UserItems | None, n: int, candidates: Ints32 | None, device: torch.device
+    ) -> _Pairs:
+        if excluded is None:
             nothing = torch.empty(0, dtype=torch.int64, device=device)
             return cls(nothing, torch.zeros(n, dtype=torch.int64, device=device))
-        query = np.repeat(np.arange(n), liked.user_counts())
-        items: Any = liked.items
-        if rows is not None:
-            place = np.minimum(np.searchsorted(rows, items), len(rows) - 1)
-            there = rows[place] == items
-            query, items = query[there], place[there]
+        query = np.repeat(np.arange(n), excluded.user_counts())
+        items: Any = excluded.items
+        if candidates is not None:
+            place = np.minimum(np.searchsorted(candidates, items), len(candidates) - 1)
+            is_candidate = candidates[place] == items
+            query, items = query[is_candidate], place[is_candidate]
         keys = torch.from_numpy((query.astype(np.int64) << 32) + items).to(device)
         return cls(keys, torch.bincount(keys >> 32, minlength=n))
 
-    def of_queries(self, begin: int, end: int) -> _Owned:
-        """Those of some queries, counted from the first."""
+    def of_queries(self, begin: int, end: int) -> _Pairs:
+        """The pairs of the queries begin:end, counted from the first of them."""
         edges = torch.tensor([begin << 32, end << 32], device=self.keys.device)
         first, last = torch.searchsorted(self.keys, edges).tolist()
-        return _Owned(self.keys[first:last] - (begin << 32), self.counts[begin:end])
+        return _Pairs(self.keys[first:last] - (begin << 32), self.counts[begin:end])
 
-    def of_rows(self, chosen: torch.Tensor) -> _Owned:
-        """Those of some queries, in rising order, which are counted anew."""
-        place = torch.full_like(self.counts, -1)
-        place[chosen] = torch.arange(len(chosen), device=chosen.device)
-        rows = place[self.keys >> 32]
-        keys = (rows << 32) + (self.keys & 0xFFFFFFFF)
-        return _Owned(keys[rows >= 0], self.counts[chosen])
+    def of_chosen(self, queries: torch.Tensor) -> _Pairs:
+        """The pairs of some queries, in rising order, which are numbered anew."""
+        number = torch.full_like(self.counts, -1)
+        number[queries] = torch.arange(len(queries), device=queries.device)
+        numbers = number[self.keys >> 32]
+        keys = (numbers << 32) + (self.keys & 0xFFFFFFFF)
+        return _Pairs(keys[numbers >= 0], self.counts[queries])
 
-    def has(self, keys: torch.Tensor) -> torch.Tensor:
-        """Which keys are among them."""
+    def contain(self, keys: torch.Tensor) -> torch.Tensor:
+        """Which of some keys are among the pairs."""
         if not len(self.keys):
             return torch.zeros(len(keys), dtype=torch.bool, device=keys.device)
         place = torch.searchsorted(self.keys, keys).clamp_max(len(self.keys) - 1)
@@ -110,83 +165,86 @@ class _Owned:
 
 
 def _sorted(
-    Q: torch.Tensor, V: torch.Tensor, n: int, owned: _Owned
+    Q: torch.Tensor, V: CardRows, n: int, excluded: _Pairs
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """In plain PyTorch: all scores of a few queries, sorted."""
-    size = max(1, _CELLS // len(V))
-    parts = []
+    """The best rows by plain PyTorch: all scores of a few queries, sorted."""
+    size = max(1, _CELLS // len(V.rows))
+    answers = []
     for begin in range(0, len(Q), size):
-        own = owned.of_queries(begin, min(begin + size, len(Q)))
-        scores = Q[begin : begin + size] @ V.T
-        scores[own.keys >> 32, own.keys & 0xFFFFFFFF] = -torch.inf
-        values, items = torch.sort(scores, dim=1, descending=True, stable=True)
-        parts.append(_or_nothing(items[:, :n].int(), values[:, :n]))
-    items, values = (torch.cat(part) for part in zip(*parts, strict=True))
-    return items, values
+        pairs = excluded.of_queries(begin, min(begin + size, len(Q)))
+        scores = Q[begin : begin + size] @ V.rows.T
+        scores[pairs.keys >> 32, pairs.keys & 0xFFFFFFFF] = -torch.inf
+        values, positions = torch.sort(scores, dim=1, descending=True, stable=True)
+        answers.append(_or_nothing(positions[:, :n].int(), values[:, :n]))
+    positions, values = (torch.cat(part) for part in zip(*answers, strict=True))
+    return positions, values
 
 
 def _collected(
-    Q: torch.Tensor, V: torch.Tensor, n: int, owned: _Owned
+    Q: torch.Tensor, V: CardRows, n: int, excluded: _Pairs
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """By the kernels."""
-    kernels = kernels_for(V.shape[1], V.device.index or 0)
-    u = kernels.halves(_unit_rows(Q)[None])
-    v = kernels.halves(_at_most_one(V)[None], of_items=True)
-    ones = torch.full((len(Q),), 1.002, device=Q.device)
+    """The best rows by the kernels."""
+    n_rows = len(V.rows)
+    kernels = kernels_for(V.rows.shape[1], V.rows.device.index or 0)
+    u, v = kernels.halves(_unit_rows(Q)[None]), V.halves
+    ones = torch.full((len(Q),), 1.002, device=Q.device)  # products of half precision round up
     scales = Grid.between(-ones, ones).scales()
-    counts = count_scores(kernels, u, v, (1, len(Q), len(V)), scales)[0][0]
-    above = counts.flip(1).cumsum(1).flip(1)  # items of a bin and all above it
-    needed = (owned.counts + n).clamp_max(len(V))
-    least = ((above >= needed[:, None]).sum(1) - 2).clamp_min(0)
-    totals = above.gather(1, least[:, None])[:, 0]
-    bound = least.int()
-    many = (totals > max(len(V) // 4, 4 * n)).nonzero()[:, 0]  # such as a query of zeros
+    counts = count_scores(kernels, u, v, (1, len(Q), n_rows), scales)[0][0]
+    above = counts.flip(1).cumsum(1).flip(1)  # rows of a bin and all above it
+    needed = (excluded.counts + n).clamp_max(n_rows)
+    lowest = ((above >= needed[:, None]).sum(1) - 2).clamp_min(0)
+    totals = above.gather(1, lowest[:, None])[:, 0]
+    bound = lowest.int()
+    many = (totals > max(n_rows // 4, 4 * n)).nonzero()[:, 0]  # such as a query of zeros
     totals[many], bound[many] = 0, KERNEL_BINS
     ends = totals.cumsum(0)
-    items = torch.empty((len(Q), n), dtype=torch.int32, device=Q.device)
+    best = torch.empty((len(Q), n), dtype=torch.int32, device=Q.device)
     values = torch.empty((len(Q), n), device=Q.device)
-    for first, last in _stretches(ends):
-        some = slice(first, last)
-        cursor = (ends - totals)[some]
+    for first, last in _batches(ends):
+        batch = slice(first, last)
+        cursor = (ends - totals)[batch]
         cursor = (cursor - cursor[0]).int()
-        found = torch.empty(int(totals[some].sum()), dtype=torch.int32, device=Q.device)
-        rows = torch.repeat_interleave(
-            torch.arange(last - first, device=Q.device), totals[some], output_size=len(found)
+        collected = torch.empty(int(totals[batch].sum()), dtype=torch.int32, device=Q.device)
+        query = torch.repeat_interleave(
+            torch.arange(last - first, device=Q.device), totals[batch], output_size=len(collected)
         )
-        tiles, ranges, size = kernels.ranges(last - first, len(V))
+        tiles, ranges, size = kernels.ranges(last - first, n_rows)
         kernels.launch(
             "collect_scores",
             (tiles, ranges, 1),
-            *(u[0, some], v, scales[some], bound[some], last - first, len(V), size, cursor, found),
+            *(u[0, batch], v, scales[batch], bound[batch]),
+            *(last - first, n_rows, size, cursor, collected),
         )
-        own = owned.of_queries(first, last)
-        items[some], values[some] = _best_of(Q[some], V, rows, found, n, own)
+        keys = torch.sort((query << 32) + collected).values
+        keys = keys[~excluded.of_queries(first, last).contain(keys)]
+        best[batch], values[batch] = _best_of(Q[batch], V.rows, keys, n)
     if len(many):
-        items[many], values[many] = _sorted(Q[many], V, n, owned.of_rows(many))
-    return items, values
+        best[many], values[many] = _sorted(Q[many], V, n, excluded.of_chosen(many))
+    return best, values
 
 
 def _best_of(
-    Q: torch.Tensor, V: torch.Tensor, rows: torch.Tensor, found: torch.Tensor, n: int, owned: _Owned
+    Q: torch.Tensor, V: torch.Tensor, keys: torch.Tensor, n: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The best n of each query's candidates; of equal scores the lower row wins."""
-    keys = torch.sort((rows << 32) + found).values
-    keys = keys[~owned.has(keys)]
-    rows, found = keys >> 32, (keys & 0xFFFFFFFF).int()
+    """The best n of the rows collected for each query; of equal scores the lower position wins.
+
+    ``keys`` are pairs of a query and a row, as in `_Pairs`.
+    """
+    query, row = keys >> 32, (keys & 0xFFFFFFFF).int()
     scores = torch.empty(len(keys), device=Q.device)
-    kernels = kernels_for(V.shape[1], V.device.index or 0)
     if len(keys):
-        pairs = (rows, found, len(keys), V.shape[1], scores)
+        kernels = kernels_for(V.shape[1], V.device.index or 0)
+        pairs = (query, row, len(keys), V.shape[1], scores)
         kernels.launch("score_pairs", (-(-len(keys) // 8), 1, 1), Q, V, *pairs, threads=256)
-    order = torch.sort((rows << 32) + _falling(scores), stable=True).indices
-    starts = torch.searchsorted(rows, torch.arange(len(Q), device=Q.device))
-    place = torch.arange(len(rows), device=Q.device) - starts[rows]
-    kept = place < n
-    items = torch.full((len(Q), n), -1, dtype=torch.int32, device=Q.device)
+    order = torch.sort((query << 32) + _falling(scores), stable=True).indices
+    starts = torch.searchsorted(query, torch.arange(len(Q), device=Q.device))
+    rank = torch.arange(len(query), device=Q.device) - starts[query]
+    is_top = rank < n
+    best = torch.full((len(Q), n), -1, dtype=torch.int32, device=Q.device)
     values = torch.full((len(Q), n), -torch.inf, device=Q.device)
-    items[rows[kept], place[kept]] = found[order[kept]]
-    values[rows[kept], place[kept]] = scores[order[kept]]
-    return _or_nothing(items, values)
+    best[query[is_top], rank[is_top]] = row[order[is_top]]
+    values[query[is_top], rank[is_top]] = scores[order[is_top]]
+    return _or_nothing(best, values)
 
 
 def _falling(scores: torch.Tensor) -> torch.Tensor:
@@ -196,9 +254,9 @@ def _falling(scores: torch.Tensor) -> torch.Tensor:
     return 2**32 - 1 - rising
 
 
-def _or_nothing(items: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _or_nothing(positions: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     missing = values == -torch.inf
-    return items.masked_fill(missing, -1), values.masked_fill(missing, NOTHING)
+    return positions.masked_fill(missing, -1), values.masked_fill(missing, NOTHING)
 
 
 def _unit_rows(rows: torch.Tensor) -> torch.Tensor:
@@ -211,13 +269,16 @@ def _at_most_one(rows: torch.Tensor) -> torch.Tensor:
     return rows / torch.where(longest > 0, longest, 1.0)
 
 
-def _stretches(ends: torch.Tensor) -> list[tuple[int, int]]:
-    """Queries cut into stretches with at most about so many candidates each."""
+def _batches(ends: torch.Tensor) -> list[tuple[int, int]]:
+    """Queries cut into batches of at most about `_CANDIDATES` collected rows each.
+
+    ``ends`` are the running totals of the rows that are collected for the queries.
+    """
     totals = ends.cpu().numpy()
-    stretches, first = [], 0
+    batches, first = [], 0
     while first < len(totals):
         before = totals[first - 1] if first else 0
         last = max(first + 1, int(np.searchsorted(totals, before + _CANDIDATES, side="right")))
-        stretches.append((first, last))
+        batches.append((first, last))
         first = last
-    return stretches
+    return batches

@@ -9,12 +9,12 @@ from functools import cache
 import torch
 
 from robirank._callers import warn
-from robirank._errors import ToldError
+from robirank.errors import RobirankError
 from robirank.latent.gpu.kernels import kernels_for
 from robirank.latent.gpu.layout import MOST_FACTORS, KernelError
 
 
-class DeviceError(ToldError, RuntimeError):
+class DeviceError(RobirankError, RuntimeError):
     """The device that was asked for is not there, was lost, or has too little memory."""
 
 
@@ -60,7 +60,6 @@ def has_kernels(factors: int, device: torch.device) -> bool:
     except (KernelError, OSError) as error:
         warn(
             f"plain PyTorch is used on the card, which is much slower: {error}",
-            UserWarning,
         )
         return False
     return True

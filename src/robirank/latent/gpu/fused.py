@@ -7,12 +7,12 @@ import math
 import torch
 
 from robirank.latent.gpu import plain
-from robirank.latent.gpu.block import (
+from robirank.latent.gpu.batch import (
     FAR,
     MOST_WIDTH,
     AdamState,
     AdamStep,
-    BlockRecords,
+    BatchInteractions,
     Gradients,
     stacked,
 )
@@ -32,32 +32,34 @@ _FEW_ITEMS, _MANY_RELEVANT = 64, 0.5
 _RHO_NUMBERS = {"identity": 0, "log": 1, "type2": 2}
 
 
-def gradients(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName) -> Gradients:
+def gradients(
+    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
+) -> Gradients:
     """As `robirank.latent.gpu.plain.gradients`, on a card."""
-    found = gradients_of_all(U[None], V[None], records, rho)
-    return Gradients(*(part[0] for part in found))
+    results = gradients_of_all(U[None], V[None], interactions, rho)
+    return Gradients(*(part[0] for part in results))
 
 
 def gradients_of_all(
-    U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
+    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
 ) -> Gradients:
     """As `robirank.latent.gpu.plain.gradients_of_all`, on a card."""
     pairs = U.shape[1] * V.shape[1]
-    if V.shape[1] <= _FEW_ITEMS or len(records.items) > _MANY_RELEVANT * pairs:
-        return stacked([_direct(u, v, records, rho) for u, v in zip(U, V, strict=True)])
-    block = FusedBlock(U, V, records)
-    gradients = block.gradients(rho)
-    wide = block.wide()  # seldom; the card goes on while this waits for the grids
+    if V.shape[1] <= _FEW_ITEMS or len(interactions.items) > _MANY_RELEVANT * pairs:
+        return stacked([_direct(u, v, interactions, rho) for u, v in zip(U, V, strict=True)])
+    batch = FusedBatch(U, V, interactions)
+    gradients = batch.gradients(rho)
+    wide = batch.wide()  # seldom; the card goes on while this waits for the grids
     if wide is None:
         return gradients
-    found = [Gradients(*model) for model in zip(*gradients, strict=True)]
+    results = [Gradients(*model) for model in zip(*gradients, strict=True)]
     for number in wide.any(dim=1).nonzero()[:, 0].tolist():
-        own = U[number], V[number]
-        if all(bool(torch.isfinite(rows).all()) for rows in own):
-            found[number] = _with_wide(*own, wide[number], records, rho)
+        rows_of_model = U[number], V[number]
+        if all(bool(torch.isfinite(rows).all()) for rows in rows_of_model):
+            results[number] = _with_wide(*rows_of_model, wide[number], interactions, rho)
         else:  # it has diverged, which the loop reports
-            found[number] = Gradients(*(torch.full_like(x, torch.nan) for x in found[number]))
-    return stacked(found)
+            results[number] = Gradients(*(torch.full_like(x, torch.nan) for x in results[number]))
+    return stacked(results)
 
 
 def adam(V: torch.Tensor, gradient: torch.Tensor, state: AdamState, step: AdamStep) -> None:
@@ -66,7 +68,7 @@ def adam(V: torch.Tensor, gradient: torch.Tensor, state: AdamState, step: AdamSt
     kernels_for(factors, V.device.index or 0).launch(
         "adam",
         (-(-rows * factors // 256), 1, 1),
-        *(V, state.first, state.second, gradient, state.decay, factors, rows),
+        *(V, state.first, state.second, gradient, state.penalty, factors, rows),
         *map(float, step),
         threads=256,
     )
@@ -76,7 +78,7 @@ def adagrad(
     U: torch.Tensor,
     gradient: torch.Tensor,
     users: torch.Tensor,
-    decay: torch.Tensor,
+    penalty: torch.Tensor,
     sums: torch.Tensor,
     rate: float,
     keep: float,
@@ -84,29 +86,29 @@ def adagrad(
     """As `robirank.latent.gpu.plain.adagrad`."""
     models, n, factors = U.shape
     rates = float(rate), float(keep)
-    arguments = (U, gradient, users, decay, sums, factors, n, sums.shape[1], *rates)
+    arguments = (U, gradient, users, penalty, sums, factors, n, sums.shape[1], *rates)
     kernels = kernels_for(factors, U.device.index or 0)
     kernels.launch("adagrad", (-(-n // 8), 1, models), *arguments, threads=256)
 
 
-class FusedBlock:
-    """The kernels' steps for one block of users, of several models at once.
+class FusedBatch:
+    """The kernels' steps for one batch of users, of several models at once.
 
     Parameters
     ----------
     U : float32 tensor of shape (models, users, factors)
     V : float32 tensor of shape (models, items, factors)
-    records : BlockRecords
+    interactions : BatchInteractions
     """
 
-    def __init__(self, U: torch.Tensor, V: torch.Tensor, records: BlockRecords) -> None:
+    def __init__(self, U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions) -> None:
         kernels = kernels_for(V.shape[2], V.device.index or 0)
         models, users, items = len(U), U.shape[1], V.shape[1]
         self._kernels, self._sizes = kernels, (models, users, items)
-        self._U, self._V, self._records = U, V, records
+        self._U, self._V, self._interactions = U, V, interactions
         longest = torch.zeros(models, device=V.device)
         self._u, self._v = kernels.halves(U), kernels.halves(V, longest, of_items=True)
-        self._points = torch.empty((models, len(records.items)), device=V.device)
+        self._points = torch.empty((models, len(interactions.items)), device=V.device)
         self._scales = torch.empty((models, users, 2), device=V.device)
         self._tops = torch.empty((models, users), device=V.device)
         self._too_wide = torch.zeros(1, dtype=torch.int32, pin_memory=True)
@@ -114,7 +116,16 @@ class FusedBlock:
         kernels.launch(
             "user_grids",
             (users, 1, models),
-            *(self._u, self._v, records.starts, records.items, longest, margin, MOST_WIDTH, items),
+            *(
+                self._u,
+                self._v,
+                interactions.starts,
+                interactions.items,
+                longest,
+                margin,
+                MOST_WIDTH,
+                items,
+            ),
             *(self._points, self._scales, self._tops, self._too_wide),
             threads=GRID_THREADS,
         )
@@ -127,16 +138,16 @@ class FusedBlock:
         return self._scales[:, :, 1] == 0 if int(self._too_wide) else None
 
     def gradients(self, rho: RhoName) -> Gradients:
-        """Losses, and the gradient by the block's users and by all items."""
-        losses, own = self._tables(rho)
-        return Gradients(losses, self._to_users(own), self._to_items(own))
+        """Losses, and the gradient by the rows of the batch and of all items."""
+        losses, of_relevant = self._tables(rho)
+        return Gradients(losses, self._to_users(of_relevant), self._to_items(of_relevant))
 
     def _tables(self, rho: RhoName) -> tuple[torch.Tensor, torch.Tensor]:
-        (models, users, _), kernels, records = self._sizes, self._kernels, self._records
+        (models, users, _), kernels, interactions = self._sizes, self._kernels, self._interactions
         counts, sums, excess = count_scores(
             kernels, self._u, self._v, self._sizes, self._scales, self._tops
         )
-        losses, own, first = torch.empty((3, *self._points.shape), device=counts.device)
+        losses, of_relevant, first = torch.empty((3, *self._points.shape), device=counts.device)
         shape = (models, kernels.layout.padded(users), KERNEL_BINS)
         self._lines = torch.empty(shape, dtype=torch.int32, device=counts.device)
         self._lines[:, users:] = 0
@@ -145,15 +156,24 @@ class FusedBlock:
         kernels.launch(
             "user_tables",
             (users, 1, models),
-            *(counts, sums, excess, excess.shape[1], self._scales, records.starts, self._points),
-            *(records.weights, _RHO_NUMBERS[rho], losses, own, first),
+            *(
+                counts,
+                sums,
+                excess,
+                excess.shape[1],
+                self._scales,
+                interactions.starts,
+                self._points,
+            ),
+            *(interactions.weights, _RHO_NUMBERS[rho], losses, of_relevant, first),
             *(self._lines, self._unit, self._largest),
             threads=TABLE_THREADS,
         )
-        return losses, own
+        return losses, of_relevant
 
-    def _to_users(self, own: torch.Tensor) -> torch.Tensor:
-        (models, users, items), kernels, records = self._sizes, self._kernels, self._records
+    def _to_users(self, of_relevant: torch.Tensor) -> torch.Tensor:
+        (models, users, items), kernels = self._sizes, self._kernels
+        interactions = self._interactions
         tiles, ranges, size = kernels.ranges(users, items)
         n, width = ranges * kernels.layout.groups, kernels.layout.width
         parts = torch.empty((models, n, users, width), device=self._v.device)
@@ -166,13 +186,23 @@ class FusedBlock:
         kernels.launch(
             "sum_users",
             (users, 1, models),
-            *(parts, n, self._unit, records.starts, records.items, own, self._V, items, factors),
+            *(
+                parts,
+                n,
+                self._unit,
+                interactions.starts,
+                interactions.items,
+                of_relevant,
+                self._V,
+                items,
+                factors,
+            ),
             out,
             threads=SUM_THREADS,
         )
         return out
 
-    def _to_items(self, own: torch.Tensor) -> torch.Tensor:
+    def _to_items(self, of_relevant: torch.Tensor) -> torch.Tensor:
         (models, users, items), kernels, factors = self._sizes, self._kernels, self._U.shape[2]
         out = torch.empty_like(self._V)
         kernels.launch(
@@ -181,14 +211,14 @@ class FusedBlock:
             *(self._u, self._v, self._scales, self._lines, self._unit, users, items),
             *(self._largest, factors, out),
         )
-        records, n = self._records, len(self._records.items)
-        by_item = records.by_item
+        interactions, n = self._interactions, len(self._interactions.items)
+        by_item = interactions.by_item
         if by_item is None:
-            by_item = torch.sort(records.items, stable=True).indices
+            by_item = torch.sort(interactions.items, stable=True).indices
         kernels.launch(
-            "add_records",
+            "add_interactions",
             (n, 1, models),
-            *(records.items, records.rows, by_item, own, self._U),
+            *(interactions.items, interactions.rows, by_item, of_relevant, self._U),
             *(n, factors, users, items, out),
             threads=min(256, -(-factors // 32) * 32),
         )
@@ -220,26 +250,34 @@ def count_scores(
 
 
 def _with_wide(
-    U: torch.Tensor, V: torch.Tensor, wide: torch.Tensor, records: BlockRecords, rho: RhoName
+    U: torch.Tensor,
+    V: torch.Tensor,
+    wide: torch.Tensor,
+    interactions: BatchInteractions,
+    rho: RhoName,
 ) -> Gradients:
     """Of one model: users whose scores spread too far are summed pair by pair, others as usual."""
-    losses = torch.empty(len(records.items), device=U.device)
+    losses = torch.empty(len(interactions.items), device=U.device)
     by_user, by_item = torch.zeros_like(U), torch.zeros_like(V)
     for rows, step in ((wide, _direct), (~wide, _fused)):
         chosen = rows.nonzero()[:, 0]
         if len(chosen):
-            part = step(U[chosen], V, records.of_rows(chosen), rho)
-            losses[rows[records.rows.long()]] = part.losses
+            part = step(U[chosen], V, interactions.of_rows(chosen), rho)
+            losses[rows[interactions.rows.long()]] = part.losses
             by_user[chosen] = part.users
             by_item += part.items
     return Gradients(losses, by_user, by_item)
 
 
-def _direct(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName) -> Gradients:
-    losses, by_score = plain.direct_score_gradients(U @ V.T, records, rho)
+def _direct(
+    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
+) -> Gradients:
+    losses, by_score = plain.direct_score_gradients(U @ V.T, interactions, rho)
     return Gradients(losses, by_score @ V, by_score.T @ U)
 
 
-def _fused(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName) -> Gradients:
-    found = FusedBlock(U[None], V[None], records).gradients(rho)
-    return Gradients(*(part[0] for part in found))
+def _fused(
+    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
+) -> Gradients:
+    result = FusedBatch(U[None], V[None], interactions).gradients(rho)
+    return Gradients(*(part[0] for part in result))

@@ -136,14 +136,14 @@ class Kernels:
         How many models are served at once makes no difference, so each has its own bits.
         """
         tiles = -(-users // self.layout.rows)
-        wanted = max(1, 2 * self._multiprocessors // tiles)
-        size = -(-items // (wanted * _RANGE_UNIT)) * _RANGE_UNIT
+        n_ranges = max(1, 2 * self._multiprocessors // tiles)
+        size = -(-items // (n_ranges * _RANGE_UNIT)) * _RANGE_UNIT
         return tiles, -(-items // size), size
 
     def _prepare(self, name: str, arguments: tuple[Any, ...]) -> _Kernel:
         function, shared = ctypes.c_void_p(), self._shared_memory.get(name, 0)
-        found = self._cuda.cuModuleGetFunction(ctypes.byref(function), self._module, name.encode())
-        self._check(found, f"there is no kernel {name}")
+        status = self._cuda.cuModuleGetFunction(ctypes.byref(function), self._module, name.encode())
+        self._check(status, f"there is no kernel {name}")
         self._check(
             self._cuda.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, shared),
             f"{name} cannot have {shared} bytes of shared memory",
@@ -212,14 +212,14 @@ def source_of(layout: Layout) -> str:
 def compiled(source: str, architecture: str, *, again: bool = False) -> bytes:
     """The binary of a source, from the cache or, where it is not there or ``again``, compiled."""
     key = hashlib.sha256(f"{torch.version.cuda} {architecture}\n{source}".encode()).hexdigest()
-    kept = _cache_folder() / f"{key[:32]}.cubin"
+    path = _cache_folder() / f"{key[:32]}.cubin"
     if not again:
         with contextlib.suppress(OSError):
-            return kept.read_bytes()
+            return path.read_bytes()
     binary = _compile(source, architecture)
     with contextlib.suppress(OSError):  # where nothing can be written, compile again next time
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with write_whole(kept) as file:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with write_whole(path) as file:
             file.write(binary)
     return binary
 

@@ -61,13 +61,13 @@ class Layout:
 
     @property
     def groups(self) -> int:
-        """Of warps, in gradient_of_users; each leaves sums of its own."""
+        """The number of groups of warps in gradient_of_users; each leaves sums of its own."""
         tiles = 2 if self.rows > 16 and self.width <= 128 and not self.together else 1
         return self.warps * 16 * tiles // self.rows
 
     @property
     def block_items(self) -> int:
-        """Items of a block of gradient_of_items."""
+        """The number of items of a block of gradient_of_items."""
         return 16 * self.warps * (2 if self._is_large else 1)
 
     def padded(self, rows: int) -> int:

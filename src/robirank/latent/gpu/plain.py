@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import torch
 
-from robirank.latent.gpu.block import (
+from robirank.latent.gpu.batch import (
     PLAIN_BINS,
     AdamState,
     AdamStep,
-    BlockRecords,
+    BatchInteractions,
     Gradients,
     Grid,
     score_bound,
@@ -28,43 +28,45 @@ from robirank.latent.gpu.block import (
 from robirank.losses import RhoName
 
 _LOG2_E = 1.4426950408889634
-_CELLS = 1 << 24  # numbers of a record and a bin, or of a record and an item, at a time
+_CELLS = 1 << 24  # numbers of an interaction and a bin, or of an interaction and an item, at a time
 
 
-def gradients(U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName) -> Gradients:
-    """Losses of a block of users, and the gradient by their factors and by all items'."""
+def gradients(
+    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
+) -> Gradients:
+    """Losses of a batch of users, and the gradient by their factors and by all items'."""
     scores = U @ V.T
-    losses, by_score = score_gradients(scores, records, rho, reach=score_bound(U, V))
+    losses, by_score = score_gradients(scores, interactions, rho, reach=score_bound(U, V))
     return Gradients(losses, by_score @ V, by_score.T @ U)
 
 
 def gradients_of_all(
-    U: torch.Tensor, V: torch.Tensor, records: BlockRecords, rho: RhoName
+    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
 ) -> Gradients:
-    """The `gradients` of several models with the same records; an axis for the models is first."""
-    return stacked([gradients(u, v, records, rho) for u, v in zip(U, V, strict=True)])
+    """The `gradients` of several models with the same interactions, models along the first axis."""
+    return stacked([gradients(u, v, interactions, rho) for u, v in zip(U, V, strict=True)])
 
 
 def score_gradients(
-    scores: torch.Tensor, records: BlockRecords, rho: RhoName, reach: torch.Tensor
+    scores: torch.Tensor, interactions: BatchInteractions, rho: RhoName, reach: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The losses of the records, and the gradient of the loss by the scores of a block."""
-    rows, items = records.rows.long(), records.items.long()
+    """The loss of each interaction, and the gradient by the scores of a batch."""
+    rows, items = interactions.rows.long(), interactions.items.long()
     points = scores[rows, items]
-    grid = Grid.around(points, records, reach, scores.shape[1])
-    losses, by_score = _on_grid(scores, points, records, grid, rho)
+    grid = Grid.around(points, interactions, reach, scores.shape[1])
+    losses, by_score = _on_grid(scores, points, interactions, grid, rho)
     wide = grid.wide.nonzero()[:, 0]
     if len(wide):
         among = grid.wide[rows]
         losses[among], by_score[wide] = direct_score_gradients(
-            scores[wide], records.of_rows(wide), rho
+            scores[wide], interactions.of_rows(wide), rho
         )
     return losses, by_score
 
 
 def adam(V: torch.Tensor, gradient: torch.Tensor, state: AdamState, step: AdamStep) -> None:
-    """One step of Adam on V, in place; the decay is added to the gradient."""
-    gradient.addcmul_(state.decay[..., None], V, value=step.share)
+    """One step of Adam on V, in place; the gradient of the penalty is added."""
+    gradient.addcmul_(state.penalty[..., None], V, value=step.share)
     state.first.lerp_(gradient, 1.0 - step.b1)
     state.second.mul_(step.b2).addcmul_(gradient, gradient, value=1.0 - step.b2)
     length = (state.second * step.correction).sqrt_().add_(1e-8)
@@ -75,16 +77,16 @@ def adagrad(
     U: torch.Tensor,
     gradient: torch.Tensor,
     users: torch.Tensor,
-    decay: torch.Tensor,
+    penalty: torch.Tensor,
     sums: torch.Tensor,
     rate: float,
     keep: float,
 ) -> None:
     """One step of row-wise Adagrad on the rows of some users of each model, in place.
 
-    So are their sums, of which so much is kept.
+    The sums of squared gradients are first multiplied by ``keep``, so that old ones are forgotten.
     """
-    gradient = torch.addcmul(gradient, decay[:, users, None], U)
+    gradient = torch.addcmul(gradient, penalty[:, users, None], U)
     sums[:, users] = keep * sums[:, users] + gradient.square().mean(dim=2)
     U -= rate * gradient / (sums[:, users].sqrt() + 1e-8)[..., None]
 
@@ -100,57 +102,57 @@ def rho_at(t: torch.Tensor, rho: RhoName) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def direct_score_gradients(
-    scores: torch.Tensor, records: BlockRecords, rho: RhoName
+    scores: torch.Tensor, interactions: BatchInteractions, rho: RhoName
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The same as `score_gradients`, a pair of a relevant item and another at a time."""
-    by_score, losses = torch.zeros_like(scores), torch.empty_like(records.weights)
-    rows, items = records.rows.long(), records.items.long()
+    by_score, losses = torch.zeros_like(scores), torch.empty_like(interactions.weights)
+    rows, items = interactions.rows.long(), interactions.items.long()
     n, size = len(items), max(1, _CELLS // scores.shape[1])
     for first in range(0, n, size):
-        some = slice(first, min(first + size, n))
-        each = torch.arange(some.stop - first, device=scores.device)
-        gaps = scores[rows[some]] - scores[rows[some], items[some]][:, None]
-        gaps[each, items[some]] = -torch.inf
+        chunk = slice(first, min(first + size, n))
+        number = torch.arange(chunk.stop - first, device=scores.device)
+        gaps = scores[rows[chunk]] - scores[rows[chunk], items[chunk]][:, None]
+        gaps[number, items[chunk]] = -torch.inf
         value, prime = rho_at(_log2_sum(gaps).sum(1), rho)
-        losses[some] = records.weights[some] * value
-        own = (records.weights[some] * prime)[:, None] * _logistic(gaps)
-        own[each, items[some]] = -own.sum(1)
-        low, high = int(rows[first]), int(rows[some.stop - 1]) + 1
-        ends = (records.starts[low : high + 1] - first).clamp(0, len(each))
-        by_score[low:high] += torch.segment_reduce(own, "sum", offsets=ends, axis=0)
+        losses[chunk] = interactions.weights[chunk] * value
+        of_pairs = (interactions.weights[chunk] * prime)[:, None] * _logistic(gaps)
+        of_pairs[number, items[chunk]] = -of_pairs.sum(1)
+        low, high = int(rows[first]), int(rows[chunk.stop - 1]) + 1
+        ends = (interactions.starts[low : high + 1] - first).clamp(0, len(number))
+        by_score[low:high] += torch.segment_reduce(of_pairs, "sum", offsets=ends, axis=0)
     return losses, by_score
 
 
 def _on_grid(
     scores: torch.Tensor,
     points: torch.Tensor,
-    records: BlockRecords,
+    interactions: BatchInteractions,
     grid: Grid,
     rho: RhoName,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    rows = records.rows.long()
+    rows = interactions.rows.long()
     place = scores * grid.bins[:, None] + grid.shift[:, None]
     excess = ((place - PLAIN_BINS).clamp_min(0).sum(1) / grid.bins)[rows]
     place = torch.nan_to_num(place.clamp(0, PLAIN_BINS - 2.0**-10))  # the loop reports divergence
     bins = place.floor()
     counts, middles = _count(place, bins.long(), grid)
-    losses, own = torch.empty_like(points), torch.empty_like(points)
+    losses, of_relevant = torch.empty_like(points), torch.empty_like(points)
     nodes = torch.arange(PLAIN_BINS + 1, device=scores.device, dtype=scores.dtype)
     at = (nodes - grid.shift[:, None]) / grid.bins[:, None]
     table = torch.zeros_like(at)
-    for some in torch.arange(len(points), device=points.device).split(_CELLS // PLAIN_BINS):
-        gaps = middles[rows[some]] - points[some, None]
-        amount = counts[rows[some]]
-        t = ((amount * _log2_sum(gaps)).sum(1) - 1).clamp_min(0) + excess[some]
+    for chunk in torch.arange(len(points), device=points.device).split(_CELLS // PLAIN_BINS):
+        gaps = middles[rows[chunk]] - points[chunk, None]
+        amount = counts[rows[chunk]]
+        t = ((amount * _log2_sum(gaps)).sum(1) - 1).clamp_min(0) + excess[chunk]
         value, prime = rho_at(t, rho)
-        losses[some] = records.weights[some] * value
-        first = records.weights[some] * prime
-        own[some] = first * (amount * _logistic(gaps)).sum(1)
-        from_point = _logistic(at[rows[some]] - points[some, None])
-        table.index_add_(0, rows[some], first[:, None] * from_point)
+        losses[chunk] = interactions.weights[chunk] * value
+        first = interactions.weights[chunk] * prime
+        of_relevant[chunk] = first * (amount * _logistic(gaps)).sum(1)
+        from_point = _logistic(at[rows[chunk]] - points[chunk, None])
+        table.index_add_(0, rows[chunk], first[:, None] * from_point)
     low = table.gather(1, bins.long())
     by_score = low + (place - bins) * (table.gather(1, bins.long() + 1) - low)
-    by_score[rows, records.items.long()] -= own
+    by_score[rows, interactions.items.long()] -= of_relevant
     return losses, by_score
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from robirank._threads import thread_count
-from robirank._types import Floats32
 from robirank._workers import Workers
-from robirank.data.records import Records
+from robirank.data.user_items import UserItems
+from robirank.latent.factors.factors import Factors
 from robirank.latent.solvers import sgd
 from robirank.latent.solvers.exact import ExactSolver
 from robirank.latent.solvers.in_memory import StrataInMemory
@@ -44,9 +44,11 @@ class SolverEntry:
         Makes the solver for a CUDA device, an `InMemorySolver`; None where there is none.
     side_by_side : callable or None
         Yields fits that run at once on a CUDA device, as many as have room at a time: from
-        problems that differ in λ, records and a start.
+        problems that differ in λ, interactions and a start.
     epochs : int
-        How many it takes where none are asked for.
+        The number of epochs where none is asked for.
+    learning_rate : float
+        The step size of V where none is asked for.
     searches : bool
         Whether a fit without a λ looks for one; see `robirank.latent.tune.settle`.
     seconds : callable or None
@@ -58,6 +60,7 @@ class SolverEntry:
     on_device: Any = None
     side_by_side: Any = None
     epochs: int = 64
+    learning_rate: float = 0.1
     searches: bool = False
     seconds: Callable[[Problem], float] | None = None
 
@@ -86,12 +89,12 @@ def _exact_on_device(*arguments: Any) -> InMemorySolver:
     return DeviceExactSolver(*arguments)
 
 
-def _exact_fits(problems: Any, records: Any, start: Any) -> Any:
+def _exact_fits(problems: Any, interactions: Any, start: Any) -> Any:
     from robirank.latent.solvers.exact_on_card import DeviceExactFits, most_fits
 
-    size = most_fits(problems[0], records)
+    size = most_fits(problems[0], interactions)
     for first in range(0, len(problems), size):
-        yield DeviceExactFits(problems[first : first + size], records, start)
+        yield DeviceExactFits(problems[first : first + size], interactions, start)
 
 
 SOLVERS: dict[str, SolverEntry] = {
@@ -100,6 +103,7 @@ SOLVERS: dict[str, SolverEntry] = {
         on_device=_exact_on_device,
         side_by_side=_exact_fits,
         epochs=32,
+        learning_rate=0.05,
         searches=True,
         seconds=_exact_seconds,
     ),
@@ -129,16 +133,16 @@ def register_solver(name: str, make: Any, **options: Any) -> None:
 
 
 def make_solver(
-    problem: Problem, records: Records, start: tuple[Floats32, Floats32], workers: Workers
+    problem: Problem, interactions: UserItems, start: Factors, workers: Workers
 ) -> InMemorySolver:
     """The solver of a problem in the memory of this process, or on its device."""
     entry = SOLVERS[problem.solver]
     if problem.device != "cpu":
-        solver: InMemorySolver = entry.on_device(problem, records, start, workers)
+        solver: InMemorySolver = entry.on_device(problem, interactions, start, workers)
     elif entry.in_strata:
-        solver = StrataInMemory(entry.make, problem, records, start, workers)
+        solver = StrataInMemory(entry.make, problem, interactions, start, workers)
     else:
-        solver = entry.make(problem, records, start, workers)
+        solver = entry.make(problem, interactions, start, workers)
     return solver
 
 

@@ -1,6 +1,6 @@
 """The exact solver: the gradient over all items, no sampling.
 
-A step takes a block of users X. Their scores S = U_X Vᵀ are one matrix product; the listwise kernel
+A step takes a batch of users X. Their scores S = U_X Vᵀ are one matrix product; the listwise kernel
 turns S into the loss and G = d loss / d S in O(items) a user (the grid); two more products send it
 back,
 
@@ -15,7 +15,8 @@ in the ranges' order, so the bits do not depend on the number of threads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,37 +24,28 @@ from numpy.typing import NDArray
 from robirank import _core
 from robirank._types import Floats32, Ints64
 from robirank._workers import Workers
-from robirank.data.records import Records
+from robirank.data.user_items import UserItems
 from robirank.engine.interface import Figures, never
-from robirank.latent.factors.products import Products, score_rows, sum_in_order, users_that_fit
-from robirank.latent.solvers.penalty import Penalty
-from robirank.latent.solvers.problem import Problem
-from robirank.objectives.listwise import slopes_in_place
+from robirank.engine.state import Arrays
+from robirank.latent.factors.factors import Factors
+from robirank.latent.solvers.problem import Penalty, Problem
+from robirank.objectives.listwise import gradients_in_place
 
-STEPS = 60  # an epoch should have about this many
-_MOST_USERS = 512  # in a step
-B1, B2 = 0.9, 0.99  # of Adam on V
-USER_RATE = 0.8  # of Adagrad on U
-_MEMORY, _LEAST_MEMORY = 0.1, 0.5  # how far its sums reach back, in shares of all epochs; at least
+STEPS = 60  # of an epoch, about
+_MOST_USERS = 512  # in a batch
+B1, B2 = 0.9, 0.99  # how much of its averages a step of Adam on V keeps
+USER_RATE = 0.8  # the step size of Adagrad on U
+_MEMORY = 0.1  # how far Adagrad's sums on U reach back, as a share of all epochs
+_LEAST_KEPT = 0.5  # the least share of these sums that an epoch keeps
+BATCH_BYTES = 256 << 20  # of scores held at a time
+_RANGES = 64  # at most
+_RANGE_ITEMS = 2048  # at least
+_LINE = 16  # float32 numbers in a cache line
 
 
-def block_users(n_users: int, n_items: int) -> int:
-    """How many users a step takes: about 60 steps an epoch, at most 512 users and 256 MB."""
+def batch_users(n_users: int, n_items: int) -> int:
+    """The number of users of a step: about 60 steps an epoch, at most 512 users and 256 MB."""
     return int(np.clip(n_users // STEPS, 8, min(_MOST_USERS, users_that_fit(n_items))))
-
-
-def user_memory(epochs: int) -> float:
-    """How much of Adagrad's sums on U an epoch keeps.
-
-    They reach back over a tenth of the epochs: what users were like before items had found their
-    places should not slow them down at the end.
-    """
-    return max(_LEAST_MEMORY, 1.0 - 1.0 / (_MEMORY * epochs))
-
-
-def order_of_users(users: Ints64, seed: int, epoch: int) -> Ints64:
-    """The users in the order of an epoch, at random."""
-    return np.random.default_rng([seed, epoch]).permutation(users)
 
 
 def rate_share(epochs_done: float, epochs: int) -> float:
@@ -67,125 +59,139 @@ def rate_share(epochs_done: float, epochs: int) -> float:
     return float(0.5 * (1.0 + np.cos(np.pi * min(epochs_done / epochs, 1.0))))
 
 
+class EpochSchedule(NamedTuple):
+    """The steps of an epoch, which the solver on the CPU and the one on a card share.
+
+    Attributes
+    ----------
+    order : int64 array
+        The users in the order of the epoch, at random; step i takes the i-th batch of them.
+    rates : list of float
+        The share of the learning rate that is left in each step.
+    keep : float
+        The share of Adagrad's sums on U that the epoch keeps. The sums reach back over a tenth of
+        the epochs: the large gradients of the first epochs should not slow users down at the end.
+    """
+
+    order: Ints64
+    rates: list[float]
+    keep: float
+
+    @classmethod
+    def of(cls, users: Ints64, batch: int, seed: int, number: int, epochs: int) -> EpochSchedule:
+        """The schedule of epoch ``number`` of ``epochs``, in batches of users."""
+        order = np.random.default_rng([seed, number]).permutation(users)
+        steps = -(-len(users) // batch)
+        rates = [rate_share(number + i / steps, epochs) for i in range(steps)]
+        return cls(order, rates, max(_LEAST_KEPT, 1.0 - 1.0 / (_MEMORY * epochs)))
+
+
 class ExactSolver:
     """State and steps of the exact solver.
 
     Parameters
     ----------
     problem : Problem
-    records : Records
-    start : (U, V), float32 arrays
-        They are changed in place.
+    interactions : UserItems
+    start : Factors
+        Its rows are changed in place.
     workers : Workers
     """
 
-    default_rate: ClassVar[float] = 0.05
-
     def __init__(
-        self,
-        problem: Problem,
-        records: Records,
-        start: tuple[Floats32, Floats32],
-        workers: Workers,
+        self, problem: Problem, interactions: UserItems, start: Factors, workers: Workers
     ) -> None:
         assert problem.rho is not None
-        self.U, self.V = start
-        self._records, self._rho, self._seed = records, problem.rho, problem.seed
+        self._factors, self.U, self.V = start, start.users.rows, start.items.rows
+        self._interactions, self._rho, self._seed = interactions, problem.rho, problem.seed
         self._rate = problem.rate * problem.learning_rate
         self._user_rate = problem.rate * USER_RATE
         self._workers = workers
         self.products = Products(self.V, workers)
         self.penalize(problem.penalty)
-        self._users = np.flatnonzero(records.user_counts() > 0)
-        self._block = block_users(len(self._users), records.n_items)
+        self._users = np.flatnonzero(interactions.user_counts() > 0)
+        self._batch = batch_users(len(self._users), interactions.n_items)
         self._step_number = 0
         self._user_sum = np.zeros(len(self.U), np.float32)
         self._first, self._second = np.zeros_like(self.V), np.zeros_like(self.V)
-        self._scores = score_rows(self._block, records.n_items)
+        self._scores = score_rows(self._batch, interactions.n_items)
 
     def penalize(self, penalty: Penalty) -> None:
         """Go on under a penalty."""
-        self._user_decay = penalty.user_weights(self._records.user_counts())
-        self._item_decay = penalty.item_weights(self._records.item_counts())
+        self._user_penalty = penalty.user_weights(self._interactions.user_counts())
+        self._item_penalty = penalty.item_weights(self._interactions.item_counts())
 
     def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
-        """One pass over the users; returns the mean loss of a record, without the penalty.
+        """One pass over the users; returns the mean loss of an interaction, without the penalty.
 
-        The mean of the first step's records, before anything moved, is there as "start". The rate
-        falls to zero over the epochs, by half a cosine.
+        The mean of the first step, before anything moved, is there as "start". The rate falls to
+        zero over the epochs, by half a cosine.
         """
-        order = order_of_users(self._users, self._seed, number)
-        starts = range(0, len(order), self._block)
+        schedule = EpochSchedule.of(self._users, self._batch, self._seed, number, epochs)
+        counts = self._interactions.user_counts()
         loss, seen, first = 0.0, 0, 0.0
-        for i, start in enumerate(starts):
-            users = np.sort(order[start : start + self._block])
-            fade = rate_share(number + i / len(starts), epochs)
-            loss += self._step(users, fade, user_memory(epochs))
-            seen += int((self._records.indptr[users + 1] - self._records.indptr[users]).sum())
+        for i, rate in enumerate(schedule.rates):
+            users = np.sort(schedule.order[i * self._batch : (i + 1) * self._batch])
+            loss += self._step(users, rate, schedule.keep)
+            seen += int(counts[users].sum())
             first = first if i else loss / seen
             if not np.isfinite(loss) or should_stop():
                 break
         return {"loss": loss / max(1, seen), "start": first}
 
-    def _step(self, users: Ints64, fade: float, keep: float) -> float:
-        U = self.U[users]
-        scores = self._scores[: len(users)]
+    def _step(self, users: Ints64, rate: float, keep: float) -> float:
+        """One step on a batch of users; returns the sum of their losses."""
+        U, scores = self.U[users], self._scores[: len(users)]
         self.products.scores(U, scores)
-        records = self._records.of_users(users)
-        threads = self._workers.num_threads
-        losses = slopes_in_place(scores, *records, rho=self._rho, num_threads=threads)
+        losses = gradients_in_place(
+            scores,
+            *self._interactions.of_users(users),
+            rho=self._rho,
+            num_threads=self._workers.num_threads,
+        )  # the scores are now the gradient by them
         self._step_number += 1
         share = len(users) / max(1, len(self._users))
-        slopes = self._workers.map(
-            lambda items: self._update_items(U, items, scores, fade, share), self.products.ranges
+        by_users = self._workers.map(
+            lambda items: self._update_items(U, items, scores, rate, share), self.products.ranges
         )
-        self._update_users(users, U, sum_in_order(slopes), fade, keep)
+        self._update_users(users, U, sum_in_order(by_users), rate, keep)
         return float(losses.sum())
 
     def _update_items(
-        self,
-        U: Floats32,
-        items: slice,
-        gradient: Floats32,
-        fade: float,
-        share: float,
+        self, U: Floats32, items: slice, by_scores: Floats32, rate: float, share: float
     ) -> Floats32:
         """One step of Adam on a range of items; returns the range's part of d loss / d U."""
-        slope = self.products.product(gradient[:, items], self.V[items])
+        by_users = self.products.product(by_scores[:, items], self.V[items])
         n = self._step_number
         _core.adam(
             self.V[items],
             first=self._first[items],
             second=self._second[items],
-            gradient=self.products.product(gradient[:, items].T, U),
-            decay=self._item_decay[items] * np.float32(share),
-            rate=self._rate * fade / (1.0 - B1**n),
+            gradient=self.products.product(by_scores[:, items].T, U),
+            penalty=self._item_penalty[items] * np.float32(share),
+            rate=self._rate * rate / (1.0 - B1**n),
             b1=B1,
             b2=B2,
             correction=1.0 / (1.0 - B2**n),
         )
-        return slope
+        return by_users
 
     def _update_users(
-        self,
-        users: Ints64,
-        U: Floats32,
-        slope: Floats32,
-        fade: float,
-        keep: float,
+        self, users: Ints64, U: Floats32, gradient: Floats32, rate: float, keep: float
     ) -> None:
+        """One Adagrad step on rows of U, whose old sums are first multiplied by ``keep``."""
         with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
-            slope += self._user_decay[users, None] * U
+            gradient += self._user_penalty[users, None] * U
             sums = np.float32(keep) * self._user_sum[users]
-            self._user_sum[users] = sums + np.einsum("ij,ij->i", slope, slope) / U.shape[1]
+            self._user_sum[users] = sums + np.einsum("ij,ij->i", gradient, gradient) / U.shape[1]
             length = np.sqrt(self._user_sum[users]) + np.float32(1e-8)
-            self.U[users] = U - np.float32(self._user_rate * fade) * slope / length[:, None]
+            self.U[users] = U - np.float32(self._user_rate * rate) * gradient / length[:, None]
 
-    def factors(self) -> tuple[Floats32, Floats32]:
-        """U and V."""
-        return self.U, self.V
+    def factors(self) -> Factors:
+        """The factors as they stand."""
+        return self._factors
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> Arrays:
         """Everything that a later start needs to go on with the same bits."""
         return {
             "U": self.U,
@@ -196,9 +202,77 @@ class ExactSolver:
             "steps": np.array([self._step_number], np.int64),
         }
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: Arrays) -> None:
         """Go on from a state that `state` gave."""
         self.U[:], self.V[:] = state["U"], state["V"]
         self._user_sum[:] = state["user_sum"]
         self._first[:], self._second[:] = state["first"], state["second"]
         self._step_number = int(state["steps"][0])
+
+
+# ------------------------------------------------------------------------ matrix products
+
+
+def users_that_fit(n_items: int) -> int:
+    """The number of users whose scores fit into the memory for a batch; at least one."""
+    return max(1, BATCH_BYTES // (4 * n_items))
+
+
+def score_rows(n_users: int, n_items: int) -> Floats32:
+    """Memory for the scores of a batch of users, uninitialised.
+
+    Rows lie an odd number of cache lines apart: at a power of two they share a few places of the
+    cache, and a product takes a quarter longer.
+
+    Examples
+    --------
+    >>> score_rows(2, 64).strides
+    (320, 4)
+    """
+    stride = (-(-n_items // _LINE) | 1) * _LINE
+    return np.empty((n_users, stride), np.float32)[:, :n_items]
+
+
+class Products:
+    """The products of a batch of users with all items, range by range.
+
+    Ranges depend on the number of items alone, and partial sums are added in the ranges' order:
+    the number of threads changes no bit.
+    """
+
+    def __init__(self, V: Floats32, workers: Workers) -> None:
+        self.V = V
+        self._workers = workers
+        self.ranges = _item_ranges(len(V))
+
+    def scores(self, U: Floats32, out: Floats32) -> None:
+        """Compute the scores S = U Vᵀ."""
+        self._workers.map(
+            lambda items: self.product(U, self.V[items].T, out[:, items]), self.ranges
+        )
+
+    def back_to_users(self, gradient: Floats32) -> Floats32:
+        """The gradient by users, G V."""
+        parts = self._workers.map(
+            lambda items: self.product(gradient[:, items], self.V[items]), self.ranges
+        )
+        return sum_in_order(parts)
+
+    def product(self, a: NDArray[Any], b: NDArray[Any], out: Floats32 | None = None) -> Floats32:
+        """A product a b, on this thread."""
+        with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
+            result: Floats32 = np.matmul(a, b, out=out)
+        return result
+
+
+def sum_in_order(parts: list[Floats32]) -> Floats32:
+    """The sum of arrays, in their order; the first one is changed."""
+    for part in parts[1:]:
+        parts[0] += part
+    return parts[0]
+
+
+def _item_ranges(n_items: int) -> list[slice]:
+    count = int(np.clip(n_items // _RANGE_ITEMS, 1, _RANGES))
+    edges = np.linspace(0, n_items, count + 1).astype(int)
+    return [slice(a, b) for a, b in pairwise(edges.tolist())]

@@ -1,20 +1,19 @@
-"""A solver of tasks, with the parts and blocks that it works on in the memory of this process."""
+"""A solver in strata, with the parts and blocks that it works on in the memory of this process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from numpy.typing import NDArray
-
-from robirank._types import Floats32
 from robirank._workers import Workers
-from robirank.data.records import Records
+from robirank.data.user_items import UserItems
 from robirank.engine.interface import Figures, never
 from robirank.engine.memory import StrataMemory
-from robirank.engine.threads import TaskTime, ThreadEngine
-from robirank.latent.solvers.penalty import Penalty
-from robirank.latent.solvers.problem import Problem
+from robirank.engine.state import Arrays
+from robirank.engine.threads import ThreadEngine
+from robirank.latent.factors.factors import Factors
+from robirank.latent.solvers.problem import Penalty, Problem
+from robirank.latent.solvers.strata import StartRows, penalty_arrays
 
 
 class StrataInMemory:
@@ -22,37 +21,30 @@ class StrataInMemory:
 
     Parameters
     ----------
-    make : callable
-        Makes the `InStrataSolver` from the problem and the engine.
+    make : class
+        The `InStrataSolver`.
     problem : Problem
-    records : Records
-    start : (U, V), float32 arrays
+    interactions : UserItems
+    start : Factors
     workers : Workers
-    on_task : callable, optional
-        Is given the `TaskTime` of every task.
+    **options : Any
+        Further arguments of the solver.
     """
 
     def __init__(
         self,
-        make: Callable[[Problem, ThreadEngine], Any],
+        make: Any,
         problem: Problem,
-        records: Records,
-        start: tuple[Floats32, Floats32],
+        interactions: UserItems,
+        start: Factors,
         workers: Workers,
-        on_task: Callable[[TaskTime], None] | None = None,
+        **options: Any,
     ) -> None:
-        self._counts = records.user_counts(), records.item_counts()
-        users, items = self._counts
-        self.memory = StrataMemory(
-            records,
-            *start,
-            problem.penalty.user_decay(users),
-            problem.penalty.item_decay(items),
-            parts=problem.parts,
-            seed=problem.seed,
-        )
-        self.engine = ThreadEngine(self.memory, problem.sizes, workers, on_task)
-        self._solver = make(problem, self.engine)
+        self._start = start
+        declared = make.arrays(problem, StartRows.of(start))
+        self.memory = StrataMemory(interactions, declared, parts=problem.parts, seed=problem.seed)
+        self.engine = ThreadEngine(self.memory, problem.sizes, workers)
+        self._solver = make(problem, self.engine, **options)
 
     def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
         """One epoch of the solver."""
@@ -61,17 +53,17 @@ class StrataInMemory:
 
     def penalize(self, penalty: Penalty) -> None:
         """Go on under another penalty."""
-        users, items = self._counts
-        self.memory.decay_by(penalty.user_decay(users), penalty.item_decay(items))
+        self.memory.restart(penalty_arrays(penalty))
 
-    def factors(self) -> tuple[Floats32, Floats32]:
-        """U and V in the order of the data."""
-        return self.memory.factors()
+    def factors(self) -> Factors:
+        """The factors as they stand."""
+        model = self.memory.model()
+        return self._start.with_rows(model["user_factors"], model["item_factors"])
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> Arrays:
         """Everything that a later start needs to go on with the same bits."""
         return self.memory.state()
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: Arrays) -> None:
         """Go back to a state that `state` gave."""
         self.memory.restore(state)

@@ -1,8 +1,8 @@
 r"""The objective of given factors, with every item in every inner sum.
 
-With the scores of a user fixed, the inner sum of a record is a function of one number, the score
-of its item. So the native grid needs every score once, however many records the user has, and
-counts it while the next ones are multiplied (docs/method/latent.md).
+With the scores of a user fixed, the inner sum of an interaction is a function of one number, the
+score of its item. So the native grid needs every score once, however many interactions the user
+has, and counts it while the next ones are multiplied (docs/method/latent.md).
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from numpy.typing import ArrayLike
 from robirank import _core, losses
 from robirank._types import Floats32, Floats64, Ints32, Ints64
 from robirank._workers import Workers
-from robirank.data.records import Records
-from robirank.latent.solvers.penalty import Penalty
+from robirank.data.user_items import UserItems
+from robirank.errors import ArgumentError
+from robirank.latent.factors.factors import Factors
+from robirank.latent.solvers.problem import Penalty
 
 _Result = TypeVar("_Result")
 
-_USERS = 512  # of a block: V is packed once for them
-_RECORDS = 1 << 14  # whose two rows of factors are gathered at a time
+_USERS = 512  # of a batch: V is packed once for them
+_INTERACTIONS = 1 << 14  # whose two rows of factors are gathered at a time
 
 
 def inner_sums(
@@ -33,11 +35,11 @@ def inner_sums(
     *,
     num_threads: int = 0,
 ) -> Floats64:
-    r"""The inner sum of every record, over all items.
+    r"""The inner sum of every interaction, over all items.
 
     .. math:: t_{xy} = \sum_{y' \ne y} \log_2\big(1 + 2^{\langle U_x, V_{y'} - V_y \rangle}\big)
 
-    The relative error of :math:`1 + t` is near 1e-7, at worst 1e-5. Users without records cost
+    The relative error of :math:`1 + t` is near 1e-7, at worst 1e-5. Users without interactions cost
     nothing.
 
     Parameters
@@ -45,14 +47,14 @@ def inner_sums(
     U, V : float32 arrays of shape (n_users, d) and (n_items, d)
         Factors of users and items.
     indptr, items : arrays
-        The records: user x has ``items[indptr[x]:indptr[x + 1]]``.
+        The interactions: user x has ``items[indptr[x]:indptr[x + 1]]``.
     num_threads : int, default=0
         0: every core; the result does not depend on it.
 
     Returns
     -------
-    float64 array, one value a record
-        NaN for the records of users with a score that is not finite.
+    float64 array, one value an interaction
+        NaN for the interactions of users with a score that is not finite.
 
     References
     ----------
@@ -68,10 +70,10 @@ def inner_sums(
     """
     t = np.empty(len(items))
 
-    def keep(own: slice, sums: Floats64) -> None:
-        t[own] = sums
+    def keep(where: slice, sums: Floats64) -> None:
+        t[where] = sums
 
-    _for_each_block(keep, U, V, indptr, items, num_threads)
+    _for_each_batch(keep, U, V, indptr, items, num_threads)
     return t
 
 
@@ -87,10 +89,10 @@ def bound(t: ArrayLike, xi: ArrayLike, weight: ArrayLike | None = None) -> float
 
     Parameters
     ----------
-    t, xi : array-like, one value a record
+    t, xi : array-like, one value an interaction
         The inner sums, and the auxiliary parameters ξ > 0.
     weight : array-like, optional
-        Weights of the records.
+        Weights of the interactions.
 
     References
     ----------
@@ -109,9 +111,8 @@ def bound(t: ArrayLike, xi: ArrayLike, weight: ArrayLike | None = None) -> float
 
 
 def objective(
-    U: Floats32,
-    V: Floats32,
-    records: Records,
+    factors: Factors,
+    interactions: UserItems,
     *,
     rho: losses.RhoName = "log",
     penalty: Penalty | None = None,
@@ -125,9 +126,8 @@ def objective(
 
     Parameters
     ----------
-    U, V : float32 arrays of shape (n_users, d) and (n_items, d)
-        Factors of users and items.
-    records : Records
+    factors : Factors
+    interactions : UserItems
         The pairs Ω and their weights.
     rho : {"log", "identity", "type2"}
         RoBiRank, the basic model, or the bound that is tight to DCG.
@@ -142,28 +142,32 @@ def objective(
 
     Examples
     --------
-    >>> one = Records(np.array([0, 1]), np.array([1], np.int32), None, 4)
-    >>> U, V = np.zeros((1, 2), np.float32), np.ones((4, 2), np.float32)
-    >>> round(objective(U, V, one), 6)    # log2(1 + 3)
+    >>> from robirank.latent.factors.factors import Side
+    >>> pair = UserItems(np.array([0, 1]), np.array([1], np.int32), None, 4)
+    >>> flat = Factors(Side(np.zeros((1, 2), np.float32)), Side(np.ones((4, 2), np.float32)))
+    >>> round(objective(flat, pair), 6)    # log2(1 + 3)
     2.0
-    >>> penalty = Penalty.of_counts(1.0, one.user_counts(), one.item_counts())
-    >>> round(objective(U, V, one, penalty=penalty), 6)    # and ½ · ‖V_1‖² = 1
+    >>> penalty = Penalty.of_counts(1.0, pair.user_counts(), pair.item_counts())
+    >>> round(objective(flat, pair, penalty=penalty), 6)    # and ½ · ‖V_1‖² = 1
     3.0
     """
     if rho not in losses.RHOS:
-        raise ValueError(f"rho must be one of {[*losses.RHOS]}; got {rho!r}")
+        raise ArgumentError("rho", f"must be one of {[*losses.RHOS]}; got {rho!r}")
     transform = losses.RHOS[rho].value
 
-    def loss_of(own: slice, sums: Floats64) -> float:
-        return float(transform(sums) @ records.weights_of(own))
+    def loss_of(where: slice, sums: Floats64) -> float:
+        return float(transform(sums) @ interactions.weights_of(where))
 
-    parts = _for_each_block(loss_of, U, V, records.indptr, records.items, num_threads)
+    U, V = factors.users.rows, factors.items.rows
+    total = sum(
+        _for_each_batch(loss_of, U, V, interactions.indptr, interactions.items, num_threads)
+    )
     if penalty is None:
-        return sum(parts)
-    return sum(parts) + penalty.value(U, V, records.user_counts(), records.item_counts())
+        return total
+    return total + penalty.value(factors, interactions.user_counts(), interactions.item_counts())
 
 
-def _for_each_block(
+def _for_each_batch(
     use: Callable[[slice, Floats64], _Result],
     U: Floats32,
     V: Floats32,
@@ -171,35 +175,35 @@ def _for_each_block(
     items: Ints32,
     num_threads: int,
 ) -> list[_Result]:
-    """Hand the inner sums of each block of users to `use`, with the records they belong to."""
+    """Hand the inner sums of each batch of users to `use`, with the interactions they belong to."""
     indptr, items = _checked(U, V, indptr, items)
     V = np.ascontiguousarray(V)
     active = np.flatnonzero(np.diff(indptr))
 
     def work(begin: int) -> _Result:
         users = active[begin : begin + _USERS]
-        own = slice(int(indptr[users[0]]), int(indptr[users[-1] + 1]))
-        offsets = np.append(indptr[users], own.stop) - own.start
-        return use(own, _block_sums(U[users], V, offsets, items[own]))
+        where = slice(int(indptr[users[0]]), int(indptr[users[-1] + 1]))
+        offsets = np.append(indptr[users], where.stop) - where.start
+        return use(where, _batch_sums(U[users], V, offsets, items[where]))
 
     with Workers(num_threads) as workers:
         return workers.map(work, range(0, len(active), _USERS))
 
 
-def _block_sums(rows: Floats32, V: Floats32, offsets: Ints64, items: Ints32) -> Floats64:
-    sums = _core.InnerSums(rows, offsets, _record_scores(rows, V, offsets, items))
+def _batch_sums(rows: Floats32, V: Floats32, offsets: Ints64, items: Ints32) -> Floats64:
+    sums = _core.InnerSums(rows, offsets, _interaction_scores(rows, V, offsets, items))
     sums.add(V)
     # The item itself added log2(1 + 2^0) = 1. NaN stays NaN.
     return np.maximum(sums.sums() - 1.0, 0.0)
 
 
-def _record_scores(rows: Floats32, V: Floats32, offsets: Ints64, items: Ints32) -> Floats32:
-    """⟨U_x, V_y⟩ of every record of a block of users."""
+def _interaction_scores(rows: Floats32, V: Floats32, offsets: Ints64, items: Ints32) -> Floats32:
+    """⟨U_x, V_y⟩ of every interaction of a batch of users."""
     row_of = np.repeat(np.arange(len(rows)), np.diff(offsets))
     scores = np.empty(len(items), dtype=np.float32)
-    for begin in range(0, len(items), _RECORDS):
-        own = slice(begin, begin + _RECORDS)
-        scores[own] = np.einsum("ij,ij->i", rows[row_of[own]], V[items[own]])
+    for begin in range(0, len(items), _INTERACTIONS):
+        where = slice(begin, begin + _INTERACTIONS)
+        scores[where] = np.einsum("ij,ij->i", rows[row_of[where]], V[items[where]])
     return scores
 
 
@@ -220,7 +224,7 @@ def _checked(U: Floats32, V: Floats32, indptr: Any, items: Any) -> tuple[Ints64,
             f"got shape {indptr.shape}"
         )
     if indptr[0] != 0 or indptr[-1] != len(items) or (np.diff(indptr) < 0).any():
-        raise ValueError(f"indptr must rise from 0 to the number of records, {len(items)}")
+        raise ValueError(f"indptr must rise from 0 to the number of interactions, {len(items)}")
     if len(items) and not (items.min() >= 0 and items.max() < len(V)):
         raise ValueError(
             f"items must be rows of V, 0 to {len(V) - 1}; "

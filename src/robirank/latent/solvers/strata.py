@@ -7,16 +7,30 @@ the bits do not depend on the number of threads (see `robirank.engine.strata`).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robirank import _core
-from robirank._types import Floats32, Ints32
+from robirank._types import Floats32, Ints32, Ints64
 from robirank.engine.interface import Figures
-from robirank.engine.parts import Block, Part, padded
+from robirank.engine.state import (
+    Block,
+    FromCounts,
+    FromMatrix,
+    Part,
+    Rows,
+    StateArray,
+    padded,
+    zeros,
+)
+from robirank.latent.factors.factors import ITEMS, USERS, Factors, RandomRows
+from robirank.latent.solvers.problem import Penalty, Problem
 
-KEPT = 0.5  # of Adagrad's sums from one epoch to the next, because the first gradients are large
+KEEP = 0.5  # the share of Adagrad's sums that the next epoch keeps: the first gradients are large
 CELL_BYTES = 1 << 19  # rows of a cell: half of a usual second-level cache
 MAX_CELL_ITEMS = 4096
 
@@ -25,6 +39,57 @@ LIMITS = {"factors": 4096, "negatives": 1024, "max_trials": 1 << 20}
 
 #: The figures of a pass that was stopped before its first task.
 NO_FIGURES: Figures = {"done": 0, "loss": 0.0, "not_finite": 0}
+
+
+#: The arrays that a task of a sweep changes.
+CHANGED = ("U", "user_sums", "V", "item_sums")
+
+
+@dataclass(frozen=True)
+class StartRows:
+    """Where the rows of both sides start."""
+
+    users: Callable[[Sequence[Rows]], Sequence[NDArray[Any]]]
+    items: Callable[[Sequence[Rows]], Sequence[NDArray[Any]]]
+
+    @classmethod
+    def of(cls, factors: Factors) -> StartRows:
+        """Start from factors in the memory of this process."""
+        return cls(FromMatrix(factors.users.rows), FromMatrix(factors.items.rows))
+
+    @classmethod
+    def random(cls, problem: Problem) -> StartRows:
+        """Start from random rows, which any process can make for itself."""
+        sizes, seed, d = problem.sizes, problem.seed, problem.factors
+        return cls(
+            RandomRows(seed, USERS, sizes.n_users, d), RandomRows(seed, ITEMS, sizes.n_items, d)
+        )
+
+
+def factor_arrays(problem: Problem, start: StartRows) -> list[StateArray]:
+    """The arrays that all solvers in strata declare: factors, Adagrad's sums, penalties, counts."""
+    d = problem.factors
+    return [
+        StateArray("U", "user", start.users, columns=d, saved_as="user_factors"),
+        StateArray("user_sums", "user", zeros),
+        StateArray("V", "item", start.items, columns=d, saved_as="item_factors"),
+        StateArray("item_sums", "item", zeros),
+        StateArray("item_counts", "item", FromCounts(_as_floats), is_constant=True),
+        *penalty_arrays(problem.penalty),
+    ]
+
+
+def penalty_arrays(penalty: Penalty) -> list[StateArray]:
+    """The shares of the rows' penalties that one interaction pays."""
+    users, items = FromCounts(penalty.user_decay), FromCounts(penalty.item_decay)
+    return [
+        StateArray("user_penalty", "user", users, is_constant=True),
+        StateArray("item_penalty", "item", items, is_constant=True),
+    ]
+
+
+def _as_floats(counts: Ints64) -> Floats32:
+    return counts.astype(np.float32)
 
 
 def adagrad_schedule(number: int, epochs: int, steps: int) -> list[tuple[float, float]]:
@@ -38,15 +103,15 @@ def adagrad_schedule(number: int, epochs: int, steps: int) -> list[tuple[float, 
     [(0.75, 0.5), (0.625, 1.0)]
     """
     fades = [max(0.0, 1.0 - (number + step / steps) / epochs) for step in range(steps)]
-    first = KEPT if number > 0 else 1.0
+    first = KEEP if number > 0 else 1.0
     return [(fade, first if step == 0 else 1.0) for step, fade in enumerate(fades)]
 
 
 def keep_sums(part: Part, block: Block, share: float) -> None:
     """Keep a share of Adagrad's sums; in its first sub-step a sweep meets every row once."""
     if share != 1.0:
-        part.sums *= np.float32(share)
-        block.sums *= np.float32(share)
+        part["user_sums"][:] *= np.float32(share)
+        block["item_sums"][:] *= np.float32(share)
 
 
 def check_limits(solver: str, **values: int) -> None:
@@ -61,12 +126,15 @@ def check_limits(solver: str, **values: int) -> None:
 def task_rows(
     part: Part, block: Block, position: Ints32, weight: Floats32 | None
 ) -> dict[str, Any]:
-    """What the native tasks of all losses take: rows of both sides, and the part's records."""
+    """What the native tasks of all losses take: rows of both sides, and the interactions."""
     return {
-        "users": _core.FactorRows(part.U, part.sums, part.decay),
-        "items": _core.FactorRows(block.V, block.sums, block.decay),
-        "records": _core.Records(
-            indptr=part.indptr, items=part.items, weight=weight, n_items=len(position)
+        "users": _core.FactorRows(part["U"], part["user_sums"], part["user_penalty"]),
+        "items": _core.FactorRows(block["V"], block["item_sums"], block["item_penalty"]),
+        "user_items": _core.UserItems(
+            indptr=part.interactions.indptr,
+            items=part.interactions.items,
+            weight=weight,
+            n_items=len(position),
         ),
         "position": position,
         "first": block.first,

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from robirank import _core
 from robirank._types import Floats32, Ints32
-from robirank.engine.interface import Engine, Figures, never
-from robirank.engine.parts import Block, Part
+from robirank.engine.interface import Engine, Figures, never, task
+from robirank.engine.state import Block, Part
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.solvers.strata import (
+    CHANGED,
     NO_FIGURES,
     adagrad_schedule,
     cell_size,
     check_limits,
+    factor_arrays,
     keep_sums,
     task_rows,
 )
@@ -48,10 +49,10 @@ def weights_after(max_trials: int, n_items: int) -> Floats32:
 class WarpSolver:
     r"""WARP: sample until an item violates the margin; the number of trials estimates the rank.
 
-    For a record (x, y), items y' that x does not have are drawn, at most ``problem.samples`` of
-    them, until :math:`\langle U_x, V_{y'} \rangle > \langle U_x, V_y \rangle - 1`. The step on the
-    three rows follows the gradient of the hinge loss, weighted as `weights_after` says, by row-wise
-    Adagrad.
+    For an interaction (x, y), items y' that x does not have are drawn, at most ``problem.samples``
+    of them, until :math:`\langle U_x, V_{y'} \rangle > \langle U_x, V_y \rangle - 1`. The step on
+    the three rows follows the gradient of the hinge loss, weighted as `weights_after` says, by
+    row-wise Adagrad.
 
     Parameters
     ----------
@@ -61,21 +62,21 @@ class WarpSolver:
         Leave V as it is.
     """
 
-    default_rate: ClassVar[float] = 0.1
+    arrays = staticmethod(factor_arrays)
 
     def __init__(self, problem: Problem, engine: Engine, freeze_items: bool = False) -> None:
         check_limits("warp", factors=problem.factors, max_trials=problem.samples)
-        self._engine = engine
+        self._engine, self._factors = engine, problem.factors
         rate = problem.rate * problem.learning_rate
         self._rate_u, self._rate_v = 2.0 * rate, 0.0 if freeze_items else rate
         self._weight_after = weights_after(problem.samples, problem.sizes.n_items)
         self._cell_items = cell_size(problem.factors)
 
     def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
-        """One pass over the records; returns the mean weighted hinge loss, and the trials."""
+        """One pass over the interactions; returns the mean weighted hinge loss, and the trials."""
         steps = [
             WarpSteps(
-                self._engine.factors,
+                self._factors,
                 self._weight_after,
                 1.0,
                 fade * self._rate_u,
@@ -87,7 +88,7 @@ class WarpSolver:
         ]
         figures = NO_FIGURES | self._engine.sweep(number, warp_task, steps, should_stop)
         return {
-            "loss": figures["loss"] / max(1, self._engine.sizes.n_records),
+            "loss": figures["loss"] / max(1, self._engine.sizes.n_interactions),
             "triples": figures["done"],
             "not_finite": figures["not_finite"],
         }
@@ -106,11 +107,12 @@ class WarpSteps:
     keep: float = 1.0
 
 
+@task(reads=["user_penalty", "item_penalty"], changes=CHANGED)
 def warp_task(part: Part, block: Block, position: Ints32, steps: WarpSteps, key: int) -> Figures:
-    """Visit once every record of the part whose item lies in the block."""
+    """Visit once every interaction of the part whose item lies in the block."""
     keep_sums(part, block, steps.keep)
     draws, loss, not_finite = _core.warp_task(
-        **task_rows(part, block, position, part.weight),
+        **task_rows(part, block, position, part.interactions.weight),
         steps=_core.WarpSteps(
             factors=steps.factors,
             weight_after=steps.weight_after,

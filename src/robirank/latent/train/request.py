@@ -1,15 +1,23 @@
-"""What a fit was asked for: the parameters of a model, some of them left open."""
+"""What a fit was asked for: the parameters of a model, some left open, and how to run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
 
-from robirank.data.records import Weighting
+from robirank._checks import check_count, check_positive
+from robirank._types import Floats32
+from robirank.data.user_items import Weighting
+from robirank.errors import Argument, ArgumentError
+from robirank.latent.factors.list_metrics import check_metric
 from robirank.latent.solvers import ON_DEVICE, SOLVERS, choose_solver, robirank_solvers
-from robirank.latent.solvers.penalty import EXPONENTS, Penalty, RowWeights
-from robirank.latent.solvers.problem import Problem, TableShape
+from robirank.latent.solvers.problem import EXPONENTS, Penalty, Problem, RowWeights, TableShape
 from robirank.losses import RhoName
+
+DEFAULT_METRIC = "ndcg@20"
 
 
 @dataclass(frozen=True)
@@ -32,9 +40,9 @@ class Request:
     regularization, learning_rate : float or None
         None: to be found, the default of the solver.
     samples : int
-        Items that a solver samples for a record, at most.
+        The number of items that a solver samples for an interaction, at most.
     exponents : (float, float)
-        How the weights of rows of U and V grow with their records.
+        How the weights of rows of U and V grow with their interactions.
     weighting : str
     parts : int
     num_threads : int
@@ -88,7 +96,7 @@ class Request:
             rho=self.rho,
             sizes=shape.sizes,
             penalty=Penalty(regularization, *weights),
-            learning_rate=self.learning_rate or entry.make.default_rate,
+            learning_rate=self.learning_rate or entry.learning_rate,
             rate=self.rate,
             samples=self.samples,
             parts=self.parts,
@@ -102,17 +110,116 @@ class Request:
         name = "sgd" if self.solver == "auto" else self.solver
         if not SOLVERS[name].in_strata:
             able = [other for other in robirank_solvers() if SOLVERS[other].in_strata]
-            raise ValueError(f"solver must be one of {able} on a cluster; got {name!r}")
+            raise ArgumentError("solver", f"must be one of {able} on a cluster; got {name!r}")
         return name
 
     def _solver_on_device(self) -> str:
         name = "exact" if self.solver == "auto" else self.solver
         if self.engine != "local":
-            raise ValueError(
-                "device must be 'cpu' on a cluster; its workers train on their processors"
+            raise ArgumentError(
+                "device", "must be 'cpu' on a cluster; its workers train on their processors"
             )
         if SOLVERS[name].on_device is None:
-            raise ValueError(
-                f"solver must be one of {ON_DEVICE} on device {self.device!r}; got {name!r}"
+            raise ArgumentError(
+                "solver", f"must be one of {ON_DEVICE} on device {self.device!r}; got {name!r}"
             )
         return name
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """What a callback is given after every epoch.
+
+    Attributes
+    ----------
+    epoch, epochs : int
+        How many are done, of how many planned.
+    seconds : float
+        Of training, without validation and callbacks.
+    loss : float
+        The solver's mean loss of an interaction in this epoch.
+    validation : float or None
+        The validation metric, where it was computed after this epoch.
+    user_factors, item_factors : arrays, or None
+        As they stand; copy them to keep them. None on a cluster, where no process has them all.
+    """
+
+    epoch: int
+    epochs: int
+    seconds: float
+    loss: float
+    validation: float | None
+    user_factors: Floats32 | None = field(repr=False)
+    item_factors: Floats32 | None = field(repr=False)
+
+
+class FitKeywords(TypedDict, total=False):
+    """The keyword arguments that `fit` and `partial_fit` share."""
+
+    validation: Any
+    metric: str | None
+    patience: int | None
+    time_limit: float | None
+    checkpoint: str | os.PathLike[str] | None
+    checkpoint_minutes: float | None
+    resume: bool
+    callbacks: Sequence[Callable[[EpochReport], Any]]
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """See `robirank.LatentRoBiRank.fit`; everything that needs no data is checked here."""
+
+    show_progress: bool = True
+    callback: Callable[[int, float, float], Any] | None = None
+    callbacks: Sequence[Callable[[EpochReport], Any]] = ()
+    validation: Any = None
+    metric: str | None = None
+    patience: int | None = None
+    time_limit: float | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_minutes: float | None = None
+    resume: bool = False
+    _begun: float = field(default_factory=time.perf_counter, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.time_limit is not None:
+            check_positive("time_limit", self.time_limit)
+        if self.patience is not None:
+            check_count("patience", self.patience)
+        if self.metric is not None:
+            check_metric(self.metric)
+        for name in ("patience", "metric"):
+            if getattr(self, name) is not None and self.validation is None:
+                raise ArgumentError(
+                    name, "needs a validation set to watch; give ", Argument("validation")
+                )
+        if self.checkpoint_minutes is not None:
+            check_positive("checkpoint_minutes", self.checkpoint_minutes)
+        _check_callable("callback", self.callback)
+        if callable(self.callbacks):
+            raise ArgumentError("callbacks", f"must be a list of functions; got {self.callbacks!r}")
+        for tell in self.callbacks:
+            _check_callable("callbacks", tell)
+
+    def seconds_left(self) -> float:
+        """Seconds until the time limit is reached; infinity without one."""
+        if self.time_limit is None:
+            return float("inf")
+        return self.time_limit - (time.perf_counter() - self._begun)
+
+    @property
+    def watched(self) -> str:
+        """The metric that is watched on validation data."""
+        return self.metric or DEFAULT_METRIC
+
+    def refuse(self, where: str, **advice: str) -> None:
+        """Raise an error for an option that is set and cannot be honoured, with advice for it."""
+        for name, instead in advice.items():
+            if getattr(self, name) not in (None, False):
+                raise ArgumentError(name, f"must be left out {where}; {instead}")
+
+
+def _check_callable(name: str, value: Any) -> None:
+    if value is not None and not callable(value):
+        raise ArgumentError(name, f"must be a function; got {value!r}")

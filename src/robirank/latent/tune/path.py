@@ -2,9 +2,9 @@ r"""One training run under a falling λ, and what it tells about the best one.
 
 Too small a λ lets noise into the factors, too large a one keeps taste out, and the best one lies in
 a narrow range that differs from table to table. So a run starts with a λ that is too large and
-lowers it after every epoch; a metric on held-out records rises, as directions of taste come in,
-and falls again, as noise does. The factors are always a little behind λ: what fits best after an
-epoch under λ fits best, at the end of a whole fit, under λ / `LAG`. That ratio hardly differs
+lowers it after every epoch; a metric on held-out interactions rises, as directions of taste come
+in, and falls again, as noise does. The factors are always a little behind λ: what fits best after
+an epoch under λ fits best, at the end of a whole fit, under λ / `LAG`. That ratio hardly differs
 between tables (docs/method/penalty.md).
 """
 
@@ -15,32 +15,40 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from robirank._types import Floats64
+from robirank._types import Floats64, Ints64
 from robirank._workers import Workers
-from robirank.data.records import Records
+from robirank.data.user_items import UserItems, random_share
 from robirank.engine.interface import never
+from robirank.latent.factors.factors import Factors
+from robirank.latent.factors.list_metrics import metric_of_factors
 from robirank.latent.solvers import make_solver
 from robirank.latent.solvers.problem import Problem
-from robirank.latent.solvers.start import random_start
-from robirank.latent.train.epochs import Epochs, run_epochs
-from robirank.latent.tune.held_out import metric_of_factors
-from robirank.latent.tune.rule import clearest_taste
+from robirank.latent.train.local import random_start
+from robirank.latent.train.loop import Epochs, run_epochs
+from robirank.losses import RhoName
 
 #: The best λ of an epoch on the path, divided by the best λ of a whole fit.
 LAG = 0.62
 #: Epochs of a path, about.
 STEPS = 16
+#: Held-out interactions that a search needs; below, the metric is mostly chance.
+LEAST_HELD_OUT = 1000
 
 _HIGHEST, _LOWEST = 1.36, 0.42  # where the path begins and should end, in λs of the rule
 _MOST_STEPS = 32
 _PAST = 4  # epochs without a better mean after which the peak is passed
 _WINDOW = 5  # epochs whose mean is compared
+_TASTE = 0.55  # about 1 / (2 ln 2) is what the clearest taste of all reaches
+_WARP = 11.0  # the gradients of WARP, compared with those of ρ = log
+_SPLIT, _SAMPLE = 3, 4  # streams of random numbers: what is held out, which users are taken
+_HELD_OUT = 0.1  # of the interactions of each user
+_MOST_USERS = 5000  # for whom items are ranked
 _ENDLESS = 1 << 40  # planned epochs: the learning rate of a path does not fall
 
 
 @dataclass(frozen=True)
 class PenaltyPath:
-    """The values of a measure on held-out records under a falling λ, one for each epoch.
+    """The values of a metric on held-out interactions under a falling λ, one for each epoch.
 
     Attributes
     ----------
@@ -71,7 +79,7 @@ class PenaltyPath:
         return int(np.argmax(self.means()))
 
     def is_past(self) -> bool:
-        """Whether the measure has been falling long enough to end the path."""
+        """Whether the metric has been falling long enough to end the path."""
         return len(self.values) - 1 - self.peak() >= _PAST
 
     def at_border(self) -> bool:
@@ -85,42 +93,66 @@ class PenaltyPath:
         at, values = np.log(self.regularizations[near]), self.values[near]
         top = at[np.argmax(values)]
         if len(at) >= 3:
-            curve, slope, _ = np.polyfit(at - at[0], values, 2)
+            curve, linear, _ = np.polyfit(at - at[0], values, 2)
             if curve < 0:
-                top = at[0] + np.clip(-slope / (2 * curve), at[-1] - at[0], 0.0)
+                top = at[0] + np.clip(-linear / (2 * curve), at[-1] - at[0], 0.0)
         return float(np.exp(top)) / LAG
+
+
+@dataclass(frozen=True)
+class Split:
+    """A table in two parts: interactions to train on, and held-out ones that a metric ranks."""
+
+    train: UserItems
+    held_out: UserItems
+    metric: str
+
+    def value(self, factors: Factors, problem: Problem) -> float:
+        """The metric of factors, on a sample of the users where there are many."""
+        users = np.flatnonzero(self.held_out.user_counts())
+        if len(users) > _MOST_USERS:
+            rng = np.random.default_rng([problem.seed, len(users)])
+            users = np.sort(rng.choice(users, _MOST_USERS, replace=False))
+        return metric_of_factors(
+            factors,
+            self.train,
+            self.held_out,
+            self.metric,
+            users=users,
+            num_threads=problem.num_threads,
+            device=problem.device,
+        )
 
 
 def follow_path(
     problem: Problem,
-    train: Records,
-    held_out: Records,
-    metric: str,
+    split: Split,
     workers: Workers,
-    tell: Callable[[PenaltyPath], None],
+    tell: Callable[[PenaltyPath], None] = lambda _: None,
     should_stop: Callable[[], bool] = never,
 ) -> PenaltyPath:
-    """Train under a falling λ, and rank the held-out records after every epoch.
+    """Train under a falling λ, and rank the held-out interactions after every epoch.
 
     The λ of the problem, which the rule gives, is near the middle of the path.
     """
-    value_of = metric_of_factors(problem, train, held_out, metric)
+    train = split.train
     solver = make_solver(problem, train, random_start(problem, train), workers)
     centre = min(problem.penalty.regularization, clearest_taste(problem.rho, train.n_items))
 
     def falling_penalties() -> Iterator[float]:
-        for reg in _falling(centre):
-            solver.penalize(replace(problem.penalty, regularization=reg))
-            yield reg
+        for regularization in _falling(centre):
+            solver.penalize(replace(problem.penalty, regularization=regularization))
+            yield regularization
 
     path = PenaltyPath(np.empty(0), np.empty(0))
     epochs = run_epochs(solver, Epochs(_ENDLESS), should_stop)
-    for reg, _ in zip(falling_penalties(), epochs, strict=False):  # λ falls before each epoch
+    # λ falls before each epoch.
+    for regularization, _ in zip(falling_penalties(), epochs, strict=False):
         if should_stop():
             reached_peak = len(path.values) > 0 and path.is_past() and not path.at_border()
             return replace(path, is_complete=reached_peak)
-        values = np.append(path.values, value_of(solver.factors()))
-        path = PenaltyPath(np.append(path.regularizations, reg), values)
+        values = np.append(path.values, split.value(solver.factors(), problem))
+        path = PenaltyPath(np.append(path.regularizations, regularization), values)
         tell(path)
         if path.is_past() and len(values) >= STEPS // 2:
             break
@@ -131,3 +163,39 @@ def _falling(centre: float) -> Iterator[float]:
     ratio = (_LOWEST / _HIGHEST) ** (1 / (STEPS - 1))
     for step in range(_MOST_STEPS):
         yield centre * _HIGHEST * ratio**step
+
+
+def hold_out(interactions: UserItems, seed: int, metric: str) -> Split:
+    """Take a tenth of each user's interactions out of a table, at random."""
+    taken = random_share(interactions.indptr, _HELD_OUT, np.random.default_rng([seed, _SPLIT]))
+    return Split(interactions.take(~taken), interactions.take(taken), metric)
+
+
+def sample_users(users: Ints64, count: int, seed: int) -> Ints64 | None:
+    """A random sample of ``count`` users; None where there are no more than that."""
+    if len(users) <= count:
+        return None
+    rng = np.random.default_rng([seed, _SAMPLE])
+    return np.sort(rng.choice(users, count, replace=False))
+
+
+def clearest_taste(rho: RhoName | None, n_items: int) -> float:
+    """The λ under which the clearest taste that a table can show is still learned.
+
+    A search need not begin far above it. The noise of a table with one or two interactions a user
+    is higher: under its λ, popularity alone is learned, which is all that can be.
+    """
+    return gradient_scale(rho, n_items) * _TASTE
+
+
+def gradient_scale(rho: RhoName | None, n_items: int) -> float:
+    """The size of a loss's gradients where factors are good, relative to those of ρ = log.
+
+    None stands for WARP. At the start the gradients of the identity loss are larger by n_items, and
+    they fall while it learns; those of "type2" are smaller by log²n_items, and rise.
+    """
+    if rho == "identity":
+        return 1.5 * n_items**0.75
+    if rho == "type2":
+        return 2.0 / float(np.log2(n_items + 1.0)) ** 2
+    return 1.0 if rho == "log" else _WARP

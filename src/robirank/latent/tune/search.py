@@ -1,4 +1,4 @@
-"""The search for λ and other parameters on held-out records, trial by trial."""
+"""The search for λ and other parameters on held-out interactions, trial by trial."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from sklearn.model_selection import ParameterGrid
 
 from robirank._callers import warn
 from robirank._workers import Workers
-from robirank.data.records import Records
+from robirank.data.user_items import UserItems
+from robirank.errors import ArgumentError
+from robirank.latent.solvers import SOLVERS, make_solver
 from robirank.latent.solvers.problem import Problem
+from robirank.latent.train.local import checksum, fingerprint, random_start
+from robirank.latent.train.loop import Epochs, run_epochs
 from robirank.latent.train.request import Request
-from robirank.latent.train.store import checksum, fingerprint
-from robirank.latent.tune.fits import fits_side_by_side, runs_side_by_side, whole_fit
-from robirank.latent.tune.held_out import hold_out, sample_users
-from robirank.latent.tune.path import PenaltyPath, follow_path
-from robirank.latent.tune.rule import scale_of_table
-from robirank.latent.tune.settle import settle_by_records
+from robirank.latent.tune.path import PenaltyPath, Split, follow_path, hold_out, sample_users
+from robirank.latent.tune.settle import scale_of_table, settle_by_table
 from robirank.latent.tune.trials import Trial, TrialLog
 
 log = logging.getLogger("robirank.latent")
 
 _STEP = 1.1  # between the penalties of whole fits
 _SHORTER, _LARGER = 0.75, 1.04  # epochs of those fits; how much larger the best λ is with all
+_DIVERGED = -1.0  # a value below that of any fit
 
 
 class _ShortFits(NamedTuple):
@@ -48,14 +49,14 @@ class PenaltySearch:
     ----------
     request_with : callable
         Gives the `Request` of a fit under some other parameters, without a λ.
-    records : Records
+    interactions : UserItems
     grid : dict from str to list
         Other parameters to choose; "iterations" always among them.
     metric : str
-    cv : int or Records
-        How many times records are held out, or which.
+    cv : int or UserItems
+        How many times interactions are held out, or which.
     users : int
-        Of how many users the records are searched on, at most.
+        Of how many users the interactions are searched on, at most.
     log_path : str or None
         Where trials are kept.
     resume : bool
@@ -67,11 +68,11 @@ class PenaltySearch:
     def __init__(
         self,
         request_with: Callable[[dict[str, Any]], Request],
-        records: Records,
+        interactions: UserItems,
         *,
         grid: dict[str, list[Any]],
         metric: str,
-        cv: int | Records,
+        cv: int | UserItems,
         users: int,
         log_path: str | None = None,
         resume: bool = False,
@@ -81,33 +82,35 @@ class PenaltySearch:
         self._metric, self._show = metric, show
         request = request_with({})
         self._num_threads = request.num_threads
-        held_out = cv if isinstance(cv, Records) else None
-        counts = records.user_counts() if held_out is None else held_out.user_counts()
+        held_out = cv if isinstance(cv, UserItems) else None
+        counts = interactions.user_counts() if held_out is None else held_out.user_counts()
         sampled = sample_users(np.flatnonzero(counts), users, request.seed)
-        self._sample = records if sampled is None else records.rows(sampled)
-        if not isinstance(cv, Records):
-            self._splits = [hold_out(self._sample, request.seed + n) for n in range(cv)]
-            _check_held_out(records, self._splits)
+        self._sample = interactions if sampled is None else interactions.rows(sampled)
+        if not isinstance(cv, UserItems):
+            self._splits = [hold_out(self._sample, request.seed + n, metric) for n in range(cv)]
+            _check_held_out(interactions, self._splits)
         else:
-            taken = _among(records, cv)
-            train, test = records.take(~taken), records.take(taken)
+            taken = _among(interactions, cv)
+            train, test = interactions.take(~taken), interactions.take(taken)
             if sampled is not None:
                 train, test = train.rows(sampled), test.rows(sampled)
-            self._splits = [(train, test)]
-        data = [checksum(records), checksum(held_out) or cv, users, repr(grid)]
+            self._splits = [Split(train, test, metric)]
+        data = [checksum(interactions), checksum(held_out) or cv, users, repr(grid)]
         self._log = TrialLog(log_path, fingerprint(request, data, metric), resume, self._tell)
-        self._scale = scale_of_table(request.exponents, self._splits[0][0], self._sample, records)
+        self._scale = scale_of_table(
+            request.exponents, self._splits[0].train, self._sample, interactions
+        )
 
     def run(self) -> tuple[dict[str, Any], float]:
-        """The chosen parameters, and their value on held-out records."""
+        """The chosen parameters, and their value on held-out interactions."""
         grid = dict(self._grid)
         iterations = grid.pop("iterations")
         with Workers(self._num_threads) as self._workers:
-            found = [
+            tried = [
                 (params, [self._path(params, split) for split in range(len(self._splits))])
                 for params in ParameterGrid(grid)
             ]
-            params, paths = max(found, key=lambda entry: _mean_peak(entry[1]))
+            params, paths = max(tried, key=lambda entry: _mean_peak(entry[1]))
             if any(path.at_border() for path in paths):
                 _warn_of_border()
             centre = float(np.exp(np.mean([np.log(path.best()) for path in paths])))
@@ -128,12 +131,10 @@ class PenaltySearch:
         return {name: [row[name] for row in rows] for name in rows[0]}
 
     def _path(self, params: dict[str, Any], split: int) -> PenaltyPath:
-        parts = self._splits[split]
-        problem = self._problem(params, parts[0])
+        problem = self._problem(params, self._splits[split].train)
 
         def follow() -> tuple[list[float], list[float]]:
-            metric, workers = self._metric, self._workers
-            path = follow_path(problem, *parts, metric, workers, lambda _: None)
+            path = follow_path(problem, self._splits[split], self._workers)
             return path.regularizations.tolist(), path.values.tolist()
 
         trial = self._log.get("path", params, split, follow)
@@ -166,46 +167,75 @@ class PenaltySearch:
 
     def _fit(self, fits: _ShortFits, regs: list[float], split: int) -> list[float]:
         """The values under one λ, or under several at once, on a split; they are one trial."""
-        parts, metric = self._splits[split], self._metric
-        penalty = self._problem(fits.params, parts[0]).penalty
+        tables = self._splits[split]
+        penalty = self._problem(fits.params, tables.train).penalty
         problems = [
             replace(fits.problem, penalty=replace(penalty, regularization=reg)) for reg in regs
         ]
 
         def fit() -> tuple[list[float], list[float]]:
             if fits.together:
-                return regs, fits_side_by_side(problems, *parts, metric)
-            return regs, [whole_fit(problems[0], *parts, metric, self._workers)]
+                return regs, fits_side_by_side(problems, tables)
+            return regs, [whole_fit(problems[0], tables, self._workers)]
 
         tried = fits.params | {"regularization": regs[0], "fits": len(regs)}
         return self._log.get("fit", tried, split, fit).values
 
     def _short_fits(self, params: dict[str, Any], iterations: int | None) -> _ShortFits:
         params = params | {"iterations": iterations}
-        problem = self._problem(params, self._splits[0][0])
+        problem = self._problem(params, self._splits[0].train)
         problem = replace(problem, epochs=max(1, round(_SHORTER * problem.epochs)))
         return _ShortFits(problem, params, runs_side_by_side(problem))
 
-    def _problem(self, params: dict[str, Any], train: Records) -> Problem:
+    def _problem(self, params: dict[str, Any], train: UserItems) -> Problem:
         """What a fit with some other parameters makes of a table, with λ by the rule."""
-        return settle_by_records(self._request_with(params), train)
+        return settle_by_table(self._request_with(params), train)
 
     def _tell(self, trial: Trial) -> None:
         left_out = ("regularization", "fits")
-        kept = {k: v for k, v in trial.params.items() if k not in left_out and v is not None}
-        settings = "  ".join(f"{name} {value}" for name, value in kept.items())
-        found = list(zip(trial.regularizations, trial.values, strict=True))
+        params = {k: v for k, v in trial.params.items() if k not in left_out and v is not None}
+        settings = "  ".join(f"{name} {value}" for name, value in params.items())
+        results = list(zip(trial.regularizations, trial.values, strict=True))
         if trial.kind == "path":
             path = PenaltyPath(np.array(trial.regularizations), np.array(trial.values))
-            found = [(path.best(), float(path.means().max()))]
-        for reg, value in found:
+            results = [(path.best(), float(path.means().max()))]
+        for reg, value in results:
             line = (
                 f"{'falling λ' if trial.kind == 'path' else 'fit':9}  λ {reg:<8.4g} "
-                f"{self._metric} {value:.4f}  {trial.seconds / len(found):6.1f} s  {settings}"
+                f"{self._metric} {value:.4f}  {trial.seconds / len(results):6.1f} s  {settings}"
             )
             log.info("%s", line)
             if self._show:
                 _print(line)
+
+
+def whole_fit(problem: Problem, split: Split, workers: Workers) -> float:
+    """The metric on held-out interactions after all epochs of a fit; −1 where it diverges."""
+    solver = make_solver(problem, split.train, random_start(problem, split.train), workers)
+    for figures, _ in run_epochs(solver, Epochs(problem.epochs)):
+        if not np.isfinite(figures["loss"]) or figures.get("not_finite"):
+            return _DIVERGED
+    return split.value(solver.factors(), problem)
+
+
+def runs_side_by_side(problem: Problem) -> bool:
+    """Whether fits under several λ can run at once: on a card, if the solver knows how."""
+    return problem.device != "cpu" and SOLVERS[problem.solver].side_by_side is not None
+
+
+def fits_side_by_side(problems: Sequence[Problem], split: Split) -> list[float]:
+    """What `whole_fit` gives for problems that differ in λ, but for rounding, by fits at once."""
+    first, values = problems[0], []
+    start = random_start(first, split.train)
+    for fits in SOLVERS[first.solver].side_by_side(problems, split.train, start):
+        losses = np.array([])
+        for (losses, _), _ in run_epochs(fits, Epochs(first.epochs)):
+            if not np.isfinite(losses).any():
+                break
+        for loss, factors in zip(losses, fits.factors(), strict=True):
+            values.append(split.value(factors, first) if np.isfinite(loss) else _DIVERGED)
+        del fits  # room for the next ones
+    return values
 
 
 def _print(line: str) -> None:
@@ -218,34 +248,37 @@ def _mean_peak(paths: list[PenaltyPath]) -> float:
     return float(np.mean([path.means().max() for path in paths]))
 
 
-def _among(records: Records, others: Records) -> NDArray[np.bool_]:
-    """Which records are among others, of the same users and items; all of those must be found."""
-    if (others.n_users, others.n_items) != (records.n_users, records.n_items):
-        raise ValueError(
-            f"cv must have the shape of user_items, {(records.n_users, records.n_items)}; it has "
-            f"{(others.n_users, others.n_items)}"
+def _among(interactions: UserItems, others: UserItems) -> NDArray[np.bool_]:
+    """Which interactions are among others, of the same users and items, which must all be there."""
+    if others.shape != interactions.shape:
+        raise ArgumentError(
+            "cv",
+            f"must have the shape of user_items, {interactions.shape}; it has {others.shape}",
         )
     keys, other_keys = (
         np.repeat(np.arange(table.n_users), table.user_counts()) * table.n_items + table.items
-        for table in (records, others)
+        for table in (interactions, others)
     )
-    found = np.isin(keys, other_keys)
-    if found.sum() != others.n_records or not found.any() or found.all():
-        raise ValueError(
-            f"cv must hold some of the interactions of user_items, and not all: of its "
-            f"{others.n_records}, {int(found.sum())} are among the {records.n_records} there"
+    is_among = np.isin(keys, other_keys)
+    if is_among.sum() != others.n_interactions or not is_among.any() or is_among.all():
+        raise ArgumentError(
+            "cv",
+            "must hold some of the interactions of user_items, and not all: of its "
+            f"{others.n_interactions}, {int(is_among.sum())} are among the "
+            f"{interactions.n_interactions} there",
         )
-    return found
+    return is_among
 
 
-def _check_held_out(records: Records, splits: list[tuple[Records, Records]]) -> None:
-    if all(held_out.n_records for _, held_out in splits):
+def _check_held_out(interactions: UserItems, splits: list[Split]) -> None:
+    if all(split.held_out.n_interactions for split in splits):
         return
-    counts = records.user_counts()
-    raise ValueError(
-        "user_items must have users with several interactions, of which a tenth is held out; of "
-        f"its {np.count_nonzero(counts)} users {np.count_nonzero(counts > 1)} have more than one, "
-        "and nothing was held out. Fit the estimator itself, which takes λ from a rule"
+    counts = interactions.user_counts()
+    raise ArgumentError(
+        "user_items",
+        "must have users with several interactions, of which a tenth is held out; of its "
+        f"{np.count_nonzero(counts)} users {np.count_nonzero(counts > 1)} have more than one, and "
+        "nothing was held out. Fit the estimator itself, which takes λ from a rule",
     )
 
 
@@ -253,5 +286,4 @@ def _warn_of_border() -> None:
     warn(
         "the best λ lies at the border of what was tried; the table is unlike those that the range "
         "was made for. Look at cv_results_, and give regularization= if you know better",
-        UserWarning,
     )

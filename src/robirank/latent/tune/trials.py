@@ -18,23 +18,23 @@ import msgspec
 
 from robirank._callers import warn
 from robirank.storage.files import write_whole
-from robirank.storage.tensor_file import NO_CHECKSUM, ModelFileError
+from robirank.storage.tensor_file import ModelFileError
 
 _MOST_BYTES = 1 << 26
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """A path or whole fits on one split.
+    """A path or whole fits on one split of the table.
 
     Attributes
     ----------
     kind : {"path", "fit"}
     params : dict
-        What differs from the estimator's parameters.
+        The parameters that differ from those of the estimator.
     split : int
     regularizations, values : list of float
-        Of each epoch of a path, or of each fit; several run side by side on a card.
+        λ and metric of each epoch of a path, or of each fit; several fits run at once on a card.
     seconds : float
     """
 
@@ -46,17 +46,12 @@ class Trial(msgspec.Struct, frozen=True):
     seconds: Annotated[float, msgspec.Meta(ge=0)]
 
     def is_of(self, kind: str, params: dict[str, Any], split: int) -> bool:
-        """Whether this is what would be tried."""
+        """Whether the trial has this kind, these parameters and this split."""
         return (self.kind, self.params, self.split) == (kind, params, split)
 
 
 class _Head(msgspec.Struct, frozen=True):
     search: str
-
-
-class _OldFile(msgspec.Struct, frozen=True):
-    search: str
-    trials: list[Trial]
 
 
 class TrialLog:
@@ -66,7 +61,7 @@ class TrialLog:
     ----------
     path : path-like, optional
     search : str
-        Tells one search from another; a file of another one is refused.
+        A text that tells one search from another; a file of another search is refused.
     resume : bool
         Whether to take up the trials that the file holds.
     tell : callable
@@ -83,11 +78,11 @@ class TrialLog:
         self._path = None if path is None else Path(path)
         self._search, self._tell = search, tell
         self.trials: list[Trial] = []
-        self._known: list[Trial] = []
+        self._from_file: list[Trial] = []
         self._failed = False
         if self._path is not None and self._path.exists():
             _check_log(self._path)
-            self._known = self._read(self._path) if resume else []
+            self._from_file = self._read(self._path) if resume else []
 
     def get(
         self,
@@ -96,28 +91,28 @@ class TrialLog:
         split: int,
         do: Callable[[], tuple[list[float], list[float]]],
     ) -> Trial:
-        """A trial that the file holds, or else done now."""
-        for trial in self._known:
+        """A trial that the file holds, or else one that is done now."""
+        for trial in self._from_file:
             if trial.is_of(kind, params, split):
                 self.trials.append(trial)
                 break
         else:
             begin = time.perf_counter()
-            found = do()
-            trial = Trial(kind, params, split, *found, seconds=time.perf_counter() - begin)
+            results = do()
+            trial = Trial(kind, params, split, *results, seconds=time.perf_counter() - begin)
             self.trials.append(trial)
             self._write()
         self._tell(trial)
         return trial
 
     def _write(self) -> None:
-        """Write all trials, also those of the file that were not asked for yet.
+        """Write all trials, also those of the file that nobody asked for yet.
 
         Where that fails, as on a full disk, a warning says so once, and the search goes on.
         """
         if self._path is None:
             return
-        unused = [trial for trial in self._known if trial not in self.trials]
+        unused = [trial for trial in self._from_file if trial not in self.trials]
         lines = map(_line, [_Head(self._search), *self.trials, *unused])
         try:
             with write_whole(self._path) as file:
@@ -145,8 +140,6 @@ class TrialLog:
                 f"{path} belongs to another search: settings, data or version differ. Search "
                 "with the same ones to go on, or take another path"
             )
-        if content.startswith(b"{"):
-            warn(f"{path} {NO_CHECKSUM}")
         return trials
 
 
@@ -158,7 +151,7 @@ def _check_log(path: Path) -> None:
         raise ModelFileError(f"{path} is too large to be the log of a search")
     with path.open("rb") as file:
         head = file.read(100)
-    if head and not re.match(rb'(.{8} )?\{\s*"search"', head):
+    if head and not re.match(rb'.{8} \{"search"', head):
         raise ModelFileError(
             f"{path} is not the log of a search, and is not overwritten; remove it, or take "
             "another path"
@@ -171,10 +164,7 @@ def _line(entry: msgspec.Struct) -> bytes:
 
 
 def _decode(content: bytes) -> tuple[str, list[Trial]]:
-    """Which search it is, and its trials."""
-    if content.startswith(b"{"):
-        old = msgspec.json.decode(content, type=_OldFile)
-        return old.search, old.trials
+    """The name of the search, and its trials."""
     objects = []
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
         crc, _, text = line.partition(b" ")

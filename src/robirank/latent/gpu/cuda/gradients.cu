@@ -85,7 +85,7 @@ extern "C" __global__ __launch_bounds__(kTableThreads) void user_tables(
       own[y] = w * derivative * h;
     }
   }
-  // Two threads share a node, each with every second record.
+  // Two threads share a node, each with every second interaction.
   const int node = threadIdx.x % kNodeThreads, half = threadIdx.x / kNodeThreads;
   const float place = begin + bin * node;
   float sum = 0.f, all = 0.f;

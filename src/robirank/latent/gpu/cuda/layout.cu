@@ -2,8 +2,8 @@
 // (kFactors, a multiple of 16, rows padded with zeros) and a number of users of a tile (kRows: 16,
 // 32 or 64). Factors are half-precision numbers, sums are float.
 //
-// Several models (blockIdx.z: which) can be served at once: their users and records are the same,
-// and arrays of one model follow those of another.
+// Several models (blockIdx.z: which) can be served at once: their users and interactions are the
+// same, and arrays of one model follow those of another.
 
 typedef unsigned int u32;
 typedef unsigned short u16;  // a half-precision number

@@ -1,10 +1,11 @@
-// What happens beside the visits to all scores: records, rows in half precision, sums, and steps.
+// What happens beside the visits to all scores: interactions, rows in half precision, sums, and
+// steps.
 
-// The records of users (blockIdx.x: which) from all records: their item, their weight, and their
-// row in blocks of `size` users.
-extern "C" __global__ void take_records(const i64* users, const i64* starts, const i64* begins,
-                                        const int* items, const float* weights, int size, int* rows,
-                                        int* taken_items, float* taken_weights) {
+// The interactions of users (blockIdx.x: which) from all interactions: their item, their weight,
+// and their row in blocks of `size` users.
+extern "C" __global__ void take_interactions(const i64* users, const i64* starts, const i64* begins,
+                                             const int* items, const float* weights, int size,
+                                             int* rows, int* taken_items, float* taken_weights) {
   const i64 from = begins[users[blockIdx.x]], to = starts[blockIdx.x];
   const int n = starts[blockIdx.x + 1] - to;
   for (int i = threadIdx.x; i < n; i += blockDim.x) {
@@ -66,18 +67,18 @@ extern "C" __global__ __launch_bounds__(kSumThreads) void sum_users(
   out[user * factors + threadIdx.x] = sum;
 }
 
-// to[item] −= Σ own · from[row] over the records of an item. `order` puts items in rising order; a
-// block serves the item that begins at its place, and adds in that order.
-extern "C" __global__ void add_records(const int* items, const int* rows, const i64* order,
-                                       const float* own, const float* from, int records,
-                                       int factors, int n_from, int n_to, float* to) {
+// to[item] −= Σ own · from[row] over the interactions of an item. `order` puts items in rising
+// order; a block serves the item that begins at its place, and adds in that order.
+extern "C" __global__ void add_interactions(const int* items, const int* rows, const i64* order,
+                                            const float* own, const float* from, int interactions,
+                                            int factors, int n_from, int n_to, float* to) {
   const int begin = blockIdx.x, item = items[order[begin]];
   if (begin > 0 && items[order[begin - 1]] == item) return;
-  own += static_cast<i64>(blockIdx.z) * records;
+  own += static_cast<i64>(blockIdx.z) * interactions;
   from += static_cast<i64>(blockIdx.z) * n_from * factors;
   to += static_cast<i64>(blockIdx.z) * n_to * factors;
   int end = begin + 1;
-  while (end < records && items[order[end]] == item) ++end;
+  while (end < interactions && items[order[end]] == item) ++end;
   for (int f = threadIdx.x; f < factors; f += blockDim.x) {
     float sum = 0.f;
 #pragma unroll 4
@@ -89,23 +90,23 @@ extern "C" __global__ void add_records(const int* items, const int* rows, const 
   }
 }
 
-// One step of Adam on the numbers of V; `decay` of its row is added to the gradient.
+// One step of Adam on the numbers of V; the penalty weight of its row is added.
 extern "C" __global__ void adam(float* V, float* first, float* second, const float* gradient,
-                                const float* decay, int factors, int rows, float share, float b1,
+                                const float* penalty, int factors, int rows, float share, float b1,
                                 float b2, float rate, float correction) {
   const i64 i = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x;  // of all models
   if (i >= static_cast<i64>(rows) * factors) return;
-  const float g = fmaf(share * decay[i / factors], V[i], gradient[i]);
+  const float g = fmaf(share * penalty[i / factors], V[i], gradient[i]);
   const float f = first[i] = fmaf(b1, first[i], (1.f - b1) * g);
   const float s = second[i] = fmaf(b2, second[i], (1.f - b2) * g * g);
   V[i] -= rate * f / (sqrtf(s * correction) + 1e-8f);
 }
 
-// One step of row-wise Adagrad on rows of a block (a warp a row); sums, of which so much is kept,
-// and decays are the users'.
+// One step of row-wise Adagrad on the rows of a batch (a warp a row). The sums of squared gradients
+// are first multiplied by `keep`; sums and penalty weights have an entry for each user.
 extern "C" __global__ void adagrad(float* rows, const float* gradients, const i64* users,
-                                   const float* decay, float* sums, int factors, int n, int n_users,
-                                   float rate, float keep) {
+                                   const float* penalty, float* sums, int factors, int n,
+                                   int n_users, float rate, float keep) {
   const int warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
   if (warp >= n) return;
   const i64 row = static_cast<i64>(blockIdx.z) * n + warp;
@@ -114,7 +115,7 @@ extern "C" __global__ void adagrad(float* rows, const float* gradients, const i6
   const float* gradient = gradients + row * factors;
   float square = 0.f;
   for (int f = threadIdx.x % 32; f < factors; f += 32) {
-    const float g = fmaf(decay[user], own[f], gradient[f]);
+    const float g = fmaf(penalty[user], own[f], gradient[f]);
     square = fmaf(g, g, square);
   }
   const float sum = fmaf(keep, sums[user], sum_of_warp(square) / factors);
@@ -122,7 +123,7 @@ extern "C" __global__ void adagrad(float* rows, const float* gradients, const i6
   if (threadIdx.x % 32 == 0) sums[user] = sum;
   const float step = rate / (sqrtf(sum) + 1e-8f);
   for (int f = threadIdx.x % 32; f < factors; f += 32)
-    own[f] -= step * fmaf(decay[user], own[f], gradient[f]);
+    own[f] -= step * fmaf(penalty[user], own[f], gradient[f]);
 }
 
 // The scores of pairs of a row of U and a row of V, in full precision; a warp a pair.

@@ -1,0 +1,1 @@
+"""How the parallel algorithm scales, measured."""

@@ -1,0 +1,263 @@
+"""Interactions in the form that solvers use: the items of each user and their weights, no ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robirank import _core
+from robirank._callers import warn
+from robirank._random import native_seed
+from robirank._sparse import check_rows, offsets, places_of_rows, sound_csr
+from robirank._threads import thread_count
+from robirank.errors import ArgumentError
+
+Weighting = Literal["binary", "log", "count"]
+SideName = Literal["users", "items"]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class UserItems:
+    """The items of users, one user after the other: user x has ``items[indptr[x]:indptr[x + 1]]``.
+
+    Attributes
+    ----------
+    indptr : int64 array of shape (n_users + 1,)
+    items : int32 array
+        Positions; in a table that `as_user_items` read, they rise within a user.
+    weight : float32 array or None
+        Weight or count of each item of a user; None where all are one.
+    n_items : int
+        The number of items, those without interactions included.
+    cut : (int, int) or None
+        The number of parts that the users are cut into already, and the seed of that cut.
+    user_ids, item_ids : Ids or None
+        Outside ids, where the table has some.
+    """
+
+    indptr: NDArray[np.int64]
+    items: NDArray[np.int32]
+    weight: NDArray[np.float32] | None
+    n_items: int
+    cut: tuple[int, int] | None = None
+    user_ids: Any = None
+    item_ids: Any = None
+
+    @property
+    def n_users(self) -> int:
+        """The number of users, those without interactions included."""
+        return len(self.indptr) - 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Users × items."""
+        return self.n_users, self.n_items
+
+    @property
+    def n_interactions(self) -> int:
+        """The number of interactions."""
+        return len(self.items)
+
+    def user_counts(self) -> NDArray[np.int64]:
+        """The number of interactions of each user."""
+        return np.diff(self.indptr)
+
+    def item_counts(self) -> NDArray[np.int64]:
+        """The number of interactions of each item."""
+        return np.bincount(self.items, minlength=self.n_items)
+
+    def rows(self, users: NDArray[Any]) -> UserItems:
+        """The rows of the given users, in that order; their positions are 0, 1, 2, … there.
+
+        Examples
+        --------
+        >>> table = UserItems(np.array([0, 2, 2, 3]), np.array([4, 7, 1], np.int32), None, 8)
+        >>> table.rows(np.array([2, 0])).items
+        array([1, 4, 7], dtype=int32)
+        """
+        return self._select(*places_of_rows(self.indptr, users))
+
+    def take(self, chosen: NDArray[np.bool_]) -> UserItems:
+        """The same users with only the items that a mask marks."""
+        filled = np.flatnonzero(self.user_counts())
+        lengths = np.zeros(self.n_users, dtype=np.int64)
+        if len(filled):
+            lengths[filled] = np.add.reduceat(chosen, self.indptr[filled], dtype=np.int64)
+        return self._select(offsets(lengths), chosen)
+
+    def from_user(self, first_user: int, n_items: int) -> UserItems:
+        """The rows of the users from ``first_user`` on, with the first ``n_items`` items alone."""
+        rows = self.rows(np.arange(first_user, self.n_users))
+        return replace(rows.take(rows.items < n_items), n_items=n_items)
+
+    def of_users(
+        self, users: NDArray[Any]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+        """The rows of the given users: where each row starts, the items and their weights."""
+        rows = self.rows(users)
+        return rows.indptr, rows.items, rows.weights_of(slice(None))
+
+    def weighted(self, weighting: Weighting) -> UserItems:
+        """The same rows with weights in place of counts; see `weights_of_counts`."""
+        counts = np.ones(len(self.items), np.float32) if self.weight is None else self.weight
+        return replace(self, weight=weights_of_counts(counts, weighting))
+
+    def weights_of(self, where: Any) -> NDArray[np.float64]:
+        """The weights of the interactions that an index or a slice selects."""
+        if self.weight is None:
+            return np.ones(len(self.items[where]))
+        return self.weight[where].astype(np.float64)
+
+    def mean_weight(self) -> float:
+        """The mean weight of an interaction."""
+        if self.weight is None or not len(self.weight):
+            return 1.0
+        return float(self.weight.mean(dtype=np.float64))
+
+    def _select(self, indptr: NDArray[np.int64], where: Any) -> UserItems:
+        """Other rows, which know neither parts nor ids."""
+        weight = None if self.weight is None else self.weight[where]
+        return UserItems(indptr, self.items[where], weight, self.n_items)
+
+
+def check_table(
+    indptr: NDArray[Any],
+    items: NDArray[Any],
+    counts: NDArray[Any] | None,
+    shape: tuple[int, int],
+) -> None:
+    """Raise an error unless arrays are a table: items rise within users, counts are positive."""
+    check_rows("the table", indptr, items, shape)
+    if indptr[-1] != len(items):
+        raise ValueError(f"indptr must end with {len(items)}, the number of interactions")
+    rising = items[1:] > items[:-1]
+    rising[indptr[(indptr > 0) & (indptr < len(items))] - 1] = True
+    if not rising.all():
+        raise ValueError("items must rise within each user; Interactions.from_arrays sorts them")
+    if counts is not None and not ((counts > 0) & (counts < np.inf)).all():
+        bad = counts[~((counts > 0) & (counts < np.inf))][0]
+        raise ValueError(f"counts must be positive finite numbers; got {bad:g}")
+
+
+def as_user_items(
+    user_items: Any, weighting: Weighting = "binary", *, name: str = "user_items"
+) -> UserItems:
+    """Convert a table of interactions: a sparse users × items matrix, or `Interactions`.
+
+    Stored zeros are no interactions; entries stored twice are added up. Counts become weights as
+    ``weighting`` says: "binary" ignores them as the paper does, "log" takes log2(1 + count),
+    "count" takes them as they are. Errors call the table by ``name``.
+    """
+    matrix = _as_csr(user_items, name)
+    indptr, items, counts = _clean(matrix, name)
+    weight = weights_of_counts(counts, weighting)
+    ids = ids_of(user_items, "users"), ids_of(user_items, "items")
+    return UserItems(indptr, items, weight, matrix.shape[1], getattr(user_items, "cut", None), *ids)
+
+
+def ids_of(data: Any, side: SideName) -> Any:
+    """The outside ids of a table's users or items, or of a model's; None where there are none."""
+    singular = side.removesuffix("s")
+    if hasattr(data, f"{singular}_ids_"):
+        return getattr(data, f"{singular}_ids_")
+    read = getattr(data, f"{singular}_ids", None)
+    return read() if callable(read) else getattr(data, side, None)
+
+
+def random_share(indptr: NDArray[np.int64], share: float, rng: np.random.Generator) -> Mask:
+    """Mark a random share of each user's interactions, but never all of them.
+
+    Examples
+    --------
+    >>> random_share(np.array([0, 4, 5]), 0.5, np.random.default_rng(0)).sum()
+    np.int64(2)
+    """
+    lengths = np.diff(indptr)
+    sizes = np.minimum(rounded_at_random(lengths * share, rng), np.maximum(lengths - 1, 0))
+    return sample_items(indptr, sizes, rng)
+
+
+def sample_items(
+    indptr: NDArray[np.int64], sizes: NDArray[np.int64], rng: np.random.Generator
+) -> Mask:
+    """Mark so many random interactions of each user as ``sizes`` says."""
+    chosen = _core.sample_rows(indptr, sizes, seed=native_seed(rng), num_threads=thread_count())
+    return chosen.view(np.bool_)
+
+
+def rounded_at_random(numbers: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Numbers rounded up or down at random, so that they are right on average."""
+    return np.floor(numbers + rng.random(len(numbers))).astype(np.int64)
+
+
+def weights_of_counts(counts: NDArray[Any], weighting: Weighting) -> NDArray[np.float32] | None:
+    """The weights of interactions with the given counts; None if all weights are 1.
+
+    Examples
+    --------
+    >>> weights_of_counts(np.array([1, 3]), "log")
+    array([1., 2.], dtype=float32)
+    """
+    if weighting == "log":
+        return np.log2(1.0 + counts).astype(np.float32)
+    if weighting == "count":
+        return counts.astype(np.float32)
+    if weighting != "binary":
+        problem = f'must be "binary", "log" or "count"; got {weighting!r}'
+        raise ArgumentError("weighting", problem)
+    return None
+
+
+def _as_csr(user_items: Any, name: str) -> Any:
+    from scipy import sparse
+
+    matrix: Any = getattr(user_items, "matrix", user_items)
+    is_sparse: bool = sparse.issparse(matrix)
+    if not is_sparse:
+        raise TypeError(
+            f"{name} must be a sparse users × items matrix (scipy.sparse.csr_matrix) or "
+            f"Interactions; got {type(user_items).__name__}"
+        )
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ArgumentError(name, f"must have users and items; its shape is {matrix.shape}")
+    if matrix.shape[1] > np.iinfo(np.int32).max:
+        raise ArgumentError(name, f"has {matrix.shape[1]} items; at most 2^31 - 1 can be held")
+    if matrix.dtype.kind not in "biuf":
+        raise ArgumentError(name, f"must hold real numbers; its type is {matrix.dtype}")
+    if matrix.format != "csr":  # the implicit package warns too
+        warn(
+            f"{name} is a {type(matrix).__name__}, which costs time and memory to convert; "
+            "give a CSR matrix, such as tocsr() makes",
+        )
+    return sound_csr(name, matrix if matrix.format == "csr" else _wide(matrix))
+
+
+def _wide(matrix: Any) -> Any:
+    """Convert integers to float64: sums of duplicate entries could overflow small integers."""
+    return matrix.astype(np.float64) if matrix.dtype.kind in "biu" else matrix
+
+
+def _clean(
+    matrix: Any, name: str
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]:
+    """Row offsets, sorted items and counts, without duplicates and zeros.
+
+    The matrix itself is not changed.
+    """
+    counts = matrix.data
+    if not np.isfinite(counts).all() or (counts < 0).any():
+        bad = counts[~np.isfinite(counts) | (counts < 0)][0]
+        raise ArgumentError(name, f"holds {bad}; counts must be finite and not negative")
+    if not matrix.has_canonical_format or not counts.all():
+        matrix = _wide(matrix).copy()
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    return (
+        np.ascontiguousarray(matrix.indptr, np.int64),
+        np.ascontiguousarray(matrix.indices, np.int32),
+        matrix.data,
+    )

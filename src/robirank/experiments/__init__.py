@@ -1,1 +1,0 @@
-"""Tables and figures, each one function."""

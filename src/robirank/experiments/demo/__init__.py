@@ -1,1 +1,0 @@
-"""What `make demo` runs."""

@@ -1,1 +1,0 @@
-"""How the parallel algorithm scales: measured, calibrated, simulated."""

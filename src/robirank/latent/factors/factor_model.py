@@ -1,0 +1,579 @@
+"""FactorModel: questions to fitted factors, with the calling conventions of implicit."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from robirank._checks import check_choice, check_count
+from robirank._types import Floats32, Ints32
+from robirank.data.ids import Ids
+from robirank.latent.factors.factors import AnySide, Factors, Side
+from robirank.latent.factors.questions import (
+    ByOutsideId,
+    ByPosition,
+    Names,
+    Naming,
+    UnknownIds,
+    asks_by_id,
+    candidates,
+    check_same_ids,
+    items_of_users,
+    lists_of_items,
+)
+from robirank.latent.factors.topk import NOTHING, inverse_norms
+from robirank.latent.factors.unknown_users import UnknownUsers, check_policy, popular_for_unknown
+from robirank.latent.gpu.resolve import resolve_device
+from robirank.storage.estimators import SaveMixin
+from robirank.storage.fitted_parts import FittedArray, FittedParts
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: Positions or outside ids, best first, and scores.
+Answer = tuple[NDArray[Any], Floats32]
+
+
+class _OfSide:
+    """A fitted attribute that is kept in `FactorModel.factors_`."""
+
+    def __init__(self, side: str, part: str) -> None:
+        self._side, self._part = side, part
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self
+        factors = model.__dict__.get("factors_")
+        value = None if factors is None else getattr(getattr(factors, self._side), self._part)
+        if value is None and self._part != "ids":
+            raise AttributeError(f"this {type(model).__name__} has no {self._name}; call fit first")
+        return value
+
+    def __set__(self, model: Any, value: Any) -> None:
+        factors = model.__dict__.get("factors_", Factors(Side(None), Side(None)))
+        side = replace(getattr(factors, self._side), prepared=None, **{self._part: value})
+        model.factors_ = replace(factors, **{self._side: side})
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """Which items a question wants, checked; see `FactorModel.recommend`."""
+
+    n_best: int
+    candidates: Ints32 | None
+    without_liked: bool
+    unknown_users: UnknownUsers | None
+
+    @classmethod
+    def of(
+        cls,
+        naming: Naming,
+        N: int,
+        without_liked: bool,
+        filter_items: Any,
+        items: Any,
+        unknown_users: UnknownUsers | None,
+    ) -> _Wanted:
+        check_count("N", N)
+        check_policy(unknown_users)
+        among = candidates(naming, ("items", items), ("filter_items", filter_items))
+        most = len(naming.ids) if items is None or among is None else len(among)
+        return cls(min(int(N), most), among, without_liked, unknown_users)
+
+
+class FactorModel(SaveMixin, BaseEstimator):
+    r"""A model in which the score of user x and item y is the inner product ⟨U_x, V_y⟩.
+
+    Subclasses implement ``fit``, which sets ``factors_``, and may implement `fold_in`.
+    Methods have the names, arguments and return values of the ``implicit`` package, with three
+    differences on purpose: places that no item is left for hold id −1 (there, the id of an item
+    that was to be left out), ids are always int32, and negative ids are errors. Of equal scores
+    the lower id comes first.
+
+    Integers are positions, the rows of U and V. Text is an outside id, where the model was fitted
+    to `Interactions`: such a question gets an answer in outside ids, as an object array with None
+    where no item is left. `by_id` takes outside ids of any kind, integers too.
+
+    Attributes
+    ----------
+    factors_ : Factors
+        Everything that was fitted: the users and the items, with their rows, ids and counts. The
+        attributes below are read from it.
+    user_factors : float32 array of shape (n_users, factors)
+        U.
+    item_factors : float32 array of shape (n_items, factors)
+        V.
+    item_counts_ : int32 array of shape (n_items,)
+        The number of interactions of each item, where `fit` counted them: users without
+        interactions get the items with the most.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_matrix
+    >>> U = np.array([[1, 0], [0, 1]], dtype=np.float32)
+    >>> V = np.array([[3, 0], [2, 1], [1, 2], [0, 3]], dtype=np.float32)
+    >>> model = FactorModel.of(U, V)
+    >>> user_items = csr_matrix([[1, 0, 0, 0], [0, 0, 0, 1]])
+    >>> ids, scores = model.recommend(0, user_items[0], N=2)
+    >>> ids.tolist(), scores.tolist()
+    ([1, 2], [2.0, 1.0])
+    >>> ids, scores = model.recommend([0, 1], user_items, N=1)
+    >>> ids.tolist()
+    [[1], [2]]
+    """
+
+    fitted_parts = FittedParts(
+        {
+            "user_factors": FittedArray(("users", "factors"), "F32"),
+            "item_factors": FittedArray(("items", "factors"), "F32"),
+            "item_counts_": FittedArray(("items",), "I32"),
+        },
+        required=("user_factors", "item_factors"),
+        unfitted=True,
+        features=False,
+        ids={"user_ids_": "users", "item_ids_": "items"},
+        ids_from=Ids.from_tensors,
+    )
+
+    factors_: Factors
+    user_factors: Any = _OfSide("users", "rows")
+    item_factors: Any = _OfSide("items", "rows")
+    user_ids_: Any = _OfSide("users", "ids")
+    item_ids_: Any = _OfSide("items", "ids")
+    item_counts_: Any = _OfSide("items", "counts")
+    num_threads: int = 0
+    device: str = "cpu"
+    _asks_by_id = False  # whether integers are outside ids too
+
+    @classmethod
+    def of(
+        cls,
+        user_factors: Floats32,
+        item_factors: Floats32,
+        num_threads: int = 0,
+        device: str = "cpu",
+        item_counts: Ints32 | None = None,
+    ) -> Self:
+        """A model of given factors."""
+        model = cls()
+        model.factors_ = Factors(Side(user_factors), Side(item_factors, counts=item_counts))
+        model.num_threads, model.device = num_threads, device
+        return model
+
+    @property
+    def by_id(self) -> Self:
+        """The same model, asked in outside ids of any kind and answering in them.
+
+        Ids are what they are in the `Interactions` that the model was fitted to: text, integers,
+        anything that can be a key of a dict. Where the model was fitted to a matrix, they are
+        positions. Answers are object arrays of ids, with None where no item is left.
+
+        Examples
+        --------
+        >>> from robirank import Interactions, LatentRoBiRank
+        >>> data = Interactions.from_arrays([7, 7, 9, 9, 9], [31, 17, 31, 17, 24])
+        >>> model = LatentRoBiRank(factors=2, random_state=0).fit(data, show_progress=False)
+        >>> model.by_id.recommend(7, data, N=2)[0].tolist()
+        [24, None]
+        """
+        self._check_fitted()
+        model = copy.copy(self)
+        model._asks_by_id = True
+        return model
+
+    def prepare(self) -> Self:
+        """Lay the items out for many questions, as a server has them.
+
+        The items are packed once in the order in which a search reads them, or uploaded once to a
+        card; without it, every call does that for itself. Answers have the same bits, and any
+        number of threads may ask. It costs a copy of ``item_factors``, and lasts until the model is
+        fitted again.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> from robirank import LatentRoBiRank, make_interactions
+        >>> data = make_interactions(50, 20, 300, random_state=0)
+        >>> model = LatentRoBiRank(factors=2, random_state=0).fit(data, show_progress=False)
+        >>> before = model.recommend(3, data.matrix[3])[0]
+        >>> bool((model.prepare().recommend(3, data.matrix[3])[0] == before).all())
+        True
+        """
+        self._check_fitted()
+        self.factors_ = self.factors_.prepared(resolve_device(self.device))
+        return self
+
+    def recommend(
+        self,
+        userid: ArrayLike,
+        user_items: Any = None,
+        N: int = 10,
+        filter_already_liked_items: bool = True,
+        filter_items: ArrayLike | None = None,
+        recalculate_user: bool = False,
+        items: ArrayLike | None = None,
+        *,
+        unknown_users: UnknownUsers | None = None,
+    ) -> Answer:
+        """Find the best items for one user or several.
+
+        All items are scored and the result is exact. Many users in one call cost far less than as
+        many calls. Of a user without an interaction nothing is known: such users get the items with
+        the most interactions.
+
+        Parameters
+        ----------
+        userid : int or array of int, str or list of str
+            Positions or outside ids.
+        user_items : CSR matrix or Interactions, one row for each user asked for
+            What these users have already: row q belongs to ``userid[q]``. Users who are asked for
+            by outside ids are looked up in Interactions, which may then be the whole table. It can
+            be left out where it is not needed, that is if neither of the two flags is set.
+        N : int, default=10
+            Lists are never longer than the number of items.
+        filter_already_liked_items : bool, default=True
+            Leave out what ``user_items`` stores, whatever its value.
+        filter_items : array of int or of str, optional
+            Leave these items out for everyone. Outside ids that the model does not know are
+            passed over, here and in ``items``, and an `UnknownIdWarning` counts them.
+        recalculate_user : bool, default=False
+            Score with `fold_in` of ``user_items``, as for users that the model has not seen;
+            ``userid`` then only says whether it is one or several.
+        items : array of int or of str, optional
+            Choose among these items only; at most that many come back. Not together with
+            ``filter_items``.
+        unknown_users : {"popular", "empty", "error"}, optional
+            What users without an interaction get: the items with the most interactions, no items,
+            or an error. Default: the popular items, and an `UnknownUserWarning` says for how many
+            users.
+
+        Returns
+        -------
+        ids : int32 array of shape (N,) for one user, (n, N) for several
+            Best first; −1 where no item is left. Asked in outside ids, an object array of them,
+            with None there.
+        scores : float32 array of the same shape
+            The lowest float32 number where no item is left. For users without an interaction, the
+            numbers of interactions of the items.
+
+        Examples
+        --------
+        >>> from robirank import Interactions, LatentRoBiRank
+        >>> plays = Interactions.from_arrays(["ann", "ann", "bob"], ["tea", "rum", "tea"])
+        >>> model = LatentRoBiRank(factors=2, random_state=0).fit(plays, show_progress=False)
+        >>> model.recommend("bob", plays, N=1)[0].tolist()
+        ['rum']
+        >>> model.recommend(1, plays.matrix[1], N=1)[0].tolist()
+        [1]
+        """
+        names = self._names(userid=userid, items=items, filter_items=filter_items)
+        asked, is_one = names.users.several("userid", userid)
+        positions = None if recalculate_user else names.users.positions("userid", asked)
+        rows = names.interactions_of(user_items, asked, are_new=recalculate_user)
+        liked = filter_already_liked_items
+        wanted = _Wanted.of(names.items, N, liked, filter_items, items, unknown_users)
+        best = self._best_items(wanted, len(asked), positions, rows)
+        return _answer(names.items, *best, is_one)
+
+    def recommend_for(
+        self,
+        liked: Any,
+        N: int = 10,
+        filter_already_liked_items: bool = True,
+        filter_items: ArrayLike | None = None,
+        items: ArrayLike | None = None,
+        *,
+        unknown: UnknownIds = "error",
+        unknown_users: UnknownUsers | None = None,
+    ) -> Answer:
+        """Find the best items for someone the model has not seen, from a list of what they like.
+
+        Their factors are found by `fold_in`; nothing is kept.
+
+        Parameters
+        ----------
+        liked : list of int or of str, or a list of such lists
+            Items, by positions or outside ids: one list for one person, several for several. Who
+            likes nothing is a user without an interaction; an empty list alone is answered in
+            outside ids where those are text.
+        N, filter_already_liked_items, filter_items, items, unknown_users
+            As in `recommend`.
+        unknown : {"error", "ignore"}, default="error"
+            What to do with outside ids in ``liked`` that the model does not know. Where they are
+            ignored, an `UnknownIdWarning` counts them.
+
+        Returns
+        -------
+        ids, scores
+            As in `recommend`.
+
+        Examples
+        --------
+        >>> from robirank import Interactions, LatentRoBiRank
+        >>> plays = Interactions.from_arrays(["ann", "ann", "bob"], ["tea", "rum", "tea"])
+        >>> model = LatentRoBiRank(factors=2, random_state=0).fit(plays, show_progress=False)
+        >>> model.recommend_for(["tea"], N=1)[0].tolist()
+        ['rum']
+        """
+        check_choice("unknown", unknown, ("error", "ignore"))
+        lists, is_one = lists_of_items(liked)
+        by_text = getattr(self.item_ids_, "kind", "int") == "str"
+        every = [item for basket in lists for item in basket]
+        names = self._names(by_text, liked=every, items=items, filter_items=filter_items)
+        rows = names.baskets(lists, unknown)
+        without_liked = filter_already_liked_items
+        wanted = _Wanted.of(names.items, N, without_liked, filter_items, items, unknown_users)
+        best = self._best_items(wanted, len(lists), None, rows)
+        return _answer(names.items, *best, is_one)
+
+    def recommend_frame(
+        self,
+        users: Any = None,
+        train: Any = None,
+        N: int = 10,
+        *,
+        filter_items: ArrayLike | None = None,
+        items: ArrayLike | None = None,
+        unknown_users: UnknownUsers | None = None,
+    ) -> pl.DataFrame:
+        """Recommend to many users, as a table with a row for each place of each list.
+
+        Parameters
+        ----------
+        users : list of int or of str, optional
+            Positions or outside ids. Default: everyone, by their outside ids where there are such.
+        train : CSR matrix or Interactions, optional
+            What all users of the model have, which is left out; users who are asked for by outside
+            ids are looked up in Interactions. Without it, nothing is left out.
+        N, filter_items, items, unknown_users
+            As in `recommend`.
+
+        Returns
+        -------
+        polars.DataFrame
+            With the columns user, rank (from 1 on), item and score, in the order of the users.
+            There is no row where no item is left.
+
+        Examples
+        --------
+        >>> from robirank import Interactions, LatentRoBiRank
+        >>> plays = Interactions.from_arrays(["ann", "ann", "bob"], ["tea", "rum", "tea"])
+        >>> model = LatentRoBiRank(factors=2, random_state=0).fit(plays, show_progress=False)
+        >>> model.recommend_frame(train=plays).drop("score").rows()
+        [('bob', 1, 'rum')]
+        """
+        from robirank.latent.factors.frame import id_series, lists_frame
+
+        if users is None:
+            names = self.by_id._names()
+            users = names.users.ids[:]
+        else:
+            names = self._names(users=users, items=items, filter_items=filter_items)
+            if isinstance(names.users, ByPosition):
+                check_same_ids("train", train, "the model", self)
+        asked, _ = names.users.several("users", users)
+        positions = names.users.positions("users", asked)
+        rows = names.interactions_of_all(train, asked, positions)
+        wanted = _Wanted.of(names.items, N, rows is not None, filter_items, items, unknown_users)
+        best = self._best_items(wanted, len(positions), positions, rows)
+        return lists_frame(id_series("user", names.users.ids, positions), *best, names.items.ids)
+
+    def similar_items(
+        self,
+        itemid: ArrayLike,
+        N: int = 10,
+        recalculate_item: bool = False,
+        item_users: Any = None,  # noqa: ARG002 (implicit has it)
+        filter_items: ArrayLike | None = None,
+        items: ArrayLike | None = None,
+    ) -> Answer:
+        """Find the items whose factors point the same way, by the cosine of their angle.
+
+        An item without an interaction is similar to nothing, and nothing is similar to it.
+
+        Parameters
+        ----------
+        itemid : int or array of int, str or list of str
+            Positions or outside ids.
+        N : int, default=10
+            Lists are never longer than the number of items.
+        recalculate_item : bool, default=False
+            Not offered; only ``implicit``'s least squares can do it.
+        item_users : ignored
+        filter_items : array of int or of str, optional
+            Leave these items out.
+        items : array of int or of str, optional
+            Choose among these items only. Not together with ``filter_items``.
+
+        Returns
+        -------
+        ids : int32 array of shape (N,) for one item, (n, N) for several
+            Most similar first, which is the item itself unless it was left out; −1 where no item
+            is left. Asked in outside ids, an object array of them, with None there.
+        scores : float32 array of the same shape
+            Cosines, from −1 to 1; the lowest float32 number where no item is left.
+        """
+        if recalculate_item:
+            raise NotImplementedError(
+                f"{type(self).__name__} cannot recalculate items; leave recalculate_item=False"
+            )
+        names = self._names(itemid=itemid, items=items, filter_items=filter_items).items
+        among = candidates(names, ("items", items), ("filter_items", filter_items))
+        return self._similar(names, "itemid", itemid, self.factors_.items, N, among)
+
+    def similar_users(
+        self,
+        userid: ArrayLike,
+        N: int = 10,
+        filter_users: ArrayLike | None = None,
+        users: ArrayLike | None = None,
+    ) -> Answer:
+        """Find the users whose factors point the same way, by the cosine of their angle.
+
+        A user without an interaction is similar to nobody, and nobody is similar to them.
+
+        Parameters
+        ----------
+        userid : int or array of int, str or list of str
+            Positions or outside ids.
+        N : int, default=10
+            Lists are never longer than the number of users.
+        filter_users : array of int or of str, optional
+            Leave these users out.
+        users : array of int or of str, optional
+            Choose among these users only. Not together with ``filter_users``.
+
+        Returns
+        -------
+        ids : int32 array of shape (N,) for one user, (n, N) for several
+            Most similar first, which is the user itself unless it was left out; −1 where no user
+            is left. Asked in outside ids, an object array of them, with None there.
+        scores : float32 array of the same shape
+            Cosines, from −1 to 1; the lowest float32 number where no user is left.
+        """
+        names = self._names(userid=userid, users=users, filter_users=filter_users).users
+        among = candidates(names, ("users", users), ("filter_users", filter_users))
+        return self._similar(names, "userid", userid, self.factors_.users, N, among)
+
+    def fold_in(self, user_items: Any) -> Floats32:
+        """Find factors for users that the model has not seen, from what they have.
+
+        Parameters
+        ----------
+        user_items : CSR matrix or Interactions, one row a user
+
+        Returns
+        -------
+        float32 array of shape (n_users, factors)
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} cannot fold in new users; leave recalculate_user=False"
+        )
+
+    def _names(self, by_text: bool = False, /, **arguments: Any) -> Names:
+        """How a question with these arguments calls users and items."""
+        self._check_fitted()
+        users, items = self.factors_.users, self.factors_.items
+        if self._asks_by_id or asks_by_id(by_text, **arguments):
+            return Names(
+                ByOutsideId(Ids.range(len(users)) if users.ids is None else users.ids, "users"),
+                ByOutsideId(Ids.range(len(items)) if items.ids is None else items.ids, "items"),
+            )
+        return Names(ByPosition(len(users), "users"), ByPosition(len(items), "items"))
+
+    def _best_items(
+        self, wanted: _Wanted, n_users: int, positions: Ints32 | None, user_items: Any
+    ) -> tuple[Ints32, Floats32]:
+        """Positions and scores of the best items, for users of the model or for new ones.
+
+        ``positions`` are None for new users, whose rows are folded in from ``user_items``.
+        """
+        items = self.factors_.items
+        liked = None
+        if wanted.without_liked or positions is None:
+            liked = items_of_users(user_items, n_users, len(items))
+        if positions is None:
+            queries: Any = np.ascontiguousarray(self.fold_in(user_items), dtype=np.float32)
+            asked = np.arange(n_users, dtype=np.int32)
+        else:
+            queries, asked = self.factors_.users.queries(positions)
+        options: dict[str, Any] = {
+            "candidates": wanted.candidates,
+            "excluded": liked if wanted.without_liked else None,
+            "num_threads": self.num_threads,
+        }
+        device = resolve_device(self.device)
+        best = items.search(queries, asked, wanted.n_best, device=device, **options)
+        popular_for_unknown(best, queries, asked, items, wanted.unknown_users, **options)
+        return best
+
+    def _similar(
+        self,
+        naming: Naming,
+        argument: str,
+        asked: Any,
+        side: AnySide,
+        N: int,
+        among: Ints32 | None,
+    ) -> Answer:
+        """The rows of the smallest angle; rows without interactions are no neighbours."""
+        asked, is_one = naming.several(argument, asked)
+        check_count("N", N)
+        positions = naming.positions(argument, asked)
+        scale = inverse_norms(side.rows)
+        is_trained = scale > 0 if side.counts is None else (scale > 0) & (side.counts > 0)
+        if not is_trained.all():
+            every = np.arange(len(side), dtype=np.int32) if among is None else among
+            among = every[is_trained[every]]
+        best, scores = side.search(
+            side.rows,
+            positions,
+            min(int(N), len(side)),
+            candidates=among,
+            scale=scale,
+            num_threads=self.num_threads,
+            device=resolve_device(self.device),
+        )
+        np.multiply(scores, scale[positions, None], out=scores, where=best >= 0)
+        np.clip(scores, -1, 1, out=scores, where=best >= 0)  # rounding may go past
+        _put_itself_first(best, scores, positions, among)
+        untrained = ~is_trained[positions]
+        best[untrained], scores[untrained] = -1, NOTHING
+        return _answer(naming, best, scores, is_one)
+
+    def _check_fitted(self) -> None:
+        factors = self.__dict__.get("factors_")
+        if factors is None or not factors.is_complete():
+            raise NotFittedError(f"this {type(self).__name__} has no factors yet; call fit first")
+
+
+def _answer(naming: Naming, best: Ints32, scores: Floats32, is_one: bool) -> Answer:
+    """What the caller gets: a row for one, rows for several."""
+    names = naming.called(best)
+    return (names[0], scores[0]) if is_one else (names, scores)
+
+
+def _put_itself_first(best: Ints32, scores: Floats32, asked: Ints32, among: Ints32 | None) -> None:
+    """Put the row that was asked for first, where rounding or an equal row came before it."""
+    behind = np.flatnonzero(best[:, 0] != asked)
+    if among is not None:
+        behind = behind[np.isin(asked[behind], among)]
+    for place in behind:
+        itself = asked[place]
+        others = best[place] != itself
+        others[others.argmin() if not others.all() else -1] = False
+        best[place] = [itself, *best[place][others]]
+        scores[place] = [max(scores[place][0], scores[place][~others][0]), *scores[place][others]]

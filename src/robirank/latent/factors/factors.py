@@ -1,0 +1,261 @@
+"""What a fitted latent model is: the users and the items, with a row of factors for each.
+
+Solvers, checkpoints, retrieval and files take and give a `Factors`. Each of its two sides is a
+`Side` in memory (or on a CUDA card), or a side in shards (`robirank.latent.factors.shards`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robirank._checks import all_finite
+from robirank._types import Floats32, Ints32
+from robirank.data.ids import Ids
+from robirank.data.user_items import UserItems
+from robirank.engine.state import Rows
+from robirank.latent.factors.topk import NOTHING, prepare_rows, top_rows
+
+USERS, ITEMS = 0, 1  # the streams of random numbers for the rows of each side
+_CHUNK_ROWS = 1 << 14  # random rows that are made at a time
+
+
+class AnySide(Protocol):
+    """The users or the items of a model, wherever their rows are."""
+
+    @property
+    def rows(self) -> Any:
+        """The factors, a float32 matrix with a row for each user or item."""
+
+    @property
+    def ids(self) -> Ids | None:
+        """What each is called outside; None where the model was fitted to positions."""
+
+    @property
+    def counts(self) -> Ints32 | None:
+        """The number of interactions of each in the fit; None where nobody counted them."""
+
+    def __len__(self) -> int:
+        """The number of users or items."""
+        ...
+
+    def queries(self, positions: Ints32) -> tuple[Floats32, Ints32]:
+        """A matrix that has the rows at some positions, and where in it they are."""
+
+    def search(
+        self, queries: Floats32, asked: Ints32, n_best: int, **options: Any
+    ) -> tuple[Ints32, Floats32]:
+        """The rows with the largest inner products; see `robirank.latent.factors.topk.top_rows`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The users or the items of a model in one matrix; see `AnySide`.
+
+    ``rows`` is an array of NumPy, or a tensor of PyTorch on a card. ``prepared`` is the same rows
+    as a search wants them, where `Factors.prepared` made them so.
+    """
+
+    rows: Any
+    ids: Ids | None = None
+    counts: Ints32 | None = None
+    prepared: Any = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"prepared": None}
+
+    def queries(self, positions: Ints32) -> tuple[Any, Ints32]:
+        """The matrix itself, of which no row is copied, and the positions."""
+        return self.rows, positions
+
+    def search(
+        self, queries: Any, asked: Ints32, n_best: int, **options: Any
+    ) -> tuple[Ints32, Floats32]:
+        """The rows with the largest inner products; see `robirank.latent.factors.topk.top_rows`."""
+        rows = self.rows if self.prepared is None else self.prepared
+        return top_rows(queries, asked, rows, n_best, **options)
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """A fitted latent model: the score of a user and an item is the inner product of their rows.
+
+    Examples
+    --------
+    >>> U, V = np.ones((1, 2), np.float32), np.array([[1, 1], [2, 2]], np.float32)
+    >>> best, scores = Factors(Side(U), Side(V)).best_items(np.array([0], np.int32), 1)
+    >>> best.tolist(), scores.tolist()
+    ([[1]], [[4.0]])
+    """
+
+    users: AnySide
+    items: AnySide
+
+    def with_rows(self, user_rows: Any, item_rows: Any) -> Factors:
+        """A model of the same users and items with other rows."""
+        users = Side(user_rows, self.users.ids, self.users.counts)
+        return Factors(users, Side(item_rows, self.items.ids, self.items.counts))
+
+    def named(self, user_ids: Ids | None, item_ids: Ids | None, item_counts: Ints32) -> Factors:
+        """The same rows, with outside ids and the items' numbers of interactions."""
+        return Factors(
+            Side(self.users.rows, user_ids), Side(self.items.rows, item_ids, item_counts)
+        )
+
+    def copy(self) -> Factors:
+        """A model whose rows do not change when those of this one do."""
+        return self.with_rows(np.array(self.users.rows), np.array(self.items.rows))
+
+    def on_host(self) -> Factors:
+        """The same model with its rows in the memory of this process."""
+        if isinstance(self.users.rows, np.ndarray) and isinstance(self.items.rows, np.ndarray):
+            return self
+        sides: list[Any] = [self.users, self.items]
+        return self.with_rows(*(np.array(side.rows.cpu().numpy()) for side in sides))
+
+    def prepared(self, device: str = "cpu") -> Factors:
+        """The same model, with the items laid out for many searches; costs a copy of their rows.
+
+        On a card, the items are uploaded once.
+        """
+        if not isinstance(self.items, Side):
+            return self
+        items = replace(self.items, prepared=prepare_rows(self.items.rows, device))
+        return Factors(self.users, items)
+
+    def is_complete(self) -> bool:
+        """Whether both sides have rows; those in shards are not read for it."""
+        sides = (self.users, self.items)
+        return not any(isinstance(side, Side) and side.rows is None for side in sides)
+
+    def is_finite(self) -> bool:
+        """Whether all rows are finite."""
+        host = self.on_host()
+        return all_finite(host.users.rows) and all_finite(host.items.rows)
+
+    def best_items(
+        self,
+        users: Ints32,
+        n_best: int,
+        *,
+        excluded: UserItems | None = None,
+        num_threads: int = 0,
+        device: str = "cpu",
+    ) -> tuple[Ints32, Floats32]:
+        """The best items of users by position; those without interactions get popular items."""
+        queries, asked = self.users.queries(users)
+        best, scores = self.items.search(
+            queries, asked, n_best, excluded=excluded, num_threads=num_threads, device=device
+        )
+        without = zero_rows(queries, asked)
+        if len(without) and self.items.counts is not None:
+            best[without], scores[without] = popular_items(
+                self.items.counts,
+                len(without),
+                n_best,
+                excluded=None if excluded is None else excluded.rows(without),
+                num_threads=num_threads,
+            )
+        return best, scores
+
+
+def popular_items(
+    counts: Ints32,
+    n_users: int,
+    n_best: int,
+    *,
+    candidates: Ints32 | None = None,
+    excluded: UserItems | None = None,
+    num_threads: int = 0,
+) -> tuple[Ints32, Floats32]:
+    """The items with the most interactions for each of some users, and their numbers.
+
+    Items without interactions are left out, as `NOTHING`.
+    """
+    best, scores = top_rows(
+        np.ones((n_users, 1), np.float32),
+        np.arange(n_users, dtype=np.int32),
+        counts.astype(np.float32)[:, None],
+        n_best,
+        candidates=candidates,
+        excluded=excluded,
+        num_threads=num_threads,
+    )
+    untaken = scores <= 0
+    best[untaken], scores[untaken] = -1, NOTHING
+    return best, scores
+
+
+def zero_rows(rows: Any, positions: Ints32) -> NDArray[np.intp]:
+    """The places of those of some rows that are all zero, as rows without interactions are.
+
+    Examples
+    --------
+    >>> rows = np.array([[0, 0], [0, 1], [2, 0]], dtype=np.float32)
+    >>> zero_rows(rows, np.array([2, 0, 1, 0], dtype=np.int32)).tolist()
+    [1, 3]
+    """
+    if not isinstance(rows, np.ndarray):  # on a card
+        rows, positions = rows[positions].cpu().numpy(), np.arange(len(positions), dtype=np.int32)
+    perhaps = np.flatnonzero(rows[positions, 0] == 0)  # nearly nobody, so that no copy is made
+    return perhaps[~rows[positions[perhaps]].any(axis=1)]
+
+
+# ------------------------------------------------------------------------ rows to start with
+
+
+def random_rows(seed: int, side: int, n: int, d: int) -> Floats32:
+    """Normal numbers of variance 1 / d for all n rows of a side.
+
+    Examples
+    --------
+    >>> random_rows(seed=0, side=ITEMS, n=3, d=2).shape
+    (3, 2)
+    """
+    rows = np.empty((n, d), dtype=np.float32)
+    for first, chunk in _random_chunks(seed, side, n, d):
+        rows[first : first + len(chunk)] = chunk
+    return rows
+
+
+@dataclass(frozen=True)
+class RandomRows:
+    """Start values of `robirank.engine.state.StateArray`: some of the rows of `random_rows`.
+
+    They are made without all rows at once. Users without interactions get zeros.
+    """
+
+    seed: int
+    side: int
+    n: int
+    d: int
+
+    def __call__(self, wanted: Sequence[Rows]) -> list[Floats32]:
+        """The rows of each of some users or items."""
+        results = [np.empty((len(rows.numbers), self.d), np.float32) for rows in wanted]
+        sorts = [np.argsort(rows.numbers) for rows in wanted]
+        for first, chunk in _random_chunks(self.seed, self.side, self.n, self.d):
+            for rows, sort, result in zip(wanted, sorts, results, strict=True):
+                bounds = [first, first + len(chunk)]
+                low, high = np.searchsorted(rows.numbers, bounds, sorter=sort)
+                places = sort[low:high]
+                result[places] = chunk[rows.numbers[places] - first]
+        if self.side == USERS:
+            for rows, result in zip(wanted, results, strict=True):
+                result[rows.counts == 0] = 0.0
+        return results
+
+
+def _random_chunks(seed: int, side: int, n: int, d: int) -> Iterator[tuple[int, Floats32]]:
+    stream = np.random.default_rng([seed, side])
+    for first in range(0, n, _CHUNK_ROWS):
+        chunk = stream.standard_normal((min(_CHUNK_ROWS, n - first), d), dtype=np.float32)
+        chunk /= np.float32(np.sqrt(d))
+        yield first, chunk

@@ -1,0 +1,140 @@
+"""The metric that a ranker maximises directly, list by list, by the native core.
+
+`robirank.metrics` evaluates one ranking; this evaluates the rankings along a line of scores, many
+at a time, without sorting more than the top. Both give the same values.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from robirank import _core
+from robirank._queries import Queries
+from robirank._threads import SORTED, threads_for_cells
+from robirank._types import Floats64, Ints64
+from robirank.errors import ArgumentError
+from robirank.metrics import Convention
+from robirank.metrics._conventions import discounts, gains, resolve_convention
+
+MetricName = Literal["ndcg", "map"]
+
+
+class ListMetric:
+    """NDCG@k or average precision of each training query that has a relevant document.
+
+    Parameters
+    ----------
+    y : array of shape (n_rows,)
+        Labels.
+    queries : Queries
+        The rows of each query.
+    metric : {"ndcg", "map"}
+        With "map", labels from 1 are relevant and the whole list counts.
+    k : int or None
+        The cut-off of NDCG; None for the whole list.
+    convention : str or Convention
+        Gain, discount and ties, as in `robirank.metrics`; queries without a relevant document are
+        left out in every convention.
+    num_threads : int
+
+    Attributes
+    ----------
+    rows : array
+        The rows that count, query by query; scores are given in this order.
+
+    Examples
+    --------
+    Two documents, the second one relevant: the scores tie at step 1.
+
+    >>> from robirank._queries import group_queries
+    >>> metric = ListMetric(np.array([0.0, 1.0]), group_queries(None, 2), metric="map")
+    >>> metric.along(np.array([1.0, 0.0]), np.array([0.0, 1.0]), [0.0, 1.0, 2.0])
+    array([[0.5 , 0.75, 1.  ]])
+    """
+
+    def __init__(
+        self,
+        y: NDArray[Any],
+        queries: Queries,
+        *,
+        metric: MetricName = "ndcg",
+        k: int | None = 10,
+        convention: str | Convention = "standard",
+        num_threads: int = 0,
+    ) -> None:
+        rule = resolve_convention(convention)
+        self._threads = threads_for_cells(SORTED * len(y), num_threads)
+        value = gains(y, rule.gain) if metric == "ndcg" else (y >= 1).astype(np.float64)
+        above = queries.sort(value > 0)
+        queries = queries.take(np.unique(queries.codes()[above]))
+        if len(queries) == 0:
+            raise ArgumentError(
+                "y",
+                f"has no relevant document in any query (metric={metric!r} is 0 for every "
+                "ranking), so there is nothing to learn",
+            )
+        self._offsets = queries.offsets
+        self._average = rule.ties == "average"
+        self.rows = _tie_order(y, queries, rule)
+        self._value: Floats64 = np.ascontiguousarray(value[self.rows], dtype=np.float64)
+        longest = int(queries.sizes.max())
+        width = min(longest, longest if k is None else int(k)) if metric == "ndcg" else 0
+        self._discount = discounts(width, rule.discount)
+        self._scale = np.ones(len(queries))
+        self._scale = 1.0 / self.of(self._value)  # the best order of all is that by value
+
+    def of(self, scores: Floats64) -> Floats64:
+        """The metric of each query under the scores."""
+        values: Floats64 = self.along(scores, scores, [0.0])[:, 0]
+        return values
+
+    def along(self, base: Floats64, direction: Floats64, steps: Any) -> Floats64:
+        """The metric under ``base + step * direction``, an array of shape (n_queries, n_steps)."""
+        steps = np.ascontiguousarray(steps, dtype=np.float64)
+        values = _core.metric_along(
+            base,
+            direction,
+            steps,
+            value=self._value,
+            offsets=self._offsets,
+            scale=self._scale,
+            discount=self._discount,
+            average=self._average,
+            num_threads=self._threads,
+        )
+        return values.reshape(-1, len(steps))
+
+
+class Columns:
+    """The columns of a dense or sparse matrix, for chosen rows."""
+
+    def __init__(self, X: Any, rows: Ints64) -> None:
+        self.n_features = int(X.shape[1])
+        self._sparse = bool(sp.issparse(X))
+        self._X: Any = X[rows].tocsc() if self._sparse else X
+        self._rows = rows
+
+    def __getitem__(self, feature: int) -> Floats64:
+        if self._sparse:
+            column = self._X[:, [feature]].toarray()[:, 0]
+        else:
+            column = self._X[self._rows, feature]
+        return np.ascontiguousarray(column, dtype=np.float64)
+
+    def scores(self, weights: Floats64) -> Floats64:
+        """The inner products of the rows with the weights."""
+        X = self._X if self._sparse else self._X[self._rows]
+        return np.ascontiguousarray(X @ weights, dtype=np.float64)
+
+
+def _tie_order(y: NDArray[Any], queries: Queries, rule: Convention) -> Ints64:
+    """Rows query by query; within a query, the one that wins a tie comes first."""
+    rows = queries.rows()
+    second = {"last": -rows, "best": -y[rows], "worst": y[rows]}.get(rule.ties)
+    if second is None:
+        return rows
+    return rows[np.lexsort((second, queries.codes()))]

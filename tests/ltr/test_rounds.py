@@ -1,0 +1,41 @@
+"""Validation data at the door of an iterative fit."""
+
+import numpy as np
+import pytest
+
+from robirank import RankingData
+from robirank.ltr._rounds import HeldOut
+from robirank.metrics import ndcg
+
+X = np.arange(12.0).reshape(6, 2)
+Y = np.array([0, 1, 2, 0, 0, 1])
+QID = np.array(["b", "a", "b", "a", "b", "a"])
+
+
+@pytest.mark.parametrize("data", [(X, Y, QID), [X.tolist(), Y, QID], RankingData(X, Y, QID)])
+def test_measure_is_the_one_asked_for(data):
+    scores = np.array([3.0, 1.0, 2.0, 2.0, 1.0, 0.0])
+    held_out = HeldOut(data, 2, k=2, convention="letor")
+    assert held_out.ndcg(scores) == ndcg(Y, scores, QID, k=2, convention="letor")
+    assert held_out.ndcg(scores) != HeldOut(data, 2, k=None, convention="standard").ndcg(scores)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (3, r"validation must be \(X, y, qid\) or RankingData"),
+        ((X, Y), "validation must be"),
+        ((X[:, :1], Y, QID), "the 2 features of the training data"),
+        ((X, Y[:5], QID), "one label for each of its 6 rows"),
+        ((X * np.nan, Y, QID), "NaN"),
+        ((X, Y * 0, QID), "no relevant document"),
+    ],
+)
+def test_bad_validation_data_are_named(data, message):
+    with pytest.raises(ValueError, match=message):
+        HeldOut(data, 2, k=10, convention="standard")
+
+
+def test_bad_cut_off_is_named():
+    with pytest.raises(ValueError, match="k must be a positive integer"):
+        HeldOut((X, Y, QID), 2, k=0, convention="standard")
