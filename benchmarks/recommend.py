@@ -46,7 +46,7 @@ def agreement(ours: Any, theirs: Any) -> float:
 def one_user_ms(model: FactorModel, user_items: csr_matrix, questions: int = 200) -> float:
     """The median time of a question for one user, in milliseconds."""
     seconds = []
-    for user in range(questions):
+    for user in range(min(questions, user_items.shape[0])):
         liked = user_items[user]
         begin = time.perf_counter()
         model.recommend(user, liked, N=10)
