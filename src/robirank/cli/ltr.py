@@ -387,14 +387,14 @@ def _fit_named(
 
     from robirank.registry import rankers
 
-    known = rankers()
-    if method not in known:
-        raise typer.BadParameter(f"--method must be one of {', '.join(known)}; got {method!r}")
-    has = signature(known[method]).parameters
+    methods = rankers()
+    if method not in methods:
+        raise typer.BadParameter(f"--method must be one of {', '.join(methods)}; got {method!r}")
+    has = signature(methods[method]).parameters
     unknown = [name for name in given if name not in has]
     if unknown:
         raise typer.BadParameter(f"{method} has no parameter {unknown[0]}; it has {', '.join(has)}")
-    model = known[method](**{n: v for n, v in always.items() if n in has} | given)
+    model = methods[method](**{n: v for n, v in always.items() if n in has} | given)
     extra: dict[str, Any] = {}
     if held_out is not None:
         if "validation" not in signature(model.fit).parameters:

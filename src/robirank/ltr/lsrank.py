@@ -132,13 +132,6 @@ class LSRank(RegularizedRanker):
 
     def _rounds(self, bundle: Bundle, rankings: Rankings, progress: FitProgress) -> bool:
         """Choose ideal rankings and solve the convex problem, in turn."""
-
-        def report(w: Floats64, objective: float) -> None:
-            self.coef_ = w
-            self.loss_curve_.append(objective)
-            self.n_iter_ += 1
-            progress.update(self.n_iter_, loss=objective)
-
         ideal, start, tol = rankings.ideal(self.coef_), None, float(self.tol)
         if self.ties == "best":
             ideal = rankings.ideal(ideal - rankings.worst(self.coef_)[1])
@@ -149,7 +142,7 @@ class LSRank(RegularizedRanker):
                 tol=tol,
                 start=start,
                 reward=ideal,
-                report=report,
+                report=lambda w, objective: self._record(w, objective, progress),
             )
             self.gap_ = result.gap
             self.n_rounds_ += 1

@@ -112,12 +112,12 @@ class CheckpointFile:
         with open_model(self._path) as file:
             self._check(file)
             arrays = dict(like) | (dict(best) if file.tensors.keys() & best.keys() else {})
-            found = {name: ArraySpec(*spec) for name, spec in file.tensors.items()}
+            stored = {name: ArraySpec(*spec) for name, spec in file.tensors.items()}
             try:
-                check_arrays(found, {name: ArraySpec.of(array) for name, array in arrays.items()})
+                check_arrays(stored, {name: ArraySpec.of(array) for name, array in arrays.items()})
             except ValueError as error:
                 file.refuse(str(error))
-            return file.header.get("progress"), {name: file.read(name) for name in found}
+            return file.header.get("progress"), {name: file.read(name) for name in stored}
 
     def _check(self, file: Any) -> None:
         if file.header.get("class") != _CLASS:

@@ -318,8 +318,8 @@ def items_of_users(user_items: Any, n_users: int, n_items: int) -> UserItems:
 def check_same_ids(
     name: str,
     data: Any,
-    known_name: str,
-    known: Any,
+    reference_name: str,
+    reference: Any,
     sides: tuple[SideName, ...] = ("users", "items"),
     *,
     or_positions: bool = True,
@@ -332,15 +332,15 @@ def check_same_ids(
         ids = ids_of(data, side)
         if not isinstance(ids, Ids):  # then those of a model in shards need not be read
             continue
-        expected = ids_of(known, side)
+        expected = ids_of(reference, side)
         if not isinstance(expected, Ids) or ids == expected:
             continue
         other_kind = or_positions and ids.kind != expected.kind
         if other_kind and any(x == Ids.range(len(x)) for x in (ids, expected)):
             continue
-        table = "the table it was fitted to" if known_name == "the model" else known_name
+        table = "the table it was fitted to" if reference_name == "the model" else reference_name
         raise ArgumentError(
             name,
-            f"must have the {side} of {known_name}, in their order; {name}.align({table}) sees to "
-            "it",
+            f"must have the {side} of {reference_name}, in their order; "
+            f"{name}.align({table}) sees to it",
         )
