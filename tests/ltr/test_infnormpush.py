@@ -22,7 +22,7 @@ def data():
 
 def parts(data):
     queries = group_queries(data.qid, len(data))
-    return PushLists.build(*lists_that_differ(data.X, data.y.astype(np.float64), queries))
+    return PushLists(*lists_that_differ(data.X, data.y.astype(np.float64), queries))
 
 
 def risk_of(model, lists):

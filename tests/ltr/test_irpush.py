@@ -27,7 +27,7 @@ def data():
 
 def parts(data):
     queries = group_queries(data.qid, len(data))
-    return PushLists.build(*lists_that_differ(data.X, data.y.astype(np.float64), queries))
+    return PushLists(*lists_that_differ(data.X, data.y.astype(np.float64), queries))
 
 
 def risk_of(model, lists):
@@ -90,7 +90,7 @@ def test_slope_lies_below_the_risk(data, loss, p):
 
 
 def test_soft_maximum_by_hand():
-    groups = Groups.build(np.zeros((5, 1)), np.array([0, 0, 0, 1, 1]))
+    groups = Groups(np.zeros((5, 1)), np.array([0, 0, 0, 1, 1]))
     scores = np.array([0.0, np.log(2), np.log(3), 5.0, 5.0])
     value, share = groups.maximum(scores, 1.0)
     assert_allclose(value, [np.log(2), 5.0])

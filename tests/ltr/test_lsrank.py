@@ -65,7 +65,7 @@ def brute_force(w, X, y, qid, k=None, decay="log", ties="best"):
 
 
 def rankings(X, y, qid, k=None, decay="log"):
-    return Rankings.build(*lists_that_differ(X, y, group_queries(qid, len(y))), k, decay)
+    return Rankings(*lists_that_differ(X, y, group_queries(qid, len(y))), k, decay)
 
 
 settings = pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_risk_bounds_the_loss_of_ndcg():
     queries = group_queries(data.qid, len(data))
     X, y, queries = lists_that_differ(data.X, data.y.astype(float), queries)
     for k in (None, 3):
-        r = Rankings.build(X, y, queries, k, "log")
+        r = Rankings(X, y, queries, k, "log")
         for w in np.random.default_rng(0).standard_normal((10, 4)):
             loss = 1 - np.mean(ndcg(y, X @ w, queries.codes(), k=k, per_query=True))
             assert loss <= r.worst(w)[0] - r.ideal(w) @ w + 1e-12

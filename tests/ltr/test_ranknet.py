@@ -7,7 +7,7 @@ from scipy.optimize import check_grad
 
 from robirank import RoBiRank, make_ranking
 from robirank._queries import group_queries
-from robirank.ltr.ranknet import Adam, Network, PairList, RankNet, _lists_with_pairs
+from robirank.ltr.ranknet import Adam, PairList, RankNet, _draw, _lists_with_pairs, evaluate
 from robirank.metrics import ndcg
 
 
@@ -64,33 +64,40 @@ def test_only_queries_with_pairs_take_part():
 
 def test_gradient_by_the_weights():
     rng = np.random.RandomState(0)
-    network = Network.draw(3, 4, rng)
-    network.b[:] = rng.standard_normal(4)
+    weights = _draw(3, 4, rng) | {"hidden_intercept_": rng.standard_normal(4)}
     Z = rng.standard_normal((6, 3))
     documents = PairList(np.arange(6), np.array([1, 3, 6]))
+    for name, array in weights.items():
 
-    def evaluate(theta):
-        return Network(theta, 3, 4).evaluate(Z, documents)
+        def moved(theta, name=name, shape=array.shape):
+            loss, gradients = evaluate(Z, documents, weights | {name: theta.reshape(shape)})
+            return loss, gradients[name].ravel()
 
-    assert len(network.theta) == 3 * 4 + 4 + 4
-    error = check_grad(lambda t: evaluate(t)[0], lambda t: evaluate(t)[1], network.theta)
-    assert error < 1e-6
+        error = check_grad(lambda t, f=moved: f(t)[0], lambda t, f=moved: f(t)[1], array.ravel())
+        assert error < 1e-6
 
 
 def test_penalty_spares_the_intercepts():
-    network = Network(np.arange(1.0, 9.0), 2, 2)
-    assert network.penalised().tolist() == [1, 2, 3, 4, 0, 0, 7, 8]
-    assert network.theta.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    # Without a way through the network only the penalty moves weights, and b has none.
+    weights = {
+        "hidden_coef_": np.ones((2, 2)),
+        "hidden_intercept_": np.ones(2),
+        "output_coef_": np.zeros(2),
+    }
+    documents = PairList(np.arange(2), np.array([1, 2]))
+    RankNet(alpha=0.5)._step(Adam(weights, 0.1), np.zeros((2, 2)), documents)
+    assert (weights["hidden_coef_"] < 1).all()
+    assert weights["hidden_intercept_"].tolist() == [1, 1]
 
 
 def test_adam_steps_by_hand():
     # Gradients 2, then −1. Means 2 and (0.9·0.2 − 0.1)/(1 − 0.81); squares 4 and
     # (0.999·0.004 + 0.001)/(1 − 0.999²).
     theta = np.zeros(1)
-    adam = Adam(theta, 0.5)
-    adam.step(np.array([2.0]))
+    adam = Adam({"theta": theta}, 0.5)
+    adam.step({"theta": np.array([2.0])})
     assert_allclose(theta, -0.5, rtol=1e-7)
-    adam.step(np.array([-1.0]))
+    adam.step({"theta": np.array([-1.0])})
     second = ((0.18 - 0.1) / 0.19) / np.sqrt(0.004996 / (1 - 0.999**2))
     assert_allclose(theta, -0.5 - 0.5 * second, rtol=1e-6)
 
@@ -111,9 +118,9 @@ def test_every_epoch_meets_every_query_once_in_another_order(data, monkeypatch):
     met = []
     step = RankNet._step
 
-    def spy(self, network, adam, Z, documents):
+    def spy(self, adam, Z, documents):
         met.append(int(documents.rows[0]))
-        return step(self, network, adam, Z, documents)
+        return step(self, adam, Z, documents)
 
     monkeypatch.setattr(RankNet, "_step", spy)
     RankNet(max_iter=2, random_state=0).fit(data.X, data.y, qid=data.qid)

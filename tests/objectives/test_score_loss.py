@@ -21,7 +21,7 @@ DATA = make_ranking(n_queries=6, n_docs=7, n_features=3, noise=0.5, random_state
 SHUFFLE = np.random.default_rng(0).permutation(len(DATA))
 Y = DATA.y[SHUFFLE].astype(np.float64)
 QUERIES = group_queries(DATA.qid[SHUFFLE], len(Y))
-PARTS = PushLists.build(*lists_that_differ(DATA.X[SHUFFLE], Y, QUERIES))
+PARTS = PushLists(*lists_that_differ(DATA.X[SHUFFLE], Y, QUERIES))
 SIGN = np.where(Y > 0, 1.0, -1.0)
 
 LOSSES = {

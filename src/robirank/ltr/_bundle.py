@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,18 +37,7 @@ class Stopping:
     """The rule to stop: the gap is at most ``tol`` times the reduction since w = 0.
 
     Where w = 0 is the minimum, there never is a reduction. So it counts for at least a small share
-    of the largest that the risk and its gradient at zero allow.
-
-    Attributes
-    ----------
-    at_zero : float
-        The risk at w = 0.
-    gradient : array of shape (n_features,)
-        A subgradient there.
-    alpha : float
-        Strength of the penalty.
-    tol : float
-        The tolerance.
+    of the largest that ``at_zero`` and ``gradient``, the risk at w = 0 and a subgradient, allow.
     """
 
     at_zero: float
@@ -62,23 +52,8 @@ class Stopping:
         return gap <= self.tol * max(self.at_zero - objective, least_gain)
 
 
-@dataclass(frozen=True)
-class BundleResult:
-    """Where a bundle method ended.
-
-    Attributes
-    ----------
-    w : array of shape (n_features,)
-        The best point seen.
-    objective : float
-        The objective there.
-    gap : float
-        The most by which the minimum can be lower.
-    n_iter : int
-        The number of evaluations of the risk.
-    converged : bool
-        Whether the gap was small enough.
-    """
+class BundleResult(NamedTuple):
+    """The best point seen, its objective, and the most by which the minimum can be lower."""
 
     w: Floats64
     objective: float
@@ -90,21 +65,7 @@ class BundleResult:
 class Bundle:
     """Planes below a convex risk, and the minimisation of the risk with a penalty by them.
 
-    Parameters
-    ----------
-    risk : callable
-        Maps w to R(w) and one of its subgradients.
-    n_features : int
-        The length of w.
-    alpha : float
-        Strength of the penalty, > 0.
-
-    Examples
-    --------
-    >>> bundle = Bundle(lambda w: (abs(float(w[0]) - 1.0), np.sign(w - 1.0)), 1, alpha=0.5)
-    >>> result = bundle.minimize(max_iter=20, tol=1e-9)
-    >>> result.w.round(6).tolist(), round(result.objective, 6)
-    ([1.0], 0.25)
+    ``risk`` maps w to R(w) and one of its subgradients; ``alpha`` must be above 0.
     """
 
     def __init__(self, risk: Risk, n_features: int, alpha: float) -> None:
@@ -132,18 +93,8 @@ class Bundle:
     ) -> BundleResult:
         """Minimise α/2 ‖w‖² − ⟨reward, w⟩ + R(w); planes of earlier calls are used again.
 
-        Parameters
-        ----------
-        max_iter : int
-            The most evaluations of the risk.
-        tol : float
-            Stop when the gap is at most ``tol`` times the reduction of the objective since w = 0.
-        start : array of shape (n_features,), optional
-            A first point; zero by default.
-        reward : array of shape (n_features,), optional
-            A linear term; none by default.
-        report : callable, optional
-            Is given the best point and its objective after each evaluation.
+        An iteration is an evaluation of the risk, and `Stopping` says when to stop. ``report`` is
+        given the best point and its objective after each evaluation.
         """
         n_features = len(self._gradients[0])
         tilt = np.zeros(n_features) if reward is None else reward
@@ -209,19 +160,8 @@ class _Model:
 def minimize_on_simplex(gram: Floats64, reward: Floats64, start: Floats64) -> Floats64:
     """Minimise ½ xᵀ gram x − rewardᵀ x over x ≥ 0 with Σ x = 1, by an active set.
 
-    Parameters
-    ----------
-    gram : array of shape (n, n)
-        Positive semidefinite.
-    reward : array of shape (n,)
-        The linear term.
-    start : array of shape (n,)
-        A point of the simplex; the nearer its support is to the answer's, the fewer steps.
-
-    Examples
-    --------
-    >>> minimize_on_simplex(np.eye(3), np.array([0.0, 0.0, -9.0]), np.array([1.0, 0, 0])).tolist()
-    [0.5, 0.5, 0.0]
+    ``gram`` is positive semidefinite, and ``start`` a point of the simplex; the nearer its support
+    is to the answer's, the fewer steps.
     """
     scale = float(np.max(np.diagonal(gram)))
     # Planes may depend on each other (there are more of them than features). The ridge turns the

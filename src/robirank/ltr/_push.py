@@ -19,29 +19,13 @@ from robirank.objectives.linear import LinearObjective, minimize_lbfgs
 from robirank.objectives.score_loss import ScoreLoss
 
 
-@dataclass(frozen=True)
 class Groups:
-    """The relevant or the irrelevant documents, list after list.
+    """The relevant or the irrelevant documents, list after list, of which none is empty."""
 
-    Attributes
-    ----------
-    X : array or CSR matrix of shape (n_rows, n_features)
-    codes : array of shape (n_rows,)
-        The number of the list that each row belongs to.
-    starts, sizes : array of shape (n_lists,)
-        The first row and the number of rows of each list, of which none is empty.
-    """
-
-    X: Any
-    codes: Ints64
-    starts: Ints64
-    sizes: Ints64
-
-    @classmethod
-    def build(cls, X: Any, codes: Ints64) -> Groups:
-        """Collect rows that stand in the order of their lists."""
-        sizes = np.bincount(codes)
-        return cls(X, codes, np.cumsum(sizes) - sizes, sizes)
+    def __init__(self, X: Any, codes: Ints64) -> None:
+        self.X, self.codes = X, codes  # features, and the number of the list, of each row
+        self.sizes = np.bincount(codes)
+        self.starts = np.cumsum(self.sizes) - self.sizes
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -66,20 +50,15 @@ class Groups:
         return largest + lift, powers / total[self.codes]
 
 
-@dataclass(frozen=True)
 class PushLists:
-    """The relevant and the irrelevant documents of the same lists."""
+    """The documents with the lowest label of each list, and those with a higher: the relevant."""
 
-    relevant: Groups
-    irrelevant: Groups
-
-    @classmethod
-    def build(cls, X: Any, y: Floats64, queries: Queries) -> PushLists:
-        """Split each list in two: the documents with its lowest label, and those with a higher."""
+    def __init__(self, X: Any, y: Floats64, queries: Queries) -> None:
         codes = queries.codes()
         lowest = np.minimum.reduceat(y, queries.offsets[:-1])[codes]
         up, down = np.flatnonzero(y > lowest), np.flatnonzero(y == lowest)
-        return cls(Groups.build(X[up], codes[up]), Groups.build(X[down], codes[down]))
+        self.relevant = Groups(X[up], codes[up])
+        self.irrelevant = Groups(X[down], codes[down])
 
     def __len__(self) -> int:
         return len(self.relevant.starts)
@@ -119,7 +98,7 @@ class PushRanker(RegularizedRanker):
             raise ArgumentError("p", f"must be a number >= 1 or numpy.inf; got {self.p!r}")
 
     def _minimise(self, X: Any, y: Floats64, queries: Queries) -> None:
-        lists = PushLists.build(X, y, queries)
+        lists = PushLists(X, y, queries)
         objective = LinearObjective(lists.rows(), self._score_loss(lists), alpha=self.alpha)
         self.loss_curve_ = [objective.loss(self.coef_)[0]]
         with self._progress(self.max_iter) as progress:

@@ -32,23 +32,8 @@ ROUND_NUMBERS = {"n_iter_": int, "best_iter_": int}
 class HeldOut:
     """Validation data, checked, with the metric that chooses by them.
 
-    Parameters
-    ----------
-    validation : (X, y, qid) or RankingData
-        What the user passed; qid may be None for a single query.
-    n_features : int
-        The number of features of the training data.
-    k, convention
-        The metric is mean NDCG@k in that convention of `robirank.metrics`; of several cut-offs,
-        their mean.
-    finite : bool or "allow-nan", default=True
-        Whether features may be missing, in the words of scikit-learn's ``check_array``.
-
-    Examples
-    --------
-    >>> held_out = HeldOut(([[0.0], [1.0]], [0, 1], None), 1, k=10, convention="standard")
-    >>> held_out.ndcg([0.5, 2.5])
-    1.0
+    The metric is mean NDCG@k in that convention; of several cut-offs, their mean. ``finite`` says
+    whether features may be missing, in the words of scikit-learn's ``check_array``.
     """
 
     def __init__(
@@ -100,16 +85,9 @@ class HeldOut:
 
 
 class Round(NamedTuple):
-    """What one round of training reports.
+    """What one round reports: NDCG@k of the held-out queries, if any, and what the line shows.
 
-    Attributes
-    ----------
-    score : float or None
-        NDCG@k of the held-out queries after the round; None without such queries.
-    figures : dict
-        What the progress line shows.
-    weights : dict
-        Fitted attributes by name, which the ranker takes over if no earlier round was as good.
+    ``weights`` has fitted attributes, which the ranker takes over if no earlier round was as good.
     """
 
     score: float | None

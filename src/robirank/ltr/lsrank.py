@@ -122,7 +122,7 @@ class LSRank(RegularizedRanker):
             )
 
     def _minimise(self, X: Any, y: Floats64, queries: Queries) -> None:
-        rankings = Rankings.build(X, y, queries, self.k, self.decay)
+        rankings = Rankings(X, y, queries, self.k, self.decay)
         bundle = Bundle(rankings.worst, X.shape[1], float(self.alpha))
         self.loss_curve_ = [bundle.at_zero]
         self.n_rounds_ = 0
@@ -153,49 +153,27 @@ class LSRank(RegularizedRanker):
             ideal, start = rankings.ideal(self.coef_), self.coef_
 
 
-@dataclass(frozen=True)
 class Rankings:
     """The rankings of training lists, with what each place counts.
 
-    Rows of a list are sorted by gain, so that the places of its ideal ranking are its rows.
-
-    Attributes
-    ----------
-    X : array or CSR matrix of shape (n_rows, n_features)
-    codes : array of shape (n_rows,)
-        The number of the list that each row belongs to.
-    starts : array of shape (n_lists,)
-        The first row of each list.
-    gain : array of shape (n_rows,)
-        2^label − 1, as a share of the best DCG of the list.
-    label_group : array of shape (n_rows,)
-        A number, rising from row to row, that rows of one list and one label share.
-    discount, c : array of shape (n_rows,)
-        What the place of each row counts, in NDCG and in the score of a ranking.
+    Rows of a list are sorted by gain, so that the places of its ideal ranking are its rows. A gain
+    is a share of the best DCG of the list; ``discount`` and ``c`` are what the place of each row
+    counts, in NDCG and in the score of a ranking. Rows of one list and label share a group.
     """
 
-    X: Any
-    codes: Ints64
-    starts: Ints64
-    gain: Floats64
-    label_group: Ints64
-    discount: Floats64
-    c: Floats64
-
-    @classmethod
-    def build(cls, X: Any, y: Floats64, queries: Queries, k: int | None, decay: Decay) -> Rankings:
-        """Sort the rows of each list by gain, and weigh their places for NDCG@k and the decay."""
-        codes, starts = queries.codes(), queries.offsets[:-1]
-        place = np.arange(1, len(codes) + 1) - starts[codes]
+    def __init__(self, X: Any, y: Floats64, queries: Queries, k: int | None, decay: Decay) -> None:
+        self.codes, self.starts = queries.codes(), queries.offsets[:-1]
+        place = np.arange(1, len(y) + 1) - self.starts[self.codes]
         counts = place <= (np.inf if k is None else k)
-        discount = counts * discounts(int(place.max()), "log2")[place - 1]
-        c = discount if decay == "log" else counts * (1.0 * place) ** -float(decay)
-        best = np.lexsort((-y, codes))
-        y = y[best]
+        self.discount = counts * discounts(int(place.max()), "log2")[place - 1]
+        power_law = decay != "log"
+        self.c = counts * (1.0 * place) ** -float(decay) if power_law else self.discount
+        best = np.lexsort((-y, self.codes))
+        self.X, y = X[best], y[best]
         gain = gains(y, "exp")
-        gain /= np.add.reduceat(gain * discount, starts)[codes]
-        new = (np.diff(codes, prepend=0) != 0) | (np.diff(y, prepend=y[0]) != 0)
-        return cls(X[best], codes, starts, gain, np.cumsum(new), discount, c)
+        self.gain = gain / np.add.reduceat(gain * self.discount, self.starts)[self.codes]
+        new = (np.diff(self.codes, prepend=0) != 0) | (np.diff(y, prepend=y[0]) != 0)
+        self.label_group = np.cumsum(new)
 
     def worst(self, w: Floats64) -> tuple[float, Floats64]:
         """The mean of max over π of Δ(π) + Σ c_i f_π(i), and a subgradient."""

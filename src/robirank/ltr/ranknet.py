@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -135,44 +135,37 @@ class RankNet(RoundsRanker):
     ) -> Iterator[Round]:
         """Train the network on all queries, one a step, again and again."""
         rng = as_random_state(self.random_state)
-        network = Network.draw(Z.shape[1], self.hidden_units, rng)
-        adam = Adam(network.theta, float(self.learning_rate))
+        weights = _draw(Z.shape[1], self.hidden_units, rng)
+        adam = Adam(weights, float(self.learning_rate))
         held_out_Z = None if held_out is None else self._standardise(dense(held_out.X))
         while True:
-            losses = [self._step(network, adam, Z, lists[i]) for i in rng.permutation(len(lists))]
+            losses = [self._step(adam, Z, lists[i]) for i in rng.permutation(len(lists))]
             self.loss_curve_.append(float(np.mean(losses)))
-            ndcg = None if held_out is None else held_out.ndcg(network.scores(held_out_Z))
-            weights = {
-                "hidden_coef_": network.A.copy(),
-                "hidden_intercept_": network.b.copy(),
-                "output_coef_": network.v.copy(),
-            }
-            yield Round(ndcg, {"loss": self.loss_curve_[-1]}, weights)
+            ndcg = None if held_out is None else held_out.ndcg(_forward(held_out_Z, weights)[1])
+            kept = {name: array.copy() for name, array in weights.items()}
+            yield Round(ndcg, {"loss": self.loss_curve_[-1]}, kept)
 
-    def _step(self, network: Network, adam: Adam, Z: Floats64, documents: PairList) -> float:
+    def _step(self, adam: Adam, Z: Floats64, documents: PairList) -> float:
         """Take one step by one query; return its loss before the step."""
-        loss, gradient = network.evaluate(Z[documents.rows], documents)
-        adam.step(gradient + float(self.alpha) * network.penalised())
+        loss, gradients = evaluate(Z[documents.rows], documents, adam.weights)
+        for name in ("hidden_coef_", "output_coef_"):
+            gradients[name] += float(self.alpha) * adam.weights[name]
+        adam.step(gradients)
         return loss
 
     def _standardise(self, X: NDArray[Any]) -> Floats64:
         return np.asarray((X - self.mean_) / self.scale_, dtype=np.float64)
 
     def _scores(self, X: Any) -> Floats64:
-        hidden = np.tanh(self._standardise(X) @ self.hidden_coef_ + self.hidden_intercept_)
-        return np.asarray(hidden @ self.output_coef_)
+        return _forward(self._standardise(X), vars(self))[1]
 
 
 @dataclass(frozen=True)
 class PairList:
     """The pairs of one query's documents, as a loss of their scores, best label first.
 
-    Attributes
-    ----------
-    rows : array of shape (n_documents,)
-        Their rows, by falling label.
-    ends : array of shape (n_grades,)
-        Where each grade ends; its documents are better than all that follow.
+    ``rows`` has the documents by falling label. Each of ``ends`` is where a grade ends; its
+    documents are better than all that follow.
     """
 
     rows: Ints64
@@ -209,62 +202,50 @@ def _lists_with_pairs(y: Floats64, queries: Queries) -> Iterator[PairList]:
             yield PairList(best_first, np.append(changes, len(best_first)))
 
 
-class Network:
-    """The network: its weights A, b and v are views of one vector, theta."""
+def _draw(n_features: int, n_hidden: int, rng: np.random.RandomState) -> dict[str, Floats64]:
+    """Draw weights such that activations neither vanish nor saturate; b is 0."""
+    return {
+        "hidden_coef_": rng.standard_normal((n_features, n_hidden)) / np.sqrt(n_features),
+        "hidden_intercept_": np.zeros(n_hidden),
+        "output_coef_": rng.standard_normal(n_hidden) / np.sqrt(n_hidden),
+    }
 
-    def __init__(self, theta: Floats64, n_features: int, n_hidden: int) -> None:
-        self.theta = theta
-        self.A = theta[: n_features * n_hidden].reshape(n_features, n_hidden)
-        self.b = theta[n_features * n_hidden : -n_hidden]
-        self.v = theta[-n_hidden:]
 
-    @classmethod
-    def draw(cls, n_features: int, n_hidden: int, rng: np.random.RandomState) -> Network:
-        """Draw weights such that activations neither vanish nor saturate; b is 0."""
-        network = cls(np.zeros((n_features + 2) * n_hidden), n_features, n_hidden)
-        network.A[:] = rng.standard_normal(network.A.shape) / np.sqrt(n_features)
-        network.v[:] = rng.standard_normal(n_hidden) / np.sqrt(n_hidden)
-        return network
+def _forward(Z: Any, weights: Mapping[str, Any]) -> tuple[Floats64, Floats64]:
+    """The activations of the hidden layer, and the scores, of standardised rows."""
+    hidden = np.tanh(Z @ weights["hidden_coef_"] + weights["hidden_intercept_"])
+    return hidden, hidden @ weights["output_coef_"]
 
-    def hidden(self, Z: Floats64) -> Floats64:
-        """The activations of the hidden layer."""
-        return np.asarray(np.tanh(Z @ self.A + self.b))
 
-    def scores(self, Z: Any) -> Floats64:
-        """The scores of standardised rows."""
-        return np.asarray(self.hidden(Z) @ self.v)
-
-    def evaluate(self, Z: Floats64, documents: PairList) -> tuple[float, Floats64]:
-        """Return the loss of a query's documents and its gradient by theta."""
-        hidden = self.hidden(Z)
-        loss, by_score = documents(hidden @ self.v)
-        gradient = Network(np.empty_like(self.theta), *self.A.shape)
-        by_input = np.outer(by_score, self.v) * (1.0 - hidden**2)
-        gradient.A[:] = Z.T @ by_input
-        gradient.b[:] = by_input.sum(axis=0)
-        gradient.v[:] = by_score @ hidden
-        return loss, gradient.theta
-
-    def penalised(self) -> Floats64:
-        """Return theta with 0 for b, which is free."""
-        masked = Network(self.theta.copy(), *self.A.shape)
-        masked.b[:] = 0.0
-        return masked.theta
+def evaluate(
+    Z: Floats64, documents: PairList, weights: Mapping[str, Floats64]
+) -> tuple[float, dict[str, Floats64]]:
+    """Return the loss of a query's documents and its gradients by the weights."""
+    hidden, scores = _forward(Z, weights)
+    loss, by_score = documents(scores)
+    by_input = np.outer(by_score, weights["output_coef_"]) * (1.0 - hidden**2)
+    return loss, {
+        "hidden_coef_": Z.T @ by_input,
+        "hidden_intercept_": by_input.sum(axis=0),
+        "output_coef_": by_score @ hidden,
+    }
 
 
 class Adam:
-    """Kingma and Ba's step rule with its usual constants; moves theta in place."""
+    """Kingma and Ba's step rule with its usual constants; moves the weights in place."""
 
-    def __init__(self, theta: Floats64, rate: float) -> None:
-        self.theta, self.rate = theta, rate
-        self._mean, self._square = np.zeros_like(theta), np.zeros_like(theta)
+    def __init__(self, weights: dict[str, Floats64], rate: float) -> None:
+        self.weights, self.rate = weights, rate
+        self._means = {name: np.zeros_like(array) for name, array in weights.items()}
+        self._squares = {name: np.zeros_like(array) for name, array in weights.items()}
         self._steps = 0
 
-    def step(self, gradient: Floats64) -> None:
+    def step(self, gradients: dict[str, Floats64]) -> None:
         """Take one step down."""
         self._steps += 1
-        self._mean += 0.1 * (gradient - self._mean)
-        self._square += 0.001 * (gradient**2 - self._square)
-        mean = self._mean / (1 - 0.9**self._steps)
-        square = self._square / (1 - 0.999**self._steps)
-        self.theta -= self.rate * mean / (np.sqrt(square) + 1e-8)
+        for name, gradient in gradients.items():
+            self._means[name] += 0.1 * (gradient - self._means[name])
+            self._squares[name] += 0.001 * (gradient**2 - self._squares[name])
+            mean = self._means[name] / (1 - 0.9**self._steps)
+            square = self._squares[name] / (1 - 0.999**self._steps)
+            self.weights[name] -= self.rate * mean / (np.sqrt(square) + 1e-8)
