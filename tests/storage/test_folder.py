@@ -107,3 +107,11 @@ def test_nothing_is_written_through_a_link(tmp_path):
     Folder(tmp_path).remove("a")
     assert (tmp_path / "a").is_symlink()
     assert (tmp_path / "other").read_bytes() == b"text"
+
+
+def test_files_that_match_are_removed_but_those_to_keep(tmp_path):
+    folder = Folder(tmp_path)
+    for name in ("a-1", "a-2", "mine.txt"):
+        folder.write_bytes(name, b"")
+    folder.remove_matching(r"a-\d", keep={"a-2"})
+    assert folder.names() == ["a-2", "mine.txt"]

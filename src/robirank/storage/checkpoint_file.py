@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from robirank._checks import check_positive
 from robirank.storage.files import remove_leftovers
 from robirank.storage.tensor_file import (
     ArraySpec,
+    ModelFile,
     ModelFileError,
     check_arrays,
     class_in_header,
@@ -26,15 +28,9 @@ _CLASS = "checkpoint"
 
 
 class CheckpointFile:
-    """A file that a fit is saved to every few minutes.
+    """A file that a fit is saved to every few minutes; ``fit`` identifies the fit.
 
-    Parameters
-    ----------
-    path : path-like
-    fit : str
-        Identifies the fit; reading the file of another fit is an error.
-    minutes : float
-        Minutes between two writes.
+    Reading the file of another fit is an error.
     """
 
     def __init__(
@@ -91,8 +87,7 @@ class CheckpointFile:
         """The progress in the file; None if there is no file."""
         if not self._path.exists():
             return None
-        with open_model(self._path) as file:
-            self._check(file)
+        with self._open() as file:
             return file.header.get("progress")
 
     def read(
@@ -100,30 +95,25 @@ class CheckpointFile:
     ) -> tuple[Any, dict[str, NDArray[Any]]] | None:
         """The progress and the arrays in the file; None if there is no file.
 
-        Parameters
-        ----------
-        like : mapping from str to array
-            Arrays that must be there, of these types and shapes.
-        best : mapping from str to array
-            Arrays that may be there as well, all of them or none.
+        Arrays of the types and shapes of ``like`` must be there, and those of ``best`` may be, all
+        of them or none.
         """
         if not self._path.exists():
             return None
-        with open_model(self._path) as file:
-            self._check(file)
+        with self._open() as file:
             arrays = dict(like) | (dict(best) if file.tensors.keys() & best.keys() else {})
-            stored = {name: ArraySpec(*spec) for name, spec in file.tensors.items()}
-            try:
-                check_arrays(stored, {name: ArraySpec.of(array) for name, array in arrays.items()})
-            except ValueError as error:
-                file.refuse(str(error))
-            return file.header.get("progress"), {name: file.read(name) for name in stored}
+            expected = {name: ArraySpec.of(array) for name, array in arrays.items()}
+            check_arrays(file.tensors, expected)
+            return file.header.get("progress"), {name: file.read(name) for name in expected}
 
-    def _check(self, file: Any) -> None:
-        if file.header.get("class") != _CLASS:
-            file.refuse("it is a model, not a checkpoint")
-        if file.header.get("fit") != self._fit:
-            raise ModelFileError(
-                f"checkpoint {self._path} belongs to another fit: settings, data or "
-                "version differ. Fit with the same ones to go on, or take another path"
-            )
+    @contextmanager
+    def _open(self) -> Iterator[ModelFile]:
+        with open_model(self._path) as file:
+            if file.header.get("class") != _CLASS:
+                raise ValueError("it is a model, not a checkpoint")
+            if file.header.get("fit") != self._fit:
+                raise ModelFileError(
+                    f"checkpoint {self._path} belongs to another fit: settings, data or "
+                    "version differ. Fit with the same ones to go on, or take another path"
+                )
+            yield file

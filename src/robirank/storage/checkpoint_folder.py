@@ -24,36 +24,18 @@ _FILES = rf"{_MANIFEST}|{_ARRAY}"
 
 
 class ClusterCheckpoint(Manifest, frozen=True, kw_only=True):
-    """The manifest of a checkpoint: the state of a run between two steps.
-
-    Attributes
-    ----------
-    run : str
-        Identifies the run.
-    step : int
-        The number of steps done.
-    blocks_epoch : int
-        The epoch whose order the items are in.
-    arrays : dict from str to list of FileEntry
-        The files of each array, one for each part or block.
-    first_step : int
-        The first step of the current epoch.
-    figures : list of (str, dict)
-        Labels and figures of the steps since ``first_step``.
-    progress : dict
-        The state of the training loop at the beginning of the epoch.
-    """
+    """The manifest of a checkpoint: the state of a run between two steps."""
 
     format: str = "robirank-checkpoint"
     format_version: int = 3
 
-    run: str
-    step: Count
-    blocks_epoch: Count
-    arrays: dict[str, list[FileEntry]]
-    first_step: Count
-    figures: list[tuple[str, dict[str, int | float]]]
-    progress: dict[str, Any]
+    run: str  # identifies the run
+    step: Count  # the number of steps done
+    blocks_epoch: Count  # the epoch whose order the items are in
+    arrays: dict[str, list[FileEntry]]  # the files of each array, one for each part or block
+    first_step: Count  # the first step of the current epoch
+    figures: list[tuple[str, dict[str, int | float]]]  # labels and figures since first_step
+    progress: dict[str, Any]  # the state of the training loop at the beginning of the epoch
 
     def __post_init__(self) -> None:
         if len(self.figures) != self.step - self.first_step:
@@ -81,14 +63,7 @@ class ClusterCheckpoint(Manifest, frozen=True, kw_only=True):
 
 
 class CheckpointFolder:
-    """The checkpoints of one run.
-
-    Parameters
-    ----------
-    folder : Folder
-    run : str
-        Identifies the run; checkpoints of another run are an error.
-    """
+    """The checkpoints of one run, which ``run`` identifies; those of another are an error."""
 
     def __init__(self, folder: Folder, run: str) -> None:
         self.folder, self._run = folder, run

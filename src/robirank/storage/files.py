@@ -29,15 +29,6 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     ``path`` atomically. If anything fails, ``path`` is unchanged and the temporary file is removed;
     that of a killed process is removed by the next write. A link is followed; a device or a pipe
     such as ``/dev/stdout`` is written to directly.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> with write_whole(folder / "a.txt") as file:
-    ...     _ = file.write(b"all or nothing")
-    >>> [p.name for p in folder.iterdir()]
-    ['a.txt']
     """
     target = Path(path)
     if target.exists() and not target.is_file() and not target.is_dir():
@@ -77,9 +68,8 @@ def _open_temporary(target: Path, stack: contextlib.ExitStack) -> tuple[Path, IO
         stack.callback(os.close, lock)
         with contextlib.suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
-        if os.fstat(
-            lock
-        ).st_nlink:  # 0 if another process removed it as a leftover before it was locked
+        # 0 if another process removed it as a leftover before it was locked
+        if os.fstat(lock).st_nlink:
             return temporary, opened
         opened.close()
 
@@ -120,14 +110,7 @@ def remove_leftovers(path: str | os.PathLike[str]) -> None:
 
 
 def target_of(name: str) -> str | None:
-    """The target's name (its first 64 characters) of a temporary file; None for other files.
-
-    Examples
-    --------
-    >>> target_of(".model.safetensors.0a1b2c3d.tmp")
-    'model.safetensors'
-    >>> target_of("model.safetensors")
-    """
+    """The target's name (its first 64 characters) of a temporary file; None for other files."""
     match = _TEMPORARY.fullmatch(name)
     return match[1] if match else None
 

@@ -50,21 +50,7 @@ class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 class Folder:
     """A folder, given by a path or by a URL that the package fsspec understands.
 
-    Objects can be pickled.
-
-    Parameters
-    ----------
-    url : path or URL
-    error : exception class
-        The class of the errors for files that are missing or damaged.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = Folder(tempfile.mkdtemp())
-    >>> entry = folder.write_bytes("a.txt", b"all or nothing")
-    >>> folder.names(), folder.read_bytes(entry)
-    (['a.txt'], b'all or nothing')
+    Files that are missing or damaged raise the class ``error``. Objects can be pickled.
     """
 
     def __init__(
@@ -114,19 +100,9 @@ class Folder:
             fs.rm_file(f"{root}/{name}")
 
     def remove_matching(self, pattern: str, keep: Container[str] = ()) -> None:
-        r"""Remove the files whose names match a pattern, except those in ``keep``.
+        """Remove the files whose names match a pattern, except those in ``keep``.
 
         Temporary files that killed processes left behind are removed too.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> folder = Folder(tempfile.mkdtemp())
-        >>> for name in ("a-1", "a-2", "mine.txt"):
-        ...     _ = folder.write_bytes(name, b"")
-        >>> folder.remove_matching(r"a-\d", keep={"a-2"})
-        >>> folder.names()
-        ['a-2', 'mine.txt']
         """
         for name in self.names():
             if name not in keep and re.fullmatch(pattern, target_of(name) or name):

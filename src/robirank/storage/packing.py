@@ -35,36 +35,18 @@ class Labels(msgspec.Struct):
 
 
 class ModelHeader(msgspec.Struct, kw_only=True):
-    """The header of a model file.
-
-    Attributes
-    ----------
-    class_name : str
-    params : dict
-        Parameters that JSON can hold; parameters that are arrays are stored as arrays.
-    unsaved : dict from str to str
-        Names and types of parameters that cannot be saved.
-    extra : dict
-        Values that the user added.
-    fitted : bool
-    numbers, labels : dict
-        Fitted attributes that are no arrays; see `FittedParts`.
-    n_features_in_ : int or None
-    feature_names : list of str or None
-    feature_names_in_fit : bool
-        Whether the model was fitted with these names, and not given them later.
-    """
+    """The header of a model file; parameters that are arrays are stored as arrays."""
 
     class_name: str = msgspec.field(name="class")
     params: dict[str, Any]
-    unsaved: dict[str, str]
-    extra: dict[str, Any]
+    unsaved: dict[str, str]  # names and types of parameters that cannot be saved
+    extra: dict[str, Any]  # what the user added
     fitted: bool = True
     numbers: dict[str, int | float | str] = {}
     labels: dict[str, Labels] = {}
     n_features_in_: Annotated[int, msgspec.Meta(ge=1)] | None = None
     feature_names: list[str] | None = None
-    feature_names_in_fit: bool = False
+    feature_names_in_fit: bool = False  # or they were given later
 
 
 def pack(

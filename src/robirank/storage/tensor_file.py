@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, NamedTuple, Never, TypeAlias, cast
+from typing import IO, Annotated, Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -42,12 +42,6 @@ _KEY = "robirank"  # the only metadata entry
 _BEFORE_CRC = b'{"__metadata__":{"robirank":"{\\"crc32\\": \\"'
 _CRC_PLACE = slice(8 + len(_BEFORE_CRC), 16 + len(_BEFORE_CRC))
 _NO_CRC = "0" * 8
-
-#: The warning about files of versions that wrote no checksums.
-NO_CHECKSUM = (
-    "has no checksum, as files of an older robirank: damage to it cannot be seen. Write it anew to "
-    "have one"
-)
 
 #: The types that can be stored: numpy's names and those of safetensors.
 TENSOR_TYPES = {
@@ -180,28 +174,18 @@ def map_file(file: IO[bytes]) -> Buffer:
 
 
 class ModelFile:
-    """An open model file: its header, and arrays that are read on demand.
-
-    Attributes
-    ----------
-    header : dict
-        The JSON object in the metadata.
-    tensors : dict from str to ArraySpec
-        Type and shape of every array.
-    """
+    """An open model file: its header, types and shapes of its arrays, and these on demand."""
 
     def __init__(self, name: str, content: Buffer) -> None:
-        self._name = name
         self._arrays, metadata = parse_arrays(content)
         self.tensors = {part: ArraySpec.of(array) for part, array in self._arrays.items()}
         has_checksum = _check_crc(content)
         self.header = _read_header(metadata)
         if not has_checksum:
-            warn(f"{name} {NO_CHECKSUM}")
-
-    def refuse(self, reason: str) -> Never:
-        """Raise the error that the file cannot be loaded, with a reason."""
-        raise ModelFileError(f"cannot load {self._name}: {reason}")
+            warn(
+                f"{name} has no checksum, as files of an older robirank: damage to it cannot be "
+                "seen. Write it anew to have one"
+            )
 
     def read(self, name: str) -> NDArray[Any]:
         """Read one array; its values must be finite."""
@@ -257,7 +241,8 @@ def is_open(path: PathOrFile) -> bool:
 def open_model(path: PathOrFile) -> Iterator[ModelFile]:
     """Open a model file for reading; no code in it is run.
 
-    The rest of an open file is copied to a temporary file first.
+    The rest of an open file is copied to a temporary file first. A ValueError while the file is
+    open becomes a `ModelFileError` that names it.
     """
     with contextlib.ExitStack() as stack:
         if is_open(path):
