@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
@@ -14,53 +14,8 @@ from robirank.data.user_items import as_user_items
 from robirank.engine.interface import Sizes, task
 from robirank.engine.memory import StrataMemory
 from robirank.engine.state import FromMatrix, StateArray, weights
-from robirank.engine.strata import DATA_ORDER, Plan, schedule, share, user_batches, visiting_order
-from robirank.engine.threads import ThreadEngine, Wavefront
-
-
-@given(st.integers(1, 9), st.integers(1, 4), st.integers(0, 99))
-def test_threads_see_every_task_when_it_is_free(parts, n_threads, seed):
-    order, lock, log = Wavefront(parts), threading.Lock(), []
-    rng = np.random.default_rng(seed)
-    pauses = rng.exponential(1e-4, (parts, parts))
-
-    def work():
-        while place := order.take():
-            with order.doing(place[1]):
-                with lock:
-                    log.append(("begin", *place))
-                threading.Event().wait(pauses[place[0], place[1]])
-                with lock:
-                    log.append(("end", *place))
-
-    threads = [threading.Thread(target=work) for _ in range(n_threads)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    steps = list(schedule(parts))
-    assert sorted(e[1:] for e in log if e[0] == "begin") == [
-        (step, part, block) for step in range(parts) for part, block in sorted(steps[step])
-    ]
-    for kind in (2, 3):  # every part, and every block, sees its tasks one by one and in order
-        for number in range(parts):
-            own = [e for e in log if e[kind] == number]
-            assert [e[1] for e in own] == [s for s in range(parts) for _ in range(2)]
-            assert [e[0] for e in own] == ["begin", "end"] * parts
-
-
-def test_a_task_that_fails_stops_the_others():
-    order = Wavefront(3)
-    _, part, _ = order.take()
-    with pytest.raises(ZeroDivisionError), order.doing(part):
-        raise ZeroDivisionError
-    assert order.take() is None
-
-
-def test_a_wish_to_stop_is_heard():
-    order = Wavefront(3)
-    assert order.take(lambda: True) is None
-    assert order.take() is None
+from robirank.engine.strata import DATA_ORDER, Plan, share, user_batches, visiting_order
+from robirank.engine.threads import ThreadEngine
 
 
 @given(st.integers(0, 5000), st.integers(1, 7))
@@ -122,6 +77,57 @@ def test_a_sweep_visits_every_interaction_once_and_every_row_in_every_sub_step()
     after = rows_of(engine)
     np.testing.assert_allclose(after[0], U + 4, rtol=1e-6)
     np.testing.assert_allclose(after[1], V + 4, rtol=1e-6)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 9), st.integers(1, 4), st.integers(0, 99))
+def test_parts_and_blocks_meet_one_by_one_and_in_order(parts, n_threads, seed):
+    lock, log = threading.Lock(), []
+    pauses = np.random.default_rng(seed).exponential(1e-4, (parts, parts))
+
+    @task(reads=["level"])
+    def pausing_task(part, block, position, step, key):
+        names = step, int(part.users[0]), block.first
+        with lock:
+            log.append(("begin", *names))
+        threading.Event().wait(pauses[step, names[1] % parts])
+        with lock:
+            log.append(("end", *names))
+        return {}
+
+    engine, _ = make_engine(parts, n_threads)
+    with engine._workers:
+        engine.sweep(0, pausing_task, list(range(parts)))
+    users = [int(part.users[0]) for part in engine.memory.parts]
+    firsts = [block.first for block in engine.memory.blocks()]
+    begun = sorted(entry[1:] for entry in log if entry[0] == "begin")
+    assert begun == sorted(
+        (step, users[part], firsts[(part + step) % parts])
+        for step in range(parts)
+        for part in range(parts)
+    )
+    for kind, numbers in ((2, users), (3, firsts)):  # every part, and every block
+        for number in numbers:
+            own = [entry for entry in log if entry[kind] == number]
+            assert [entry[1] for entry in own] == [s for s in range(parts) for _ in range(2)]
+            assert [entry[0] for entry in own] == ["begin", "end"] * parts
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_task_that_fails_stops_the_others(threads):
+    done = []
+
+    @task(reads=["level"])
+    def failing_task(part, block, position, step, key):
+        done.append(step)
+        if step == 1:
+            raise ZeroDivisionError
+        return {}
+
+    engine, _ = make_engine(parts=4, threads=threads)
+    with pytest.raises(ZeroDivisionError), engine._workers:
+        engine.sweep(0, failing_task, [0, 1, 2, 3])
+    assert 2 not in done
 
 
 def test_a_sweep_stops_before_the_tasks_not_yet_begun():

@@ -13,40 +13,27 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from robirank._types import Ints32
-from robirank.engine.state import Block, Part, StateArray
+from robirank.engine.state import StateArray
 
 #: What a task reports: sums of numbers by name. "done" counts what the task went through.
 Figures = dict[str, float]
 
 
 class Task(Protocol):
-    """A module-level function, made a task by the decorator `task`."""
+    """A module-level function, made a task by the decorator `task`; it returns `Figures`.
+
+    A sweep calls ``task(part, block, position, settings, key)``, where ``key`` decides the random
+    numbers. A scan calls ``task(part, blocks, position, settings)``: the blocks can be gone through
+    as often as needed, and the first one has the part's number. ``position`` is the place of each
+    item in the epoch's order.
+    """
 
     __name__: str
     reads: frozenset[str]
     changes: frozenset[str]
 
-
-class SweepTask(Task, Protocol):
-    """A task of a sweep."""
-
-    def __call__(self, part: Part, block: Block, position: Ints32, settings: Any, key: int) -> Any:
-        """Let a part meet a block; returns `Figures`.
-
-        ``position`` is the place of each item in the epoch's order; ``key`` decides the random
-        numbers.
-        """
-
-
-class ScanTask(Task, Protocol):
-    """A task of a scan."""
-
-    def __call__(self, part: Part, blocks: Iterable[Block], position: Ints32, settings: Any) -> Any:
-        """Show all blocks to a part; returns `Figures`.
-
-        The blocks can be gone through as often as needed; the first one has the part's number.
-        """
+    def __call__(self, *arguments: Any) -> Any:
+        """Do the task."""
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Figures])
@@ -96,25 +83,14 @@ class Engine(Protocol):
     Both methods are pure functions of what the engine holds and of their arguments: which thread,
     process or machine does a part of the work changes no bit. Tasks and settings must be
     picklable, and figures must be numbers that JSON can hold.
-
-    Attributes
-    ----------
-    sizes : Sizes
-    n_parts : int
-    part_users : list of int
-        The number of users of each part.
     """
 
     sizes: Sizes
     n_parts: int
-    part_users: list[int]
+    part_users: list[int]  # how many each part has
 
     def sweep(
-        self,
-        epoch: int,
-        task: SweepTask,
-        settings: Sequence[Any],
-        should_stop: Callable[[], bool],
+        self, epoch: int, task: Task, settings: Sequence[Any], should_stop: Callable[[], bool]
     ) -> Figures:
         """Put the items in the epoch's order, then let every part meet every block.
 
@@ -123,10 +99,7 @@ class Engine(Protocol):
         """
 
     def scan(
-        self,
-        task: ScanTask,
-        settings: Sequence[Any],
-        should_stop: Callable[[], bool] = never,
+        self, task: Task, settings: Sequence[Any], should_stop: Callable[[], bool] = never
     ) -> Figures:
         """Run a task on every part, once for each entry of ``settings``.
 

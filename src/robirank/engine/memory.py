@@ -32,15 +32,9 @@ from robirank.engine.strata import Plan
 class StrataMemory:
     """Parts of the users, and arrays of items in the order of an epoch.
 
-    Parameters
-    ----------
-    interactions : UserItems
-        Those of `robirank.data.partitions.Partitions` know their parts; others are cut here.
-    declared : sequence of StateArray
-    parts : int
-        How many parts are wanted; fewer where there are too few users or items.
-    seed : int
-        Decides the order of the items in each epoch, and which users a part has.
+    Interactions of `robirank.data.partitions.Partitions` know their parts; others are cut here into
+    as many as are wanted, or fewer where there are too few users or items. The seed decides that
+    cut, and the order of the items in each epoch.
     """
 
     def __init__(

@@ -25,42 +25,22 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Rows:
-    """Some users or items of the data, for which the first values of an array are asked.
+    """Some users or items of the data, for which the first values of an array are asked."""
 
-    Attributes
-    ----------
-    numbers : int32 array
-        Their positions in the data.
-    counts : int64 array
-        The number of interactions of each.
-    interactions : UserItems or None
-        The interactions themselves, where they are at hand: those of users are.
-    """
-
-    numbers: Ints32
-    counts: Ints64
-    interactions: UserItems | None = None
+    numbers: Ints32  # their positions in the data
+    counts: Ints64  # of interactions that each has
+    interactions: UserItems | None = None  # where they are at hand: those of users are
 
 
 @dataclass(frozen=True)
 class StateArray:
     """The declaration of a float32 array that parts or blocks hold.
 
-    Attributes
-    ----------
-    name : str
-    per : {"user", "item", "interaction"}
-        What has an entry in it: a part holds one for each of its users or interactions, a block one
-        for each of its items.
-    start : callable
-        ``start(rows)`` gives the first values for a sequence of `Rows`, an array for each. It must
-        be picklable.
-    columns : int
-        The length of an entry; 0 where it is a single number.
-    is_constant : bool
-        Whether no task changes it. Such an array is neither saved nor sent, but made anew.
-    saved_as : str or None
-        Its name in a saved model, where it is part of one.
+    A part holds an entry for each of its users or interactions, a block one for each of its items;
+    an entry has so many ``columns``, or is a single number where that is 0. ``start(rows)``, which
+    must be picklable, gives the first values for a sequence of `Rows`, an array for each. A
+    constant array is neither saved nor sent, but made anew. ``saved_as`` is its name in a saved
+    model, where it is part of one.
     """
 
     name: str
@@ -92,17 +72,8 @@ class StateArray:
 class Part:
     """What belongs to one part of the users; user i of the part is user ``users[i]`` of the data.
 
-    ``part["U"]`` is the array that is declared by that name.
-
-    Attributes
-    ----------
-    users : int32 array
-        Positions of the users in the data.
-    interactions : UserItems
-        Their interactions.
-    arrays : dict from str to array
-    held_out : UserItems or None
-        Their interactions in the validation part.
+    ``part["U"]`` is the array that is declared by that name, and ``held_out`` has the users'
+    interactions in the validation part.
     """
 
     users: Ints32

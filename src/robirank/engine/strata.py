@@ -10,7 +10,6 @@ in which the tasks of a sub-step run cannot matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,18 +22,6 @@ DATA_ORDER = -1  # the epoch whose plan leaves the items as they are
 BATCH_USERS = 1024  # of a part that one task of a scan works on, at most
 
 _ITEMS, _DRAWS = 1, 2  # what a stream of random numbers is for; 0 cuts the users
-
-
-def schedule(parts: int) -> Iterator[list[tuple[int, int]]]:
-    """The pairs (part, block) of each sub-step.
-
-    Examples
-    --------
-    >>> list(schedule(2))
-    [[(0, 0), (1, 1)], [(0, 1), (1, 0)]]
-    """
-    for shift in range(parts):
-        yield [(part, (part + shift) % parts) for part in range(parts)]
 
 
 def visiting_order(part: int, parts: int) -> list[int]:

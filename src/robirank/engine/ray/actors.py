@@ -103,40 +103,21 @@ class _Actor:
     def open(self, job: Job, parts: Sequence[int], instruction_set: str) -> None:
         self._worker = PartWorker(job, parts, instruction_set)
 
-    def call(self, method: str, *arguments: Any) -> Any:
-        return getattr(self._worker, method)(*arguments)
-
-    def call_many(self, method: str, *arguments: Any) -> Any:
-        results = self.call(method, *arguments)
-        return results[0] if len(results) == 1 else results  # Ray takes a single return as it is
-
-    def scan(self, refs: Sequence[tuple[int, Any]], *arguments: Any) -> Any:
-        return self._worker.scan(_Fetched(refs), *arguments)
+    def call(self, method: str, returns: int | None, *arguments: Any) -> Any:
+        results = getattr(self._worker, method)(*arguments)
+        return results[0] if returns == 1 else results  # Ray takes a single return as it is
 
 
-class _Fetched:
-    """Blocks out of the object store, one at a time; nothing is copied."""
-
-    def __init__(self, refs: Sequence[tuple[int, Any]]) -> None:
-        self._refs = refs
-
-    def __iter__(self) -> Iterator[tuple[int, Payload]]:
-        import ray
-
-        for number, ref in self._refs:
-            yield number, ray.get(ref)
+def fetch(ref: Any) -> Payload:
+    """A block out of the object store; nothing is copied."""
+    return _ray().get(ref)
 
 
 class WorkerGroup:
     """The workers of a run.
 
-    Attributes
-    ----------
-    members : list of dict
-        Process id, node, version and the like of each worker.
-    owner : list of int
-        The worker of each part; neighbours stay together, because a block goes from a part to the
-        one before it.
+    ``members`` has process id, node, version and the like of each worker, and ``owner`` the worker
+    of each part; neighbours stay together, because a block goes from a part to the one before it.
     """
 
     def __init__(self, config: RayConfig, job: Job) -> None:
@@ -188,19 +169,11 @@ class WorkerGroup:
             _ray().kill(actor)
         self._actors, self.members = [], []
 
-    def call(self, worker: int, method: str, *arguments: Any, returns: int = 1) -> Any:
-        """Ask a worker for something; what comes back are references."""
-        return self._actors[worker].call.options(num_returns=returns).remote(method, *arguments)
-
-    def call_many(self, worker: int, method: str, *arguments: Any, returns: int) -> list[Any]:
-        """Ask a worker for several things in one call; each gets its reference."""
-        call = self._actors[worker].call_many.options(num_returns=returns)
-        refs = call.remote(method, *arguments)
-        return [refs] if returns == 1 else list(refs)
-
-    def scan(self, worker: int, refs: Sequence[tuple[int, Any]], *arguments: Any) -> Any:
-        """Ask for a scan; the worker fetches the blocks itself, one at a time."""
-        return self._actors[worker].scan.remote(refs, *arguments)
+    def call(self, worker: int, method: str, *arguments: Any, returns: int | None = None) -> Any:
+        """Ask a worker for something: a reference, or a list of as many as it ``returns``."""
+        call = self._actors[worker].call.options(num_returns=returns or 1)
+        refs = call.remote(method, returns, *arguments)
+        return [refs] if returns == 1 else refs
 
     def get(self, refs: Sequence[Any]) -> list[Any]:
         """Wait for answers; an error of a worker is raised here, a lost one is a loss."""

@@ -6,10 +6,11 @@ Of blocks it has references only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from robirank.engine.ray.actors import WorkerGroup
-from robirank.engine.ray.steps import Step
+from robirank.engine.interface import Task
+from robirank.engine.ray.actors import WorkerGroup, fetch
 from robirank.engine.state import StateArray, travelling
 from robirank.engine.strata import DATA_ORDER, visiting_order
 from robirank.storage.checkpoint_folder import ClusterCheckpoint
@@ -18,19 +19,35 @@ from robirank.storage.folder import FileEntry, Folder
 Refs = list[tuple[int, Any]]  # a worker, and the reference of its answer
 
 
+@dataclass(frozen=True)
+class Step:
+    """A sub-step of a sweep, or one entry of the settings of a scan, which has no epoch.
+
+    Between two steps the state of a run is consistent, and a step is a pure function of the state
+    before it. So a run that lost workers goes back to an older state and repeats the steps since
+    then, with the same result.
+    """
+
+    number: int
+    task: Task
+    settings: Any
+    epoch: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """Whether every part meets one block ("sweep"), or sees all of them ("scan")."""
+        return "scan" if self.epoch is None else "sweep"
+
+    @property
+    def label(self) -> str:
+        """What tells this step from others of its epoch."""
+        return f"{self.task.__name__} {self.number}"
+
+
 class Dispatch:
     """Where the blocks are, who does what, and which step changed each array last.
 
-    Parameters
-    ----------
-    workers : WorkerGroup
-    parts : int
-    declared : sequence of StateArray
-
-    Attributes
-    ----------
-    blocks_epoch : int
-        In whose order the items lie.
+    The items lie in the order of ``blocks_epoch``.
     """
 
     def __init__(self, workers: WorkerGroup, parts: int, declared: Sequence[StateArray]) -> None:
@@ -49,7 +66,7 @@ class Dispatch:
         self._changed_at = dict.fromkeys(self._of_users + self._of_items, 0)
         for worker in range(len(self._workers.members)):
             blocks = [block for block, home in enumerate(self._homes) if home == worker]
-            self._blocks += self._workers.call_many(worker, "start", blocks, returns=len(blocks))
+            self._blocks += self._workers.call(worker, "start", blocks, returns=len(blocks))
 
     def submit(self, step: Step, number: int) -> Refs:
         """Hand out the tasks of a step, the one that leads to state ``number``."""
@@ -94,17 +111,15 @@ class Dispatch:
         answers = []
         for part, worker in enumerate(self._workers.owner):
             visits = [(block, self._blocks[block]) for block in visiting_order(part, self._n)]
-            arguments = (part, self.blocks_epoch, step.task, step.settings)
-            answers.append((worker, self._workers.scan(worker, visits, *arguments)))
+            arguments = (part, visits, fetch, self.blocks_epoch, step.task, step.settings)
+            answers.append((worker, self._workers.call(worker, "scan", *arguments)))
         return answers
 
     def _split(self, epoch: int) -> list[list[Any]]:
         """Cut every block, where it lies, into pieces for the blocks of another epoch."""
         n, old = self._n, self.blocks_epoch
         return [
-            self._workers.call_many(
-                home, "split", block, old, epoch, self._blocks[block], returns=n
-            )
+            self._workers.call(home, "split", block, old, epoch, self._blocks[block], returns=n)
             for block, home in enumerate(self._homes)
         ]
 

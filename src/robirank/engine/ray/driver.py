@@ -1,7 +1,7 @@
 """The cluster engine: the same strata on the workers of a cluster, and nothing is lost.
 
 This process holds neither users nor interactions, and of blocks only references. A run is a
-sequence of steps (see `robirank.engine.ray.steps`). Every few seconds the workers write a
+sequence of steps (see `robirank.engine.ray.dispatch.Step`). Every few seconds the workers write a
 checkpoint. When a worker, or anything that one held, is lost, new workers take up the last
 checkpoint, and the steps since then are repeated: the solver does not notice, and the result has
 the same bits.
@@ -19,20 +19,11 @@ import numpy as np
 
 from robirank._callers import warn
 from robirank.engine.config import RayConfig
-from robirank.engine.interface import (
-    Figures,
-    ScanTask,
-    Sizes,
-    SweepTask,
-    add_up,
-    check_task,
-    never,
-)
+from robirank.engine.interface import Figures, Sizes, Task, add_up, check_task, never
 from robirank.engine.ray.actors import ClusterError, WorkerGroup, WorkersLostError
-from robirank.engine.ray.dispatch import Dispatch, Refs
+from robirank.engine.ray.dispatch import Dispatch, Refs, Step
 from robirank.engine.ray.log import RunLog
 from robirank.engine.ray.run_folder import begin_run
-from robirank.engine.ray.steps import Step
 from robirank.engine.ray.worker import Job
 from robirank.engine.strata import DATA_ORDER, Plan
 from robirank.storage.checkpoint_folder import CheckpointFolder, ClusterCheckpoint
@@ -49,27 +40,11 @@ T = TypeVar("T")
 class ClusterEngine:
     """Strata on a cluster; see `robirank.engine.interface.Engine`.
 
-    Parameters
-    ----------
-    config : RayConfig
-    job : Job
-    sizes : Sizes
-    run : str
-        Tells this run from others.
-    resume : bool
-        Whether to go on from the checkpoints in the run directory.
-    on_event : callable, optional
-        Called as ``on_event(event, engine)`` when a step is begun ("sweep", "scan"), a checkpoint
-        is being written ("checkpoint") or the model is ("model").
-    temporary : bool, default=False
-        Whether the run directory goes when the run ends, so that it cannot be resumed.
-
-    Attributes
-    ----------
-    progress : dict
-        What the training loop knew when the present epoch began; see `begin_epoch`.
-    log : RunLog
-    workers : WorkerGroup
+    ``run`` tells this run from others, and ``resume`` whether to go on from the checkpoints in the
+    run directory; a ``temporary`` one goes when the run ends, so that it cannot be resumed. Tests
+    hear by ``on_event(event, engine)`` when a step is begun ("sweep", "scan"), a checkpoint is
+    being written ("checkpoint") or the model is ("model"). ``progress`` is what the training loop
+    knew when the present epoch began.
     """
 
     def __init__(
@@ -106,14 +81,19 @@ class ClusterEngine:
         self._origin = self._first = self._asked = 0
         self._losses = (-1, 0)  # the step at which workers were lost last, and how often
         self._write_failed = False
-        self._start_run(resume)
+        self._start_workers(resume=resume)
+        if self._last is not None:  # a resumed run remembers what it did in the present epoch
+            self._origin = self._done
+            self._first = self._asked = self._last.first_step
+            self._figures = list(self._last.figures)
+            self.progress = self._last.progress
 
     # ----------------------------------------------------------------- what a solver asks for
 
     def sweep(
         self,
         epoch: int,
-        task: SweepTask,
+        task: Task,
         settings: Sequence[Any],
         should_stop: Callable[[], bool] = never,
     ) -> Figures:
@@ -123,10 +103,7 @@ class ClusterEngine:
         return add_up(self._run(steps, should_stop))
 
     def scan(
-        self,
-        task: ScanTask,
-        settings: Sequence[Any],
-        should_stop: Callable[[], bool] = never,
+        self, task: Task, settings: Sequence[Any], should_stop: Callable[[], bool] = never
     ) -> Figures:
         """Show all blocks to every part, once for each entry of the settings."""
         check_task(task, self._job.declared, in_scan=True)
@@ -268,15 +245,6 @@ class ClusterEngine:
             "fit with the same settings and resume=True to go on from there"
         )
 
-    def _start_run(self, resume: bool) -> None:
-        """Start the workers; a resumed run remembers what it did in the present epoch."""
-        self._start_workers(resume=resume)
-        if self._last is not None:
-            self._origin = self._done
-            self._first = self._asked = self._last.first_step
-            self._figures = list(self._last.figures)
-            self.progress = self._last.progress
-
     def _start_workers(self, resume: bool = True) -> None:
         for _ in range(_MOST_LOSSES):
             try:
@@ -347,14 +315,11 @@ class ClusterEngine:
         """Do what changes nothing, and once more with new workers where some are lost."""
         while True:
             try:
+                while self._done < self._asked:
+                    self._advance(self._asked)
                 return work()
             except WorkersLostError as error:
                 self._recover(error)
-            while self._done < self._asked:
-                try:
-                    self._advance(self._asked)
-                except WorkersLostError as error:
-                    self._recover(error)
 
     def close(self) -> None:
         """End the workers."""

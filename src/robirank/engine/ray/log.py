@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from robirank.engine.interface import Figures
-from robirank.engine.ray.steps import Step
-from robirank.engine.ray.worker import Cost
+from robirank.engine.interface import Figures, add_up
+from robirank.engine.ray.dispatch import Step
 from robirank.storage.files import refuse_link
 from robirank.storage.folder import Folder
 
@@ -19,18 +18,10 @@ log = logging.getLogger("robirank.engine")
 
 
 class RunLog:
-    """Writes ``workers.jsonl`` and the log, and keeps sums for the progress line.
+    """Writes ``workers.jsonl`` and the log, and calls ``on_step`` with a few figures by name.
 
-    Attributes
-    ----------
-    bytes_in, bytes_moved : int
-        Of blocks of V that workers took in, and of those that another worker had made.
-    busy : float
-        Seconds of work, of all workers together.
-    memory : dict from int to int
-        Bytes that each worker held after its last task.
-    on_step : callable, optional
-        Called after every step with a few figures by name.
+    It adds up the bytes of blocks that workers took in and that another worker had made, and has
+    the bytes of memory that each worker held after its last task.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -38,9 +29,8 @@ class RunLog:
         if folder.is_local:  # a store cannot append
             refuse_link(folder.path("workers.jsonl"))
             self._file = Path(folder.path("workers.jsonl")).open("a", encoding="utf-8")  # noqa: SIM115
-        self.bytes_in = self.bytes_moved = 0
-        self.busy = 0.0
-        self.memory: dict[int, int] = {}
+        self.bytes_in = self.bytes_moved = 0.0
+        self.memory: dict[int, float] = {}
         self.on_step: Callable[..., None] | None = None
 
     def step_done(
@@ -50,22 +40,16 @@ class RunLog:
         seconds: float,
         members: Sequence[Mapping[str, Any]],
         workers: Sequence[int],
-        answers: Sequence[tuple[Figures, Cost]],
+        answers: Sequence[tuple[Figures, Figures]],
     ) -> None:
         """Note what a step cost each worker."""
         place = {} if step.epoch is None else {"epoch": step.epoch}
         for worker in sorted(set(workers)):
             of_worker = [a for w, a in zip(workers, answers, strict=True) if w == worker]
-            costs = [cost for _, cost in of_worker]
-            busy = sum(cost.seconds for cost in costs)
-            moved = {
-                name: sum(getattr(cost, name) for cost in costs)
-                for name in ("bytes_in", "bytes_moved", "bytes_out")
-            }
-            self.busy += busy
-            self.bytes_in += moved["bytes_in"]
-            self.bytes_moved += moved["bytes_moved"]
-            self.memory[worker] = costs[-1].memory
+            cost = add_up(cost for _, cost in of_worker)
+            self.bytes_in += cost["bytes_in"]
+            self.bytes_moved += cost["bytes_moved"]
+            self.memory[worker] = of_worker[-1][1]["memory"]
             self.say(
                 step.kind,
                 task=step.task.__name__,
@@ -76,11 +60,15 @@ class RunLog:
                 pid=members[worker]["pid"],
                 node=members[worker]["node"],
                 tasks=len(of_worker),
-                busy_seconds=round(busy, 4),
+                busy_seconds=round(cost["seconds"], 4),
                 seconds=round(seconds, 4),
-                per_second=round(sum(f.get("done", 0) for f, _ in of_worker) / max(busy, 1e-9)),
-                **moved,
-                memory=costs[-1].memory,
+                per_second=round(
+                    sum(f.get("done", 0) for f, _ in of_worker) / max(cost["seconds"], 1e-9)
+                ),
+                bytes_in=cost["bytes_in"],
+                bytes_moved=cost["bytes_moved"],
+                bytes_out=cost["bytes_out"],
+                memory=self.memory[worker],
             )
         if self.on_step is not None:
             self.on_step(

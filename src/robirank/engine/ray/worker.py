@@ -6,7 +6,7 @@ Nothing here knows how the blocks travel; see `robirank.engine.ray.actors`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -19,7 +19,7 @@ from robirank import _core
 from robirank._types import Ints32
 from robirank.data.partitions import Partitions
 from robirank.data.user_items import Weighting
-from robirank.engine.interface import Figures, ScanTask, SweepTask
+from robirank.engine.interface import Figures, Task
 from robirank.engine.state import (
     Arrays,
     Block,
@@ -44,15 +44,7 @@ Payload = Arrays
 class Job:
     """What all workers know of a training, and what does not change.
 
-    Attributes
-    ----------
-    declared : sequence of StateArray
-    seed : int
-    weighting : str
-        What a count weighs.
-    data : Partitions
-    validation : Partitions or None
-        Held-out interactions of the same users, in the same parts.
+    Validation has held-out interactions of the same users, in the same parts.
     """
 
     declared: Sequence[StateArray]
@@ -67,37 +59,10 @@ class Job:
         return sum(array.entry_bytes for array in travelling(self.declared))
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What a task cost.
-
-    Attributes
-    ----------
-    seconds : float
-        Processor time, which stands still while the task waits for a block or a core.
-    bytes_in, bytes_moved, bytes_out : int
-        Bytes of blocks that came, that came from another worker, and that went.
-    memory : int
-        Bytes that the process holds for itself.
-    """
-
-    seconds: float = 0.0
-    bytes_in: int = 0
-    bytes_moved: int = 0
-    bytes_out: int = 0
-    memory: int = 0
-
-
 class PartWorker:
-    """Owns parts of the users, with their interactions and arrays.
+    """Owns parts of the users, with their interactions and arrays; it reads no others.
 
-    Parameters
-    ----------
-    job : Job
-    parts : sequence of int
-        The parts that it owns; the interactions of others are not read.
-    instruction_set : str
-        Another one adds up in another order, so all workers use the same.
+    All workers use the same instruction set: another one adds up in another order.
     """
 
     def __init__(self, job: Job, parts: Sequence[int], instruction_set: str) -> None:
@@ -138,11 +103,11 @@ class PartWorker:
         block: int,
         epoch: int,
         old_epoch: int,
-        task: SweepTask,
+        task: Task,
         settings: Any,
         foreign: Sequence[bool],
         *payloads: Payload,
-    ) -> tuple[tuple[Figures, Cost], Payload]:
+    ) -> tuple[tuple[Figures, Figures], Payload]:
         """Let a part meet a block; returns figures, cost and the block as it is now.
 
         The block comes whole, or, where it is the first of an epoch, in pieces: one of each block
@@ -167,19 +132,20 @@ class PartWorker:
 
     def scan(
         self,
-        blocks: Iterable[tuple[int, Payload]],
         part: int,
+        blocks: Sequence[tuple[int, Any]],
+        fetch: Callable[[Any], Payload],
         epoch: int,
-        task: ScanTask,
+        task: Task,
         settings: Any,
-    ) -> tuple[Figures, Cost]:
-        """Show all blocks to a part, one by one.
+    ) -> tuple[Figures, Figures]:
+        """Show all blocks to a part, one by one; returns figures and cost.
 
-        ``blocks`` are pairs (number, payload) that can be gone through many times.
+        ``blocks`` are pairs of a number and what ``fetch`` gets the block by.
         """
         begin = time.thread_time()
         plan = self._plan(epoch)
-        visitors = _Visitors(self, plan, blocks, task)
+        visitors = _Visitors(self, plan, task, blocks, fetch)
         figures = task(seen_by(task, self.parts[part]), visitors, plan.position, settings)
         return figures, _cost(begin, [], [], [])
 
@@ -276,13 +242,20 @@ class _Visitors:
     """Blocks as a scan shows them, gone through as often as the task likes."""
 
     def __init__(
-        self, worker: PartWorker, plan: Plan, blocks: Iterable[tuple[int, Payload]], task: ScanTask
+        self,
+        worker: PartWorker,
+        plan: Plan,
+        task: Task,
+        blocks: Sequence[tuple[int, Any]],
+        fetch: Callable[[Any], Payload],
     ) -> None:
-        self._worker, self._plan, self._blocks, self._task = worker, plan, blocks, task
+        self._worker, self._plan, self._task = worker, plan, task
+        self._blocks, self._fetch = blocks, fetch
 
     def __iter__(self) -> Iterator[Block]:
         declared = self._worker._travelling
-        for number, payload in self._blocks:
+        for number, ref in self._blocks:
+            payload = self._fetch(ref)
             arrays = {
                 array.name: _padded(array, payload[array.name])
                 for array in declared
@@ -320,10 +293,20 @@ def _read_array(
 
 def _cost(
     begin: float, came: Sequence[Payload], moved: Sequence[Payload], went: Sequence[Payload]
-) -> Cost:
-    seconds = time.thread_time() - begin
-    sizes = [_nbytes(payloads) for payloads in (came, moved, went)]
-    return Cost(seconds, sizes[0], sizes[1], sizes[2], private_memory())
+) -> Figures:
+    """What a task cost.
+
+    Its seconds of processor time, which stands still while it waits for a block or a core; the
+    bytes of blocks that came, that came from another worker, and that went; and the bytes that the
+    process holds for itself.
+    """
+    return {
+        "seconds": time.thread_time() - begin,
+        "bytes_in": _nbytes(came),
+        "bytes_moved": _nbytes(moved),
+        "bytes_out": _nbytes(went),
+        "memory": private_memory(),
+    }
 
 
 def _nbytes(payloads: Sequence[Payload]) -> int:
