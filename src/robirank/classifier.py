@@ -2,7 +2,6 @@ r"""Robust binary classification: the paper's section 2 as a scikit-learn classi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self, cast
 
@@ -26,15 +25,7 @@ from robirank._random import RandomStateLike
 from robirank._sparse import check_sparse
 from robirank._types import Floats64
 from robirank.errors import Argument, ArgumentError
-from robirank.losses import (
-    LN2,
-    sigma0,
-    sigma0_prime,
-    sigma1,
-    sigma1_prime,
-    sigma2,
-    sigma2_prime,
-)
+from robirank.losses import LN2, RHOS, RhoName, sigma0, sigma0_prime
 from robirank.objectives.linear import LinearObjective, minimize_lbfgs, starting_weights
 from robirank.registry import register
 from robirank.storage.estimators import SaveMixin
@@ -43,11 +34,8 @@ from robirank.storage.fitted_parts import FittedArray, FittedParts
 LossName = Literal["logistic", "type1", "type2"]
 InitName = Literal["zeros", "random", "logistic"]
 
-_LOSSES: dict[str, tuple[Callable[[ArrayLike], Floats64], Callable[[ArrayLike], Floats64]]] = {
-    "logistic": (sigma0, sigma0_prime),
-    "type1": (sigma1, sigma1_prime),
-    "type2": (sigma2, sigma2_prime),
-}
+#: A loss is ρ(σ0(t)).
+_RHO: dict[LossName, RhoName] = {"logistic": "identity", "type1": "log", "type2": "type2"}
 _INITS = ("zeros", "random", "logistic")
 _CHUNK_ROWS = 16_384
 
@@ -333,9 +321,10 @@ class MarginLoss:
 
     def __call__(self, scores: Floats64) -> tuple[float, Floats64]:
         """Return the loss and its derivative by each score."""
-        value, derivative = _LOSSES[self.loss]
-        margin = self.sign * scores
-        return float(self.weight @ value(margin)), self.weight * self.sign * derivative(margin)
+        rho, margin = RHOS[_RHO[self.loss]], self.sign * scores
+        t = sigma0(margin)
+        derivative = rho.prime(t) * sigma0_prime(margin)
+        return float(self.weight @ rho.value(t)), self.weight * self.sign * derivative
 
 
 def _in_double(X: Any) -> Any:

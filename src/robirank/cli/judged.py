@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -154,9 +154,3 @@ def _frame(path: Path) -> pl.DataFrame:
         return pl.read_csv(path, separator=separator, infer_schema_length=None)
     except POLARS_ERRORS as error:
         raise ValueError(f"{path} is damaged: {error}") from None
-
-
-def known_names(model: Any) -> list[str] | None:
-    """The names of a model's features, where it has some."""
-    names = getattr(model, "feature_names_in_", getattr(model, "feature_names_", None))
-    return None if names is None else [str(name) for name in names]

@@ -127,14 +127,17 @@ def train(
         "num_threads": threads or 0,
         "verbose": show_progress(quiet),
     }
-    options = {"rho": rho, "metric": metric, "init": init, "max_iter": max_iter}
+    options: dict[str, Any] = {"rho": rho, "metric": metric, "init": init, "max_iter": max_iter}
+    chooses_by = held_out
+    if method not in ("RoBiRank", "RoBiRankCV") or params is not None:
+        options = {name: v for name, v in options.items() if _is_given(context, name)}
+        options |= ({} if alpha is None else {"alpha": alpha}) | _parse(params or [])
+    elif alpha is None:
+        method, options = "RoBiRankCV", {"cv": folds, **options}
+    else:
+        method, options, chooses_by = "RoBiRank", {"alpha": alpha, **options}, None
     with step("train", quiet=quiet) as details:
-        if method in ("RoBiRank", "RoBiRankCV") and params is None:
-            model = _fit(train_data, held_out, alpha, folds, options | always)
-        else:
-            given = {"alpha": alpha, **options}
-            given = {name: value for name, value in given.items() if _is_given(context, name)}
-            model = _fit_named(method, given | _parse(params or []), always, train_data, held_out)
+        model = _fit(method, options, always, train_data, chooses_by)
         details.append(_how_it_went(model))
     model.verbose = False
     from robirank.storage.estimators import save_model
@@ -375,7 +378,7 @@ def _parse(params: list[str]) -> dict[str, Any]:
     return parsed
 
 
-def _fit_named(
+def _fit(
     method: str,
     given: dict[str, Any],
     always: dict[str, Any],
@@ -407,23 +410,6 @@ def _how_it_went(model: Any) -> str:
     if hasattr(model, "n_iter_") and getattr(model, "loss_curve_", None):
         return f"{model.n_iter_} iterations to objective {model.loss_curve_[-1]:.6g}"
     return f"{model.best_iter_} rounds kept" if hasattr(model, "best_iter_") else "done"
-
-
-def _fit(
-    train_data: RankingData,
-    held_out: RankingData | None,
-    alpha: float | None,
-    folds: int,
-    options: dict[str, Any],
-) -> Any:
-    X, y, qid = train_data
-    if alpha is not None:
-        from robirank.ltr.robirank import RoBiRank
-
-        return RoBiRank(alpha, **options).fit(X, y, qid=qid)
-    from robirank.ltr.robirank_cv import RoBiRankCV
-
-    return RoBiRankCV(cv=folds, **options).fit(X, y, qid=qid, validation=held_out)
 
 
 def _training_report(
@@ -474,13 +460,14 @@ def _load(path: Path) -> tuple[Any, dict[str, Any]]:
 def _score(model_path: Path, data_path: Path, **options: Any) -> tuple[Any, RankingData, Any]:
     """The model of a file, the documents of another, and the scores of these."""
     from robirank.data.letor import LetorFormatError
+    from robirank.ltr.base import known_names
 
     model, extra = _load(model_path)
     width = model.n_features_in_
     if extra.get("normalize"):
         options |= {"normalize": True, "sparse": False}
     options["log_features"] = bool(extra.get("log_features"))
-    options |= {"features": judged.known_names(model), "n_features": width}
+    options |= {"features": known_names(model), "n_features": width}
     try:
         data = judged.read(data_path, **options)
     except LetorFormatError as error:

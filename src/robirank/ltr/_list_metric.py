@@ -26,34 +26,9 @@ MetricName = Literal["ndcg", "map"]
 class ListMetric:
     """NDCG@k or average precision of each training query that has a relevant document.
 
-    Parameters
-    ----------
-    y : array of shape (n_rows,)
-        Labels.
-    queries : Queries
-        The rows of each query.
-    metric : {"ndcg", "map"}
-        With "map", labels from 1 are relevant and the whole list counts.
-    k : int or None
-        The cut-off of NDCG; None for the whole list.
-    convention : str or Convention
-        Gain, discount and ties, as in `robirank.metrics`; queries without a relevant document are
-        left out in every convention.
-    num_threads : int
-
-    Attributes
-    ----------
-    rows : array
-        The rows that count, query by query; scores are given in this order.
-
-    Examples
-    --------
-    Two documents, the second one relevant: the scores tie at step 1.
-
-    >>> from robirank._queries import group_queries
-    >>> metric = ListMetric(np.array([0.0, 1.0]), group_queries(None, 2), metric="map")
-    >>> metric.along(np.array([1.0, 0.0]), np.array([0.0, 1.0]), [0.0, 1.0, 2.0])
-    array([[0.5 , 0.75, 1.  ]])
+    With "map", labels from 1 are relevant and the whole list counts. Queries without a relevant
+    document are left out in every convention. ``rows`` has the rows that count, query by query;
+    scores are given in this order.
     """
 
     def __init__(
@@ -129,6 +104,15 @@ class Columns:
         """The inner products of the rows with the weights."""
         X = self._X if self._sparse else self._X[self._rows]
         return np.ascontiguousarray(X @ weights, dtype=np.float64)
+
+
+def metric_and_columns(
+    ranker: Any, X: Any, y: NDArray[Any], queries: Queries
+) -> tuple[ListMetric, Columns]:
+    """The metric that the parameters of a ranker name, and the features of the rows it counts."""
+    names = ("metric", "k", "convention", "num_threads")
+    metric = ListMetric(y, queries, **{name: getattr(ranker, name) for name in names})
+    return metric, Columns(X, metric.rows)
 
 
 def _tie_order(y: NDArray[Any], queries: Queries, rule: Convention) -> Ints64:

@@ -13,7 +13,7 @@ from robirank._params import Count, CountOrNone
 from robirank._queries import Queries
 from robirank._types import Floats64
 from robirank.errors import ArgumentError
-from robirank.ltr._list_metric import Columns, ListMetric, MetricName
+from robirank.ltr._list_metric import Columns, ListMetric, MetricName, metric_and_columns
 from robirank.ltr._rounds import ROUND_ARRAYS, ROUND_NUMBERS, HeldOut, Round, RoundsRanker
 from robirank.ltr.base import LinearRanker
 from robirank.registry import register
@@ -137,15 +137,7 @@ class AdaRank(RoundsRanker, LinearRanker):
             raise ArgumentError("tol", f"must be a number >= 0; got {self.tol!r}")
 
     def _train(self, X: Any, y: Any, queries: Queries, held_out: HeldOut | None = None) -> None:
-        metric = ListMetric(
-            y,
-            queries,
-            metric=self.metric,
-            k=self.k,
-            convention=self.convention,
-            num_threads=self.num_threads,
-        )
-        columns = Columns(X, metric.rows)
+        metric, columns = metric_and_columns(self, X, y, queries)
         taken: list[tuple[int, float]] = []
         with self._progress(self.n_estimators) as progress:  # ranking by all features takes time
             choice = WeakRankers(columns, metric, signed=self.signed, most=self.max_consecutive)

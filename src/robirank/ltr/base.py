@@ -349,12 +349,16 @@ def _parts(X: Any, y: Any, qid: Any) -> tuple[Any, Any, Any]:
     return X.X, X.y, X.qid
 
 
+def known_names(model: Any) -> list[str] | None:
+    """The names that a model was fitted or saved with; None where it has none."""
+    names = getattr(model, "feature_names_in_", getattr(model, "feature_names_", None))
+    return None if names is None else [str(name) for name in names]
+
+
 def feature_names(model: Any) -> tuple[str, ...]:
     """The names that a model was fitted or saved with; f1, f2, … where it has none."""
-    names = getattr(model, "feature_names_in_", getattr(model, "feature_names_", None))
-    if names is None:
-        names = [f"f{j}" for j in range(1, model.n_features_in_ + 1)]
-    return tuple(map(str, names))
+    numbered = (f"f{j}" for j in range(1, model.n_features_in_ + 1))
+    return tuple(known_names(model) or numbered)
 
 
 def _warn_of_equal_labels(y: Floats64, queries: Queries) -> None:

@@ -12,7 +12,7 @@ from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
-from robirank.ltr._list_metric import Columns, ListMetric, MetricName
+from robirank.ltr._list_metric import Columns, ListMetric, MetricName, metric_and_columns
 from robirank.ltr._rounds import ROUND_ARRAYS, ROUND_NUMBERS, HeldOut, RoundsRanker
 from robirank.ltr.base import LinearRanker
 from robirank.registry import register
@@ -126,15 +126,7 @@ class CoordinateAscent(RoundsRanker, LinearRanker):
     verbose: bool = False
 
     def _train(self, X: Any, y: Any, queries: Queries, held_out: HeldOut | None = None) -> None:
-        metric = ListMetric(
-            y,
-            queries,
-            metric=self.metric,
-            k=self.k,
-            convention=self.convention,
-            num_threads=self.num_threads,
-        )
-        columns = Columns(X, metric.rows)
+        metric, columns = metric_and_columns(self, X, y, queries)
         rng = as_random_state(self.random_state)
         climbs: list[Climb] = []
         for number, start in enumerate(self._starts(columns.n_features, rng), 1):
@@ -179,14 +171,8 @@ class CoordinateAscent(RoundsRanker, LinearRanker):
 class Climb:
     """A search from one start: the present weights with their scores, and the passes so far.
 
-    Attributes
-    ----------
-    weights, objective
-        The present weights, and their objective.
-    passes, objectives : list
-        The weights after each pass, and the objective at the start and after each pass.
-    validation : list of float
-        NDCG of held-out queries after each pass.
+    ``passes`` has the weights and ``validation`` NDCG of held-out queries after each pass,
+    ``objectives`` the objective at the start, too.
     """
 
     def __init__(

@@ -78,20 +78,7 @@ class ListNet(LinearRanker):
 
 
 class TopOneEntropy:
-    r"""The mean over lists of −Σ p log q, with p and q the softmax of labels and of scores.
-
-    Examples
-    --------
-    Labels log 3 and 0 make p = (3/4, 1/4); equal scores make q = (1/2, 1/2).
-
-    >>> import math
-    >>> import numpy as np
-    >>> from robirank._queries import group_queries
-    >>> entropy = TopOneEntropy(np.log([3.0, 1.0]), group_queries(None, 2))
-    >>> loss, gradient = entropy(np.zeros(2))
-    >>> round(loss / math.log(2), 12), gradient.round(12).tolist()
-    (1.0, [-0.25, 0.25])
-    """
+    """The mean over lists of −Σ p log q, with p and q the softmax of labels and of scores."""
 
     def __init__(self, y: Floats64, queries: Queries) -> None:
         self._queries = queries

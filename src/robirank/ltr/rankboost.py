@@ -213,19 +213,10 @@ class WeakRanker(NamedTuple):
 
 
 class ExponentialPairs:
-    r"""Σ of weight · exp(s_j − s_i) over pairs with y_i > y_j, as a function of scores.
+    """Σ of weight · exp(s_j − s_i) over pairs with y_i > y_j, as a function of scores.
 
     The gradient of document i is what the pairs in which it is the worse one add to the sum, less
     what the pairs in which it is the better one add: minus the potential π of the paper.
-
-    Examples
-    --------
-    >>> from robirank._queries import group_queries
-    >>> y = np.array([1.0, 0.0, 0.0])
-    >>> pairs = ExponentialPairs(y, group_queries(None, 3))
-    >>> loss, gradient = pairs(np.zeros(3))
-    >>> loss, gradient.tolist()
-    (2.0, [-2.0, 1.0, 1.0])
     """
 
     def __init__(

@@ -80,17 +80,7 @@ class RankSVM(LinearRanker):
 
 
 class PairSum:
-    r"""The mean of max(0, 1 − s_i + s_j)² over pairs with y_i > y_j, in O(n log n) a query.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from robirank._queries import group_queries
-    >>> pairs = PairSum(np.array([1.0, 0.0]), group_queries(None, 2))
-    >>> loss, gradient = pairs(np.array([0.25, 0.0]))
-    >>> loss, gradient.tolist()
-    (0.5625, [-1.5, 1.5])
-    """
+    """The mean of max(0, 1 − s_i + s_j)² over pairs with y_i > y_j, in O(n log n) a query."""
 
     def __init__(self, y: NDArray[Any], queries: Queries, *, num_threads: int = 0) -> None:
         self._queries = queries

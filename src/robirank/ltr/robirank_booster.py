@@ -18,7 +18,7 @@ from robirank.errors import ArgumentError
 from robirank.losses import RhoName
 from robirank.ltr._boosting import BoostedRanker, Objective
 from robirank.ltr._row_order import settled_order
-from robirank.ltr.base import check_labels, feature_names
+from robirank.ltr.base import check_labels, feature_names, known_names
 from robirank.metrics._conventions import Gain
 from robirank.objectives.listwise import Lists, Metric, QueryWeight
 from robirank.registry import register
@@ -246,7 +246,7 @@ class RoBiRankBooster(BoostedRanker):
 
     def _column(self, feature: Any, argument: str = "categorical_features") -> int:
         """The number of a feature that is given by its number or by its name."""
-        names = list(getattr(self, "feature_names_in_", getattr(self, "feature_names_", ())))
+        names = known_names(self) or []
         if isinstance(feature, str) and feature in names:
             return names.index(feature)
         if isinstance(feature, Integral) and 0 <= int(feature) < self.n_features_in_:

@@ -224,10 +224,7 @@ def gains_not_negative(y: Floats64, gain: Gain) -> Floats64:
 def ideal_dcg(values: Floats64, queries: Queries) -> Floats64:
     """DCG of the best order of each query, by the discount 1/log2(rank + 1), without a cut-off.
 
-    Parameters
-    ----------
-    values : array of shape (n_rows,)
-        Gains, in the grouped order of ``queries``.
+    ``values`` are gains in the grouped order of the queries.
     """
     codes = queries.codes()
     descending = values[np.lexsort((-values, codes))]

@@ -59,16 +59,8 @@ class TieGroups:
 class Chunk:
     """Ranked lists of similar length, one in each line of a matrix.
 
-    Attributes
-    ----------
-    queries : array of shape (n_lists,)
-        The numbers of the queries.
-    sizes : array of shape (n_lists,)
-        The number of rows of each query.
-    rows : array of shape (n_lists, width)
-        ``rows[i, r]`` is the row at rank ``r + 1``; padding points behind the last row.
-    groups : TieGroups, or None
-        Only where ties are to be averaged and there are some.
+    ``rows[i, r]`` is the row at rank ``r + 1`` of query ``queries[i]``; padding points behind the
+    last row. There are ``groups`` where ties are to be averaged and there are some.
     """
 
     queries: Ints64

@@ -12,7 +12,7 @@ from robirank._features import dense
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
 from robirank.errors import Argument, ArgumentError
-from robirank.objectives.score_loss import LinearScoreLoss, ScoreLoss
+from robirank.objectives.score_loss import ScoreLoss
 
 #: Features with larger values are scaled; the line search loses steps from about 1e7 on.
 _LARGE = 2.0**20
@@ -25,8 +25,8 @@ class LinearObjective:
 
     .. math:: \ell(X w + b) + \frac{\alpha}{2} \lVert w \rVert^2
 
-    The gradient by w is :math:`X^\top \ell' + \alpha w`. A `LinearScoreLoss` does both products
-    with a dense X in one native call.
+    The gradient by w is :math:`X^\top \ell' + \alpha w`. A loss that has ``of_linear`` does both
+    products with a dense X in one native call.
 
     Parameters
     ----------
@@ -54,9 +54,8 @@ class LinearObjective:
     ) -> None:
         self._X, self._loss, self._alpha = X, loss, float(alpha)
         self._n_features, self._intercept = X.shape[1], intercept
-        self._of_linear: Callable[..., tuple[float, Floats64]] | None = None
-        if isinstance(X, np.ndarray) and isinstance(loss, LinearScoreLoss) and not intercept:
-            self._of_linear = loss.of_linear
+        one_pass = isinstance(X, np.ndarray) and not intercept
+        self._of_linear: Any = getattr(loss, "of_linear", None) if one_pass else None
 
     def __call__(self, theta: Floats64) -> tuple[float, Floats64]:
         """Return the objective and its gradient."""
@@ -68,7 +67,8 @@ class LinearObjective:
     def loss(self, theta: Floats64) -> tuple[float, Floats64]:
         """Return the loss without the penalty, and its gradient."""
         if self._of_linear is not None:
-            return self._of_linear(self._X, theta)
+            result: tuple[float, Floats64] = self._of_linear(self._X, theta)
+            return result
         scores = np.asarray(self._X @ theta[: self._n_features])
         if self._intercept:
             scores = scores + theta[-1]
@@ -84,11 +84,6 @@ def scale_of_columns(X: Any) -> Floats64:
     """Powers of two by which to divide columns so large that L-BFGS would fail.
 
     Columns up to 2^20 are divided by one, others by a power of two above their largest value.
-
-    Examples
-    --------
-    >>> scale_of_columns(np.array([[3.0, 5e6], [1.0, 0.0]])).tolist()
-    [1.0, 8388608.0]
     """
     most, least = dense(X.max(axis=0)), dense(X.min(axis=0))
     size = np.maximum(np.ravel(most), -np.ravel(least)).astype(np.float64)
@@ -173,20 +168,8 @@ def starting_weights(
 ) -> Floats64:
     """The weights that ``init`` stands for, with the intercept last where there is one.
 
-    Parameters
-    ----------
-    init : {"zeros", "random"}, array-like or fitted linear model
-        "random" draws from a normal distribution of variance 1 / n_features; an array may leave out
-        the intercept, which is then 0.
-    n_features : int
-    random_state : int, Generator, RandomState or None
-        For "random".
-    intercept : bool, default=False
-
-    Examples
-    --------
-    >>> starting_weights([2.0, 1.0], 2, None, intercept=True).tolist()
-    [2.0, 1.0, 0.0]
+    "random" draws from a normal distribution of variance 1 / n_features; an array may leave out the
+    intercept, which is then 0. A fitted linear model gives its own.
     """
     start = np.zeros(n_features + intercept)
     if isinstance(init, str):

@@ -164,13 +164,6 @@ class Lists:
         It writes into the same two float32 arrays in each call. They are derivatives of the sum
         over queries, not of the mean: a booster's bounds on sums of second derivatives do not
         depend on how many queries there are.
-
-        Examples
-        --------
-        >>> lists = Lists.build(np.array([1.0, 0.0]), group_queries(None, 2))
-        >>> gradient, hessian = lists.booster_gradients()(np.zeros(2))
-        >>> gradient.astype(float).round(4).tolist(), hessian.tolist()
-        ([-0.3607, 0.3607], [0.125, 0.125])
         """
         if self.queries.order is not None:
             raise ValueError("the rows of each query must stand side by side")
@@ -316,32 +309,8 @@ def gradients_in_place(
 ) -> Floats64:
     """Put the gradients of the users' losses in the place of their scores; return the losses.
 
-    Parameters
-    ----------
-    scores : array of shape (n_users, n_items)
-        The scores of all items for each user of a batch; they become the derivatives of the user's
-        loss by them.
-    starts : array of shape (n_users + 1,)
-        User x owns the interactions ``starts[x]:starts[x + 1]``.
-    relevant, weight : arrays of shape (n_interactions,)
-        The item of each interaction, and its weight.
-    rho : {"log", "identity", "type2"}, default="log"
-        As in `listwise_loss`.
-    num_threads : int, default=0
-        0: every core. The result does not depend on it.
-
-    Returns
-    -------
-    array of shape (n_users,)
-
-    Examples
-    --------
-    >>> scores = np.zeros((1, 2), np.float32)
-    >>> items = np.array([0], np.int32)
-    >>> gradients_in_place(scores, np.array([0, 1]), items, np.ones(1)).round(6).tolist()
-    [1.0]
-    >>> scores.astype(np.float64).round(4).tolist()
-    [[-0.3607, 0.3607]]
+    ``scores`` has a line for each user of a batch and a column for each item. User x owns the
+    interactions ``starts[x]:starts[x + 1]``, with the items ``relevant`` and their ``weight``.
     """
     losses, _ = _core.listwise_block(
         scores,
