@@ -27,10 +27,9 @@ from robirank import (
 )
 from robirank.cli import lists, recommend
 from robirank.cli.app import app
-from robirank.cli.interactions import Columns
+from robirank.cli.interactions import Columns, known
 from robirank.cli.latent import _parts
 from robirank.data.ids import Ids
-from robirank.data.known import known
 from robirank.data.names import Names
 
 COMMAND = [sys.executable, "-m", "robirank"]
@@ -567,7 +566,8 @@ def test_an_id_is_found_as_it_is_written(values):
 def test_integers_of_one_file_are_text_of_another():
     """A model that learned the users 1 and x knows the user 1 of a file of integers."""
     model = Interactions.from_arrays(["1", "x"], [5, 6])
-    found = known(Interactions.from_arrays([1, 2], ["5", "z"]), model.users, model.items)
+    table = Interactions.from_arrays([1, 2], ["5", "z"])
+    found = known("table", table, model.users, model.items, quiet=True)
     assert found.data.matrix.toarray().tolist() == [[1, 0], [0, 0]]
     assert (found.unseen_users, found.unseen_items, found.left_out) == (1, 1, 1)
     assert found.data.users is model.users

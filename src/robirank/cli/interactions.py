@@ -13,7 +13,6 @@ from robirank.cli.console import note, step
 if TYPE_CHECKING:
     from robirank.data.ids import Ids
     from robirank.data.interactions import Interactions
-    from robirank.data.known import Known
 
 _PANEL = "Columns of the files"
 _HELP = "by name, or by position from 0 on."
@@ -78,17 +77,32 @@ class Columns:
 
     def options(self) -> dict[str, Any]:
         """Arguments for `load_interactions`: a column that is a number is a position."""
+        columns = {name: getattr(self, name) for name in ("user", "item", "count", "time")}
         places = {
             name: int(column) if column is not None and column.isdigit() else column
-            for name, column in (
-                ("user", self.user),
-                ("item", self.item),
-                ("count", self.count),
-                ("time", self.time),
-            )
+            for name, column in columns.items()
         }
         sep = {"\\t": "\t", "tab": "\t"}.get(self.sep or "", self.sep)
         return {**places, "sep": sep, "header": self.header}
+
+
+@dataclass(frozen=True)
+class Known:
+    """Interactions in the ids of a model, and how much of a file they leave out."""
+
+    data: Interactions
+    unseen_users: int
+    unseen_items: int
+    left_out: int
+
+    def report(self) -> dict[str, int]:
+        """The counts, for JSON."""
+        return {
+            "interactions": self.data.n_interactions,
+            "unseen_users": self.unseen_users,
+            "unseen_items": self.unseen_items,
+            "left_out": self.left_out,
+        }
 
 
 def read(path: Path, columns: Columns, *, quiet: bool) -> Interactions:
@@ -105,19 +119,21 @@ def read(path: Path, columns: Columns, *, quiet: bool) -> Interactions:
 
 def read_known(path: Path, columns: Columns, users: Ids, items: Ids, *, quiet: bool) -> Known:
     """Read a file into given ids; what they do not have is left out, counted and reported."""
-    from robirank.data.known import known
-
-    recognised = known(read(path, columns, quiet=quiet), users, items)
-    tell(path, recognised, quiet=quiet)
-    return recognised
+    return known(path, read(path, columns, quiet=quiet), users, items, quiet=quiet)
 
 
-def tell(path: Path, recognised: Known, *, quiet: bool) -> None:
-    """Say what was left out."""
-    if recognised.left_out:
+def known(path: Path, data: Interactions, users: Ids, items: Ids, *, quiet: bool) -> Known:
+    """The interactions of given users and items, at their positions; says what is left out."""
+    from robirank.data.interactions import recoded
+
+    user, item = users.find(data.users[:]), items.find(data.items[:])
+    part = recoded(data, users, items, user, item)
+    left_out = len(data) - len(part)
+    unseen_users, unseen_items = int((user < 0).sum()), int((item < 0).sum())
+    if left_out:
         note(
-            f"{path}: {recognised.left_out:,} interactions left out, for "
-            f"{recognised.unseen_users:,} users and {recognised.unseen_items:,} items are not "
-            "among those trained on",
+            f"{path}: {left_out:,} interactions left out, for {unseen_users:,} users and "
+            f"{unseen_items:,} items are not among those trained on",
             quiet=quiet,
         )
+    return Known(part, unseen_users, unseen_items, left_out)

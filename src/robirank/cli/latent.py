@@ -27,9 +27,9 @@ from robirank.cli.interactions import (
     Sep,
     Time,
     User,
+    known,
     read,
     read_known,
-    tell,
 )
 from robirank.cli.latent_partition import partition
 from robirank.cli.models import load
@@ -224,7 +224,7 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Measure how well a model finds held-out interactions among all items."""
-    from robirank.data.known import known, nothing
+    from robirank.data.interactions import grouped
     from robirank.latent.factors.evaluate import evaluate as measure
 
     if fold_in and train is None:
@@ -238,10 +238,9 @@ def evaluate(
     else:
         whole = read(train, columns, quiet=quiet)
         users = whole.users if fold_in else users
-        seen = known(whole, users, items)
-        tell(train, seen, quiet=quiet)
+        seen = known(train, whole, users, items, quiet=quiet)
     held_out = read_known(test, columns, users, items, quiet=quiet)
-    known_part = nothing(users, items) if seen is None else seen.data
+    known_part = grouped(users, items) if seen is None else seen.data
     with step("evaluate", quiet=quiet) as details:
         result = measure(
             model, train=known_part, test=held_out.data, k=ks, recalculate_user=fold_in

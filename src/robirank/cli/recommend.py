@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from robirank.cli.console import check_output, escaped, note, step
-from robirank.cli.interactions import Columns, Count, Header, Item, Sep, User, read_known
+from robirank.cli.interactions import (
+    Columns,
+    Count,
+    Header,
+    Item,
+    Sep,
+    User,
+    known,
+    read,
+    read_known,
+)
 from robirank.cli.lists import check_format, print_lists, with_names, write_file
 from robirank.cli.models import load
 from robirank.cli.options import Device, Json, LatentModel, Quiet, Threads
@@ -306,22 +316,18 @@ def _new_users(
 ) -> Asked:
     import numpy as np
 
-    from robirank.cli.interactions import read, tell
-    from robirank.data.known import known
-
     whole = read(history, columns, quiet=quiet)
-    recognised = known(whole, whole.users, items)
-    tell(history, recognised, quiet=quiet)
-    positions = np.flatnonzero(recognised.data.lengths)
+    has = known(history, whole, whole.users, items, quiet=quiet).data
+    positions = np.flatnonzero(has.lengths)
     if users:
         positions = np.array(look_up("user", users, whole.users, None, where=history))
-        without = positions[recognised.data.lengths[positions] == 0]
+        without = positions[has.lengths[positions] == 0]
         if len(without):
             raise ValueError(
                 f"user {whole.users[int(without[0])]!r} of {history} has no item that the model "
                 "knows, so nothing can be learned about them"
             )
-    return Asked(whole.users, positions, recognised.data, new=True)
+    return Asked(whole.users, positions, has, new=True)
 
 
 def _recommended(

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from robirank.data._columns import as_counts, as_times
 from robirank.data._encoder import Choice, Encoder
 from robirank.data._layout import Column, ColumnChoice, Layout, PathLike, find_columns, find_layout
 from robirank.data._line_chunks import line_chunks
 from robirank.data.ids import Ids
-from robirank.data.interactions import Interactions, encoded, grouped
+from robirank.data.interactions import Interactions, encoded
 from robirank.errors import ArgumentError, TableError, UnknownIdError
 from robirank.storage.files import refuse_device, write_whole
 
@@ -150,7 +149,7 @@ def _parquet_chunks(
     chosen = [pl.col(column).alias(argument) for argument, column in columns.items()]
     codes = [f"{side}_code" for side in _SIDES] if is_saved else []
     n_rows = lazy.select(pl.len()).collect().item()
-    for begin in range(0, n_rows, _CHUNK_ROWS):
+    for begin in range(0, max(1, n_rows), _CHUNK_ROWS):
         chunk = lazy.slice(begin, _CHUNK_ROWS).select(*chosen, *codes).collect()
         chunk = chunk.with_row_index("row", begin)
         if is_saved:  # leave out rows of users and items without interactions: one side is null
@@ -214,18 +213,9 @@ def load_saved(path: PathLike) -> Interactions:
         saved = _saved_ids(lazy, {side: side for side in _SIDES})
         if not saved:
             raise ValueError("user_code and item_code must number the ids from 0 on")
-        codes = [pl.col(f"{side}_code").alias(side) for side in _SIDES]
-        others = [name for name in ("count", "time") if name in names]
-        rows = lazy.select(*codes, *others).drop_nulls(_SIDES).collect()
-        times, has_dates = as_times(rows["time"]) if "time" in others else (None, False)
-        return grouped(
-            saved["users"],
-            saved["items"],
-            rows["user"].to_numpy(),
-            rows["item"].to_numpy(),
-            as_counts(rows["count"]).to_numpy().astype(np.float32) if "count" in others else None,
-            None if times is None else times.to_numpy(),
-            has_dates=has_dates,
+        columns = {name: name for name in (*_SIDES, "count", "time") if name in names}
+        return encoded(
+            Encoder(saved["users"], saved["items"]), _parquet_chunks(lazy, columns, is_saved=True)
         )
 
 
