@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,8 @@ class Pair:
 def choose(data: RankingData, scores: Any, query: str | None, above: str, below: str) -> Pair:
     """Find two documents by their ids, or by their ranks in the order of the scores."""
     name, ranked = _ranked(data, scores, query)
-    rows = (_find(data, ranked, above, "--above"), _find(data, ranked, below, "--below"))
-    return _pair(data, name, ranked, *rows)
+    ranks = (_rank(data, ranked, above, "--above"), _rank(data, ranked, below, "--below"))
+    return _pair(data, name, ranked, ranks)
 
 
 def neighbours(data: RankingData, scores: Any, query: str | None) -> list[Pair]:
@@ -37,7 +36,7 @@ def neighbours(data: RankingData, scores: Any, query: str | None) -> list[Pair]:
     name, ranked = _ranked(data, scores, query)
     if len(ranked) < 2:
         raise ValueError(f"query {name} must have two documents to compare; it has {len(ranked)}")
-    return [_pair(data, name, ranked, *rows) for rows in pairwise(ranked.tolist())]
+    return [_pair(data, name, ranked, (rank, rank + 1)) for rank in range(1, len(ranked))]
 
 
 def _ranked(data: RankingData, scores: Any, query: str | None) -> tuple[str, Ints64]:
@@ -51,27 +50,25 @@ def _ranked(data: RankingData, scores: Any, query: str | None) -> tuple[str, Int
     return ids[number], rows[np.argsort(-scores[rows], kind="stable")]
 
 
-def _pair(data: RankingData, query: str, ranked: Ints64, a: int, b: int) -> Pair:
-    place = {int(row): rank for rank, row in enumerate(ranked, 1)}
-    names = (_name(data, a, place), _name(data, b, place))
-    return Pair(query, (a, b), names, (place[a], place[b]))
-
-
-def _find(data: RankingData, ranked: Any, document: str, option: str) -> int:
+def _rank(data: RankingData, ranked: Ints64, document: str, option: str) -> int:
     if data.doc_ids is not None:
-        rows = ranked[data.doc_ids[ranked] == document]
-        if len(rows):
-            return int(rows[0])
+        places = np.flatnonzero(data.doc_ids[ranked] == document)
+        if len(places):
+            return int(places[0]) + 1
     if document.isdigit() and 1 <= int(document) <= len(ranked):
-        return int(ranked[int(document) - 1])
+        return int(document)
     raise ValueError(
         f"{option} must be the id of a document of the query, or a rank from 1 to {len(ranked)}; "
         f"got {document!r}"
     )
 
 
-def _name(data: RankingData, row: int, place: dict[int, int]) -> str:
-    return f"rank {place[row]}" if data.doc_ids is None else str(data.doc_ids[row])
+def _pair(data: RankingData, query: str, ranked: Ints64, ranks: tuple[int, int]) -> Pair:
+    a, b = (int(ranked[rank - 1]) for rank in ranks)
+    names = (f"rank {ranks[0]}", f"rank {ranks[1]}")
+    if data.doc_ids is not None:
+        names = (str(data.doc_ids[a]), str(data.doc_ids[b]))
+    return Pair(query, (a, b), names, ranks)
 
 
 def explain_pair(model: Any, data: RankingData, pair: Pair) -> Explanation:

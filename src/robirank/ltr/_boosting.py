@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from robirank._params import AtLeastTwo, Count, CountOrNone, NotNegative, Positive, Share
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
+from robirank._threads import threads_for_cells
 from robirank._types import Floats64, Ints64
 from robirank.ltr._forest import ForestRanker
-from robirank.ltr._lightgbm import import_lightgbm, read_forest, tree_params, tree_threads
+from robirank.ltr._lightgbm import import_lightgbm, read_forest, tree_params
 from robirank.ltr._rounds import ROUND_ARRAYS, ROUND_NUMBERS, HeldOut, Round, RoundsRanker
 from robirank.ltr._row_order import settled_order
 
@@ -63,7 +64,7 @@ class BoostedRanker(RoundsRanker, ForestRanker):
         parameters name.
         """
         lightgbm = import_lightgbm()
-        params = params | tree_threads(X, self.num_threads)
+        params = params | {"num_threads": threads_for_cells(X.size, self.num_threads)}
         categories = params.pop("categorical_feature", "auto")
         with self._progress(self.n_estimators) as progress:
             train = lightgbm.Dataset(
@@ -81,10 +82,6 @@ class BoostedRanker(RoundsRanker, ForestRanker):
     def _loss(self, y: NDArray[Any], queries: Queries) -> tuple[NDArray[Any], dict[str, Any]]:
         """The labels for LightGBM, and its parameters that say what to minimise."""
         raise NotImplementedError
-
-    def _check_params(self) -> None:
-        import_lightgbm()
-        super()._check_params()
 
     def _params(self) -> dict[str, Any]:
         """The parameters of LightGBM, without the loss."""

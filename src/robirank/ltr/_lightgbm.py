@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from robirank._threads import threads_for_cells
 from robirank._types import Floats64, Ints32
 from robirank.ltr._forest import Forest, join_forests
 
@@ -42,14 +41,6 @@ def tree_params(max_leaf_nodes: int, max_bins: int, seed: int) -> dict[str, Any]
         "force_col_wise": True,
         "verbosity": -1,
     }
-
-
-def tree_threads(X: Any, num_threads: int) -> dict[str, Any]:
-    """The parameter of LightGBM for the number of threads that grow a tree from such features.
-
-    LightGBM hands out work several times for a split, and waits for the slowest thread each time.
-    """
-    return {"num_threads": threads_for_cells(X.size, num_threads)}
 
 
 def read_forest(booster: Any, n_trees: int | None = None) -> Forest:

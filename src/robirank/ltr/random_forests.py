@@ -10,9 +10,10 @@ import numpy as np
 from robirank._params import AtLeastTwo, Count, Share
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
+from robirank._threads import threads_for_cells
 from robirank._types import Floats64
 from robirank.ltr._forest import Forest, ForestRanker, join_forests
-from robirank.ltr._lightgbm import import_lightgbm, read_forest, tree_params, tree_threads
+from robirank.ltr._lightgbm import import_lightgbm, read_forest, tree_params
 from robirank.ltr._row_order import settled_order
 from robirank.registry import register
 
@@ -84,7 +85,8 @@ class RandomForests(ForestRanker):
     def _train(self, X: Any, y: Floats64, queries: Queries) -> None:
         lightgbm = import_lightgbm()
         rng = as_random_state(self.random_state)
-        params = self._params(rng) | tree_threads(X, self.num_threads)
+        params = self._params(rng)
+        params["num_threads"] = threads_for_cells(X.size, self.num_threads)
         trees: list[Forest] = []
         with self._progress(self.n_estimators) as progress:
             rows = settled_order(X, y, queries)
@@ -101,10 +103,6 @@ class RandomForests(ForestRanker):
     def _combine(self, total: Floats64, n_trees: int) -> Floats64:
         """Take the mean over trees."""
         return total / n_trees
-
-    def _check_params(self) -> None:
-        import_lightgbm()
-        super()._check_params()
 
     def _params(self, rng: np.random.RandomState) -> dict[str, Any]:
         return tree_params(self.max_leaf_nodes, self.max_bins, rng.randint(2**31 - 1)) | {
