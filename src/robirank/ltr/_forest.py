@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -229,13 +229,20 @@ class ForestRanker(ExplainedRanker):
         check=lambda fitted: check_forest(_forest_of(fitted), fitted["n_features_in_"]),
     )
 
+    #: Whether the score is the mean over trees, in place of their sum.
+    averages: ClassVar[bool] = False
+
     def _scores(self, X: Any) -> Floats64:
         forest = self.forest()
-        return self._combine(forest.sum(X), forest.n_trees)
+        return forest.sum(X) / self.divisor(forest)
 
     def _effects(self, a: Floats64, b: Floats64) -> Floats64:
         forest = self.forest()
-        return self._combine(forest_effects(forest, a, b), forest.n_trees)
+        return forest_effects(forest, a, b) / self.divisor(forest)
+
+    def divisor(self, forest: Forest) -> int:
+        """What the sum over trees is divided by."""
+        return forest.n_trees if self.averages else 1
 
     def forest(self) -> Forest:
         """The trees, checked: a walk through anything else may not end."""
@@ -243,10 +250,6 @@ class ForestRanker(ExplainedRanker):
         forest = _forest_of(vars(self))
         check_forest(forest, self.n_features_in_)
         return forest
-
-    def _combine(self, total: Floats64, n_trees: int) -> Floats64:  # noqa: ARG002
-        """The score of a document, from the sum over trees: the sum itself, or their mean."""
-        return total
 
     def _keep(self, forest: Forest) -> None:
         """Keep those arrays of a forest that belong to the fitted parts of this class."""

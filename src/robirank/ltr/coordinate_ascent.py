@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
 from robirank.ltr._list_metric import Columns, ListMetric, MetricName, metric_and_columns
-from robirank.ltr._rounds import ROUND_ARRAYS, ROUND_NUMBERS, HeldOut, RoundsRanker
+from robirank.ltr._rounds import ROUND_ARRAYS, ROUND_NUMBERS, HeldOut, Round, RoundsRanker
 from robirank.ltr.base import LinearRanker
 from robirank.registry import register
 from robirank.storage.fitted_parts import FittedArray, FittedParts
@@ -22,6 +23,8 @@ from robirank.storage.fitted_parts import FittedArray, FittedParts
 _ROUNDING = 1e-10
 #: The first step of a search, and its share of a weight that is smaller than twice that.
 _FIRST_STEP, _SHARE = 0.001, 0.05
+#: The fitted attributes that a start leaves behind.
+_OF_A_CLIMB = ("coef_", "objective_curve_", *ROUND_ARRAYS, *ROUND_NUMBERS)
 
 
 @register
@@ -125,55 +128,49 @@ class CoordinateAscent(RoundsRanker, LinearRanker):
     num_threads: int = 0
     verbose: bool = False
 
+    patience = None  # a pass that adds too little is the last
+
     def _train(self, X: Any, y: Any, queries: Queries, held_out: HeldOut | None = None) -> None:
         metric, columns = metric_and_columns(self, X, y, queries)
         rng = as_random_state(self.random_state)
-        climbs: list[Climb] = []
+        climbs: list[dict[str, Any]] = []
         for number, start in enumerate(self._starts(columns.n_features, rng), 1):
-            climbs.append(Climb(start, columns, metric, int(self.n_steps), float(self.slack)))
+            climb = Climb(start, columns, metric, int(self.n_steps), float(self.slack))
+            self.objective_curve_ = [climb.objective]
             with self._progress(self.max_iter, f"start {number} of {self.n_restarts}") as progress:
-                self._climb(climbs[-1], held_out, rng, progress)
-        self._keep(climbs, held_out is not None)
+                passes = self._passes(climb, held_out, rng, progress)
+                self._run(passes, self.max_iter, progress)
+            climbs.append({name: getattr(self, name) for name in _OF_A_CLIMB})
+        self.restart_objectives_ = [climb["objective_curve_"][-1] for climb in climbs]
+        values = self.restart_objectives_
+        if held_out is not None:
+            values = [max(climb["validation_scores_"]) for climb in climbs]
+        best = climbs[int(np.argmax(values))]  # of equals, the first
+        for name, value in best.items():
+            setattr(self, name, value)
 
     def _starts(self, n_features: int, rng: Any) -> list[Floats64]:
         draws = rng.standard_normal((self.n_restarts - 1, n_features))
         return [_normalise(w) for w in (np.ones(n_features), *draws)]
 
-    def _climb(
+    def _passes(
         self, climb: Climb, held_out: HeldOut | None, rng: Any, progress: FitProgress
-    ) -> None:
-        """Make passes over the features until one adds too little to the objective."""
-        n_features = len(climb.weights)
-        for number in range(1, self.max_iter + 1):
+    ) -> Iterator[Round]:
+        """Pass over the features until a pass adds too little to the objective."""
+        n_features, gain = len(climb.weights), np.inf
+        while gain >= max(self.tol, _ROUNDING):
             for tried, feature in enumerate(rng.permutation(n_features), 1):
                 climb.move(int(feature))
                 tried_of_all = f"{tried} of {n_features}"
-                progress.update(number - 1, feature=tried_of_all, objective=climb.objective)
-            climb.end_pass()
-            if held_out is not None:
-                climb.validation.append(held_out.ndcg(np.asarray(held_out.X @ climb.weights)))
-            progress.update(number, objective=climb.objective)
-            if climb.objectives[-1] - climb.objectives[-2] < max(self.tol, _ROUNDING):
-                break
-
-    def _keep(self, climbs: list[Climb], validated: bool) -> None:
-        """Take the weights of the best pass of the best climb; of equals, the first."""
-        values = [max(c.validation) if validated else c.objectives[-1] for c in climbs]
-        best = climbs[int(np.argmax(values))]
-        self.restart_objectives_ = [c.objectives[-1] for c in climbs]
-        self.objective_curve_ = best.objectives
-        self.n_iter_ = len(best.passes)
-        self.best_iter_ = int(np.argmax(best.validation)) + 1 if validated else self.n_iter_
-        self.validation_scores_ = best.validation
-        self.coef_ = best.passes[self.best_iter_ - 1]
+                progress.update(self.n_iter_, feature=tried_of_all, objective=climb.objective)
+            gain = climb.objective - self.objective_curve_[-1]
+            self.objective_curve_.append(climb.objective)
+            ndcg = None if held_out is None else held_out.ndcg(held_out.X @ climb.weights)
+            yield Round(ndcg, {"objective": climb.objective}, {"coef_": climb.weights.copy()})
 
 
 class Climb:
-    """A search from one start: the present weights with their scores, and the passes so far.
-
-    ``passes`` has the weights and ``validation`` NDCG of held-out queries after each pass,
-    ``objectives`` the objective at the start, too.
-    """
+    """A search from one start: the present weights, their scores and their objective."""
 
     def __init__(
         self, start: Floats64, columns: Columns, metric: ListMetric, n_steps: int, slack: float
@@ -186,13 +183,6 @@ class Climb:
         self.weights = start.copy()
         self._scores = columns.scores(start)
         self.objective = float(metric.of(self._scores).mean())
-        self.passes: list[Floats64] = []
-        self.objectives, self.validation = [self.objective], list[float]()
-
-    def end_pass(self) -> None:
-        """Note weights and objective at the end of a pass over the features."""
-        self.passes.append(self.weights.copy())
-        self.objectives.append(self.objective)
 
     def move(self, feature: int) -> None:
         """Search along one weight, and change it if the objective rises."""

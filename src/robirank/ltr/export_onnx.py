@@ -14,7 +14,7 @@ from robirank._callers import warn
 from robirank.ltr._forest import ForestRanker
 from robirank.ltr.base import LinearRanker, Ranker
 from robirank.ltr.export import check_names, check_one_line, check_single
-from robirank.ltr.export_trees import check_forest_for, share_of_tree, single_thresholds
+from robirank.ltr.export_trees import check_forest_for, single_thresholds
 from robirank.ltr.ranknet import RankNet
 from robirank.ltr.robirank_net import RoBiRankNet
 from robirank.storage.files import write_whole
@@ -180,7 +180,7 @@ def _trees(graph: _Graph, x: str, model: Any) -> str:
         target_treeids=tree[leaves].tolist(),
         target_nodeids=(leaves - first[leaves]).tolist(),
         target_ids=[0] * len(leaves),
-        target_weights=(share_of_tree(model) * forest.leaf_value[leaves]).tolist(),
+        target_weights=(1.0 / model.divisor(forest) * forest.leaf_value[leaves]).tolist(),
     )
 
 

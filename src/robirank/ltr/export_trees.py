@@ -73,9 +73,8 @@ def export_trees(
     forest = model.forest()
     if format != "lightgbm":
         check_forest_for(f"{Argument('format', format)}", forest)
-    document = _FORMATS[format](
-        forest, share_of_tree(model), check_names(model, feature_names), name
-    )
+    share = 1.0 / model.divisor(forest)
+    document = _FORMATS[format](forest, share, check_names(model, feature_names), name)
     if feature_store is not None:
         assert isinstance(document, dict)
         document = {"store": feature_store, **document}
@@ -87,11 +86,6 @@ def export_trees(
 
 def _json(document: Any) -> str:
     return json.dumps(document, allow_nan=False)
-
-
-def share_of_tree(model: ForestRanker) -> float:
-    """The factor of each tree in the score: 1, or one over their number if the score is a mean."""
-    return float(model._combine(np.ones(1), model.forest().n_trees)[0])
 
 
 def check_forest_for(what: str, forest: Forest) -> None:

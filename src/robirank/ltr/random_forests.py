@@ -71,6 +71,8 @@ class RandomForests(ForestRanker):
     True
     """
 
+    averages = True
+
     n_estimators: Count = 300
     _: KW_ONLY
     max_samples: Share = 1.0
@@ -99,10 +101,6 @@ class RandomForests(ForestRanker):
                 trees.append(read_forest(booster))
                 progress.update(number)
         self._keep(join_forests(trees))
-
-    def _combine(self, total: Floats64, n_trees: int) -> Floats64:
-        """Take the mean over trees."""
-        return total / n_trees
 
     def _params(self, rng: np.random.RandomState) -> dict[str, Any]:
         return tree_params(self.max_leaf_nodes, self.max_bins, rng.randint(2**31 - 1)) | {
