@@ -15,11 +15,6 @@ def feature_type(X: Any) -> type[np.float32] | type[np.float64]:
 
     float32 rounds whole numbers above 2^24, such as times in seconds; float64 those above 2^53.
     ``X`` is an array, a sparse matrix, a frame, a column of one, or a list.
-
-    Examples
-    --------
-    >>> feature_type(np.zeros((2, 2), np.float32)), feature_type([[1, 2]])
-    (<class 'numpy.float32'>, <class 'numpy.float64'>)
     """
     columns = getattr(X, "dtypes", None) if hasattr(X, "columns") else None
     kinds = [getattr(X, "dtype", None)] if columns is None else list(columns)

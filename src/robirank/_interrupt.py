@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 
 class Interrupt:
     """Turns the first Ctrl-C into a wish to stop; the second one raises as usual.
 
-    Parameters
-    ----------
-    after : str
-        What is finished first, for the message: "step" or "epoch".
+    The message says ``after`` what: a "step" or an "epoch".
     """
 
     def __init__(self, after: str) -> None:
@@ -44,11 +41,6 @@ class Interrupt:
             2, f"\nstopping after this {self._after}; press Ctrl-C again to give up\n".encode()
         )
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any
 
 
@@ -14,11 +13,6 @@ class FitProgress:
 
     Nothing is shown with ``show=False``. At the end, the figures that were reported last go to a
     logger, if there is one.
-
-    Examples
-    --------
-    >>> with FitProgress(False, total=10, title="fit") as progress:
-    ...     progress.update(1, loss=0.5)
     """
 
     def __init__(
@@ -52,12 +46,7 @@ class FitProgress:
         if self._bar is not None:
             self._bar.update(self._task, completed=iteration, status=_text(figures))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
         if self._log is not None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank._callers import calling_line
-from robirank._sparse import places_of_rows
+from robirank._sparse import offsets, places_of_rows
 from robirank._types import Floats64, Ints64
 from robirank.errors import ArgumentError
 
@@ -28,16 +28,10 @@ _warned_at: set[tuple[str, int]] = set()
 
 @dataclass(frozen=True)
 class Queries:
-    """Rows grouped by query.
+    """Rows grouped by query; ids are in the order of their first appearance.
 
-    Attributes
-    ----------
-    ids : array of shape (n_queries,)
-        The query ids in the order of their first appearance.
-    offsets : int64 array of shape (n_queries + 1,)
-        Query ``q`` owns the places ``offsets[q]:offsets[q + 1]`` of the grouped order.
-    order : int64 array of shape (n_rows,), or None
-        ``order[place]`` is the row at that place; None means that place and row are the same.
+    Query ``q`` owns the places ``offsets[q]:offsets[q + 1]`` of the grouped order, and
+    ``order[place]`` is the row at that place; None means that place and row are the same.
     """
 
     ids: NDArray[np.generic]
@@ -81,8 +75,8 @@ class Queries:
 
     def take(self, which: Ints64) -> Queries:
         """The queries with the given numbers (0, 1, …), for the same rows."""
-        offsets, places = places_of_rows(self.offsets, which)
-        return Queries(self.ids[which], offsets, self.rows()[places])
+        starts, places = places_of_rows(self.offsets, which)
+        return Queries(self.ids[which], starts, self.rows()[places])
 
     def codes(self) -> Ints64:
         """The number of the query (0, 1, …) that each place of the grouped order belongs to."""
@@ -126,14 +120,7 @@ def _action() -> str:
 
 
 def group_queries(qid: ArrayLike | None, n_rows: int) -> Queries:
-    """Group rows by query id.
-
-    Parameters
-    ----------
-    qid : array-like of shape (n_rows,), or None
-        One id a row, of any hashable type, also mixed; None puts all rows into one query.
-    n_rows : int
-        The number of rows; a ``qid`` of another length is an error.
+    """Group rows by query id: one a row, of any hashable type, also mixed; None is one query.
 
     Examples
     --------
@@ -161,10 +148,9 @@ def group_queries(qid: ArrayLike | None, n_rows: int) -> Queries:
     unique, first_row, codes = _unique_codes(ids)
     by_appearance = np.argsort(first_row, kind="stable")
     codes = np.argsort(by_appearance)[codes]
-    sizes = np.bincount(codes, minlength=len(unique))
     return Queries(
         unique[by_appearance],
-        np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+        offsets(np.bincount(codes, minlength=len(unique))),
         np.argsort(codes, kind="stable").astype(np.int64),
     )
 

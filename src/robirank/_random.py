@@ -18,13 +18,7 @@ RandomStateLike: TypeAlias = int | np.random.Generator | np.random.RandomState |
 
 
 def as_random_state(random_state: RandomStateLike) -> np.random.RandomState:
-    """A RandomState, as `sklearn.utils.check_random_state` gives it; also from a Generator.
-
-    Examples
-    --------
-    >>> int(as_random_state(0).randint(100)), int(np.random.RandomState(0).randint(100))
-    (44, 44)
-    """
+    """A RandomState, as `sklearn.utils.check_random_state` gives it; also from a Generator."""
     from sklearn.utils import check_random_state  # imported here: reading data does without it
 
     check_random_state_like(random_state, below=2**32)

@@ -51,14 +51,7 @@ def _native(matrix: Any) -> Any:
 def check_rows(
     name: str, indptr: NDArray[Any], indices: NDArray[Any], shape: tuple[int, int]
 ) -> None:
-    """Raise an error unless ``indptr`` and ``indices`` are the rows of a matrix of that shape.
-
-    Examples
-    --------
-    >>> check_rows("user_items", np.array([0, 1, 2]), np.array([0, 7]), (2, 5))
-    Traceback (most recent call last):
-    robirank.errors.ArgumentError: user_items is damaged: indices[1] is 7; it must be from 0 to 4
-    """
+    """Raise an error unless ``indptr`` and ``indices`` are the rows of a matrix of that shape."""
     _check_integers(name, "indptr", indptr)
     if indptr.shape != (shape[0] + 1,):
         _refuse(name, f"indptr must have length {shape[0] + 1}; it has {len(indptr)}")
@@ -77,13 +70,7 @@ def check_rows(
 
 
 def rows_are_sorted(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
-    """Whether the indices of each row are sorted; the flag that SciPy keeps may be out of date.
-
-    Examples
-    --------
-    >>> rows_are_sorted(np.array([0, 2, 3]), np.array([4, 7, 1]))
-    True
-    """
+    """Whether the indices of each row are sorted; the flag that SciPy keeps may be out of date."""
     falls = np.flatnonzero(indices[1 : indptr[-1]] < indices[: max(0, indptr[-1] - 1)]) + 1
     return bool(np.isin(falls, indptr).all()) if len(falls) else True
 

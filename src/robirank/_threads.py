@@ -41,24 +41,13 @@ def threads_for(products: float, num_threads: int = 0) -> int:
 
     Little work is done by one thread before a second one has woken up, which on a busy machine
     takes longer than the work.
-
-    Examples
-    --------
-    >>> threads_for(1e6, num_threads=8), threads_for(1e12, num_threads=8)
-    (1, 8)
     """
     threads = thread_count(num_threads)
     return threads if products >= _WORTH_THREADS else 1
 
 
 def threads_for_cells(cells: float, num_threads: int = 0) -> int:
-    """The number of threads for reading ``cells`` of a table at a time: as asked, or by the size.
-
-    Examples
-    --------
-    >>> threads_for_cells(1e4), threads_for_cells(1e4, num_threads=8)
-    (1, 8)
-    """
+    """The number of threads for reading ``cells`` of a table: as asked, or by the size."""
     return threads_for(_CELL * cells) if num_threads == 0 else thread_count(num_threads)
 
 

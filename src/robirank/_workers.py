@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Self, TypeVar
 
 from robirank._blas import limit_this_thread, one_blas_thread
@@ -19,19 +18,8 @@ class Workers:
     """A pool of threads; inside it the matrix products of NumPy use one thread each.
 
     A product that is split by BLAS over its own threads may add up in another order for another
-    number of them. Here the work is cut into blocks that do not depend on the number of threads,
-    so neither does any bit of the answer.
-
-    Parameters
-    ----------
-    num_threads : int, default=0
-        0: every core that this process may use.
-
-    Examples
-    --------
-    >>> with Workers(2) as workers:
-    ...     workers.map(lambda x: x * x, [1, 2, 3])
-    [1, 4, 9]
+    number of them. Here the work is cut into blocks that do not depend on the number of threads, so
+    neither does any bit of the answer.
     """
 
     def __init__(self, num_threads: int = 0) -> None:
@@ -51,12 +39,7 @@ class Workers:
             return [work(task) for task in tasks]
         return list(self._pool.map(work, tasks))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None

@@ -194,10 +194,7 @@ def show_progress(quiet: bool) -> bool:
 
 
 def print_text(text: str) -> None:
-    """Print text on standard output: into a pipe as it is, with bytes that are not UTF-8 untouched.
-
-    On a terminal it is `escaped`, but for tabs and ends of lines.
-    """
+    """Print text on standard output: `escaped` on a terminal, bytes as they are into a pipe."""
     text = for_reader(text, sys.stdout, keep="\t\n")
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))

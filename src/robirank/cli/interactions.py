@@ -1,4 +1,4 @@
-"""What commands on interactions share: options for the columns, reading, ids of a model."""
+"""What commands on interactions share: options for the columns, reading tables and models."""
 
 from __future__ import annotations
 
@@ -115,6 +115,21 @@ def read(path: Path, columns: Columns, *, quiet: bool) -> Interactions:
             f"{data.n_users:,} users, {data.n_items:,} items, {data.n_interactions:,} interactions"
         )
     return data
+
+
+def load(path: Path, threads: int | None = None, device: str = "cpu") -> tuple[Any, Ids, Ids]:
+    """A model of factors, its users and its items; 0, 1, 2, … where it was trained without ids."""
+    from robirank.latent.factors.factor_model import FactorModel
+    from robirank.storage.estimators import load_model
+
+    model = load_model(path)
+    if not isinstance(model, FactorModel):
+        raise ValueError(f"{path} holds a {type(model).__name__}, which has no users and items")
+    if threads is not None:
+        model.num_threads = threads
+    model.device = device
+    names = model.by_id._names()
+    return model, names.users.ids, names.items.ids
 
 
 def read_known(path: Path, columns: Columns, users: Ids, items: Ids, *, quiet: bool) -> Known:

@@ -28,11 +28,11 @@ from robirank.cli.interactions import (
     Time,
     User,
     known,
+    load,
     read,
     read_known,
 )
 from robirank.cli.latent_partition import partition
-from robirank.cli.models import load
 from robirank.cli.options import Device, Json, LatentModel, Quiet, Rho, Threads
 from robirank.cli.recommend import recommend, similar
 

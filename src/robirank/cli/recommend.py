@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,11 +18,11 @@ from robirank.cli.interactions import (
     Sep,
     User,
     known,
+    load,
     read,
     read_known,
 )
 from robirank.cli.lists import check_format, print_lists, with_names, write_file
-from robirank.cli.models import load
 from robirank.cli.options import Device, Json, LatentModel, Quiet, Threads
 from robirank.data.names import Names, look_up
 
@@ -54,18 +54,9 @@ Output = Annotated[
 
 @dataclass(frozen=True)
 class Asked:
-    """Whose lists are wanted.
+    """Whose lists are wanted: some users of a model or of a table, and what they have already.
 
-    Attributes
-    ----------
-    users : Ids
-        The users of a model or of a table.
-    positions : int array
-        Those of them who ask.
-    has : Interactions or None
-        What the users have already.
-    new : bool
-        Whether their factors are found from what they have.
+    The factors of ``new`` ones are found from what they have.
     """
 
     users: Ids
@@ -141,16 +132,20 @@ def recommend(
     names = None if names_file is None else Names.read(names_file, name_columns)
     columns = Columns(user, item, count, None, sep, header)
     if likes:
-        positions = look_up(
-            "item", _items(likes, item_ids, names), item_ids, names, where=model_path
-        )
-        asked = _someone_new(positions, item_ids)
+        typed = _items(likes, item_ids, names)
+        liked = look_up("item", typed, item_ids, names, where=model_path)
+        asked = _someone_new(liked, item_ids)
     elif history is not None:
         asked = _new_users(history, columns, users, item_ids, quiet)
     else:
         typed = _lines(users_file, "users") if users_file is not None else users or []
-        asked = _known_users(typed, everyone, user_ids, model_path)
-        asked = _with_train(asked, train, columns, user_ids, item_ids, quiet)
+        positions = _positions(typed, everyone, user_ids, model_path)
+        if train is None:
+            note("without --train, items that a user has already may come back", quiet=quiet)
+            asked = Asked(user_ids, positions)
+        else:
+            has = read_known(train, columns, user_ids, item_ids, quiet=quiet).data
+            asked = Asked(user_ids, positions, has)
     strangers = _without_interactions(model, asked)
     _tell_of(strangers, len(asked.positions), unknown_users, quiet)
     rules = _rules(only, exclude, item_ids, quiet) | {"unknown_users": unknown_users}
@@ -221,16 +216,15 @@ def _lines(path: Path, what: str) -> list[str]:
     return ids
 
 
-def _known_users(typed: list[str], everyone: bool, ids: Ids, model_path: Path) -> Asked:
+def _positions(typed: list[str], everyone: bool, ids: Ids, model_path: Path) -> NDArray[Any]:
+    """The positions of all users of the model, or of those that were typed, each once."""
     import numpy as np
 
     if everyone:
-        positions = np.arange(len(ids))
-    else:
-        hint = "A new user can be given with --likes or --history"
-        typed_users = look_up("user", typed, ids, None, where=model_path, hint=hint)
-        positions = np.array(list(dict.fromkeys(typed_users)))
-    return Asked(ids, positions)
+        return np.arange(len(ids))
+    hint = "A new user can be given with --likes or --history"
+    typed_users = look_up("user", typed, ids, None, where=model_path, hint=hint)
+    return np.array(list(dict.fromkeys(typed_users)))
 
 
 def _without_interactions(model: Any, asked: Asked) -> list[Any]:
@@ -278,16 +272,6 @@ def _known_items(path: Path | None, ids: Ids, quiet: bool) -> NDArray[Any] | Non
     if n_unknown:
         note(f"{path}: {n_unknown:,} of {len(positions):,} items are not in the model", quiet=quiet)
     return positions[positions >= 0]
-
-
-def _with_train(
-    asked: Asked, train: Path | None, columns: Columns, users: Ids, items: Ids, quiet: bool
-) -> Asked:
-    if train is None:
-        note("without --train, items that a user has already may come back", quiet=quiet)
-        return asked
-    has = read_known(train, columns, users, items, quiet=quiet).data
-    return replace(asked, has=has)
 
 
 def _items(likes: list[str], ids: Ids, names: Names | None) -> list[str]:

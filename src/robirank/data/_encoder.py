@@ -21,21 +21,9 @@ _LARGEST_COUNT = float(np.finfo(np.float32).max)
 class Encoder:
     """Translates chunks of interactions to positions, and counts rows that cannot be used.
 
-    Parameters
-    ----------
-    users, items : Ids, optional
-        The ids that have positions. Without them, ids get positions in the order they appear.
-    unseen, on_missing : {"error", "drop"}
-        What to do with rows whose id is not among the given ones, and with rows that lack an id,
-        a count or a time.
-    text : bool
-        Whether the rows come from a text file, where ids are text. They become integers if all of
-        them are plain integers (``007`` is not one).
-
-    Attributes
-    ----------
-    has_dates : bool or None
-        Whether the times so far are dates; None until a row has a time.
+    The arguments are those of `robirank.load_interactions`. Ids of a text file become integers if
+    all of them are plain integers (``007`` is not one). Whether the times so far are dates stands
+    in ``has_dates``; it is None until a row has a time.
     """
 
     def __init__(
@@ -60,17 +48,9 @@ class Encoder:
     def encode(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Translate a chunk; rows that cannot be used are left out and counted.
 
-        Parameters
-        ----------
-        rows : DataFrame
-            Columns row (the row or line number in the source), user, item, and optionally count
-            and time.
-
-        Returns
-        -------
-        DataFrame
-            Columns user and item (positions, int32), and optionally count (float32) and time
-            (int64 or float64).
+        It has the columns row (its number in the source), user, item, and optionally count and
+        time. What comes back has user and item as positions (int32), count as float32, and time as
+        int64 or float64.
         """
         for name in ("user", "item"):
             rows = rows.with_columns(_empty_is_missing(as_ids(rows[name], name)))
@@ -112,10 +92,7 @@ class Encoder:
         return users, items
 
     def _with_times(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Convert the times of a chunk; dates in one chunk and numbers in another are an error.
-
-        Within one chunk, `as_times` raises an error.
-        """
+        """Convert the times of a chunk; dates in one chunk and numbers in another are an error."""
         times, dates = as_times(rows["time"])
         has_time = times.is_not_null()
         if has_time.any() and self.has_dates not in (None, dates):

@@ -173,13 +173,6 @@ def looks_like_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bo
     """Whether the first line of a file names columns, and is no interaction.
 
     It does if its fields are common names of columns, or if a field is text above numbers or dates.
-
-    Examples
-    --------
-    >>> looks_like_header(["customer", "qty"], [["ann", "3"], ["bob", "1"]])
-    True
-    >>> looks_like_header(["ann", "3"], [["bob", "1"]])
-    False
     """
     return _has_column_names(first) or any(
         _breaks_type(field, [row[position] for row in rest if position < len(row)])

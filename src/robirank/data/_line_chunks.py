@@ -31,22 +31,11 @@ class OtherPackingError(RobirankError, ValueError):
 
 
 def line_chunks(file: IO[bytes], chunk_bytes: int) -> Iterator[bytes]:
-    r"""Read a binary file, plain or gzip, as chunks of whole lines.
+    """Read a binary file, plain or gzip, as chunks of whole lines.
 
-    A last line without a line end gets one; a byte order mark at the start is left out.
-
-    Raises
-    ------
-    DamagedGzipError
-        After all whole lines before the damage were yielded.
-    OtherPackingError
-        For a file that is compressed by bzip2, xz, zstd or zip.
-
-    Examples
-    --------
-    >>> import io
-    >>> list(line_chunks(io.BytesIO(b"one\ntwo\nthree"), 9))
-    [b'one\ntwo\n', b'three\n']
+    A last line without a line end gets one; a byte order mark at the start is left out. A damaged
+    gzip file is a `DamagedGzipError` after all whole lines before the damage, and a file of another
+    packer an `OtherPackingError`.
     """
     mark = _BOM
     rest = b""  # the beginning of a line whose end has not been read yet

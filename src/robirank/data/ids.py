@@ -176,13 +176,7 @@ class Ids:
         return _find(column, self._values)
 
     def close_to(self, text: str) -> list[str]:
-        """The ids that are most similar to a mistyped one; none unless ids are text.
-
-        Examples
-        --------
-        >>> Ids(["Slayer", "Metallica", "Metal Church"]).close_to("metalica")
-        ['Metallica']
-        """
+        """The ids that are most similar to a mistyped one; none unless ids are text."""
         return nearest(text, self._values) if self.kind == "str" else []
 
     def extend(self, values: Any) -> Ids:
@@ -218,18 +212,8 @@ class Ids:
     def to_tensors(self, prefix: str) -> dict[str, NDArray[Any]]:
         """Convert the ids to arrays for a model file; `from_tensors` is the inverse.
 
-        Integers become ``{prefix}.ints``, text ``{prefix}.bytes`` (UTF-8, one after the other)
-        and ``{prefix}.offsets``, a range ``{prefix}.range`` with its length.
-
-        Raises
-        ------
-        TypeError
-            If the ids are neither integers nor text.
-
-        Examples
-        --------
-        >>> {k: v.tolist() for k, v in Ids(["ab", "c"]).to_tensors("items").items()}
-        {'items.bytes': [97, 98, 99], 'items.offsets': [0, 2, 3]}
+        Integers become ``{prefix}.ints``, text ``{prefix}.bytes`` (UTF-8, one after the other) and
+        ``{prefix}.offsets``, a range ``{prefix}.range`` with its length. Other ids are a TypeError.
         """
         values = self.portable()
         if isinstance(values, range):
@@ -244,13 +228,7 @@ class Ids:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, NDArray[Any]], prefix: str) -> Ids:
-        """Make ids from the arrays of `to_tensors`; their content is checked.
-
-        Raises
-        ------
-        ValueError
-            If the arrays are not those of distinct ids.
-        """
+        """Make ids from the arrays of `to_tensors`; a ValueError unless they are distinct ids."""
         parts = (tensors.get(f"{prefix}.{part}") for part in ("range", "ints", "bytes", "offsets"))
         length, ints, text, starts = parts
         if length is not None:
@@ -287,13 +265,7 @@ _Values = pl.Series | _Range
 
 
 def as_integers(text: pl.Series) -> pl.Series:
-    """Convert text to integers; null unless it is how Python prints a 64-bit integer.
-
-    Examples
-    --------
-    >>> as_integers(pl.Series(["7", "-12", "007", "+7", " 7", "x"])).to_list()
-    [7, -12, None, None, None, None]
-    """
+    """Convert text to integers; null unless it is how Python prints a 64-bit integer."""
     numbers = text.cast(pl.Int64, strict=False)
     return numbers.set(numbers.cast(pl.String) != text, None)
 

@@ -508,13 +508,7 @@ def _new_positions(mask: NDArray[np.bool_]) -> Positions:
 
 
 def times_in_words(data: Interactions) -> str:
-    """Describe the range of the times of a table, for messages.
-
-    Examples
-    --------
-    >>> times_in_words(Interactions.from_arrays([1, 2], [1, 1], times=[100, 300]))
-    'numbers from 100 to 300'
-    """
+    """Describe the range of the times of a table, for messages."""
     times: Any = data.timestamps
     ends = [times.min(), times.max()] if len(data) else []
     if not data.has_dates:

@@ -19,13 +19,7 @@ SEPARATORS = {".tsv": "\t", ".tab": "\t", ".csv": ","}
 
 
 class Names:
-    """Names of ids, read from a file with an id and a name in each line.
-
-    Parameters
-    ----------
-    pairs : dict from str to str
-        The name of each id, as text.
-    """
+    """Names of ids, read from a file with an id and a name in each line."""
 
     def __init__(self, pairs: dict[str, str]) -> None:
         self._pairs = pairs
@@ -34,12 +28,8 @@ class Names:
     def read(cls, path: Path, columns: str | None = None) -> Names:
         """Read CSV or TSV, plain or gzip: the id in the first column, then names.
 
-        Parameters
-        ----------
-        path : Path
-        columns : str, optional
-            Positions of the columns that make up the name, from 0 on, such as "1,2"; the second
-            column by default.
+        ``columns`` are the positions of those that make up the name, such as "1,2"; the second by
+        default.
         """
         import polars as pl
 

@@ -15,13 +15,6 @@ def nearest(text: str, names: Iterable[Any], n: int = 3) -> list[str]:
 
     The names that share most pairs of letters with the text are chosen in one pass by polars, and
     only those are compared letter by letter: 400,000 names take a fraction of a second.
-
-    Examples
-    --------
-    >>> nearest("Metalica", ["Slayer", "Metallica", "Megadeth"])
-    ['Metallica']
-    >>> nearest("xyz", ["Slayer"])
-    []
     """
     import numpy as np
     import polars as pl
@@ -45,11 +38,5 @@ def nearest(text: str, names: Iterable[Any], n: int = 3) -> list[str]:
 
 
 def did_you_mean(close: Sequence[str]) -> str:
-    """The end of an error message that suggests names; empty without names.
-
-    Examples
-    --------
-    >>> did_you_mean(["Metallica"])
-    "; did you mean 'Metallica'?"
-    """
+    """The end of an error message that suggests names; empty without names."""
     return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""

@@ -72,21 +72,9 @@ class PartitionsError(DamagedFileError):
 
 
 class PartitionsManifest(Manifest, frozen=True, kw_only=True):
-    """The content of ``manifest.json``.
+    """The content of ``manifest.json``: numbers, what is optional, and the files.
 
-    Attributes
-    ----------
-    parts, seed, n_users, n_items, n_interactions : int
-    counts : bool
-        Whether some interaction counts more than once.
-    lengths : (list of int, list of int)
-        The numbers of interactions that users have, and how many users have each.
-    mean_weight : dict
-        The mean weight of an interaction, for each weighting.
-    user_ids, item_ids : bool
-        Whether there are outside ids.
-    part, users, items
-        The files.
+    ``lengths`` are the numbers of interactions that users have, and how many users have each.
     """
 
     format: str = _FORMAT

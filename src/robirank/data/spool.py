@@ -46,13 +46,7 @@ def spooled(path: str | os.PathLike[str], options: Mapping[str, Any]) -> Iterato
 
 
 class Spool:
-    """The interactions of a file in a temporary folder, as positions, in the order of the file.
-
-    Parameters
-    ----------
-    folder : Path
-    users, items : Ids
-    """
+    """The interactions of a file in a temporary folder, as positions, in the order of the file."""
 
     def __init__(self, folder: Path, users: Ids, items: Ids) -> None:
         self._folder, self.users, self.items = folder, users, items

@@ -24,19 +24,9 @@ Mask = NDArray[np.bool_]
 class UserItems:
     """The items of users, one user after the other: user x has ``items[indptr[x]:indptr[x + 1]]``.
 
-    Attributes
-    ----------
-    indptr : int64 array of shape (n_users + 1,)
-    items : int32 array
-        Positions; in a table that `as_user_items` read, they rise within a user.
-    weight : float32 array or None
-        Weight or count of each item of a user; None where all are one.
-    n_items : int
-        The number of items, those without interactions included.
-    cut : (int, int) or None
-        The number of parts that the users are cut into already, and the seed of that cut.
-    user_ids, item_ids : Ids or None
-        Outside ids, where the table has some.
+    Items are positions, which rise within a user of a table that `as_user_items` read; a weight is
+    None where all are one. ``cut`` is the number of parts that the users are cut into already, and
+    the seed of that cut. Outside ids are None where the table has none.
     """
 
     indptr: NDArray[np.int64]
@@ -71,14 +61,7 @@ class UserItems:
         return np.bincount(self.items, minlength=self.n_items)
 
     def rows(self, users: NDArray[Any]) -> UserItems:
-        """The rows of the given users, in that order; their positions are 0, 1, 2, … there.
-
-        Examples
-        --------
-        >>> table = UserItems(np.array([0, 2, 2, 3]), np.array([4, 7, 1], np.int32), None, 8)
-        >>> table.rows(np.array([2, 0])).items
-        array([1, 4, 7], dtype=int32)
-        """
+        """The rows of the given users, in that order; their positions are 0, 1, 2, … there."""
         return self._select(*places_of_rows(self.indptr, users))
 
     def take(self, chosen: NDArray[np.bool_]) -> UserItems:
@@ -169,13 +152,7 @@ def ids_of(data: Any, side: SideName) -> Any:
 
 
 def random_share(indptr: NDArray[np.int64], share: float, rng: np.random.Generator) -> Mask:
-    """Mark a random share of each user's interactions, but never all of them.
-
-    Examples
-    --------
-    >>> random_share(np.array([0, 4, 5]), 0.5, np.random.default_rng(0)).sum()
-    np.int64(2)
-    """
+    """Mark a random share of each user's interactions, but never all of them."""
     lengths = np.diff(indptr)
     sizes = np.minimum(rounded_at_random(lengths * share, rng), np.maximum(lengths - 1, 0))
     return sample_items(indptr, sizes, rng)
@@ -195,13 +172,7 @@ def rounded_at_random(numbers: NDArray[Any], rng: np.random.Generator) -> NDArra
 
 
 def weights_of_counts(counts: NDArray[Any], weighting: Weighting) -> NDArray[np.float32] | None:
-    """The weights of interactions with the given counts; None if all weights are 1.
-
-    Examples
-    --------
-    >>> weights_of_counts(np.array([1, 3]), "log")
-    array([1., 2.], dtype=float32)
-    """
+    """The weights of interactions with the given counts; None if all weights are 1."""
     if weighting == "log":
         return np.log2(1.0 + counts).astype(np.float32)
     if weighting == "count":

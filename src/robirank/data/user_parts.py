@@ -14,13 +14,7 @@ def count_parts(wanted: int, n_users: int, n_items: int) -> int:
 
 
 def user_parts(seed: int, n_users: int, parts: int) -> list[NDArray[np.int32]]:
-    """Assign the users at random to parts whose sizes differ by at most one.
-
-    Examples
-    --------
-    >>> [len(part) for part in user_parts(seed=0, n_users=10, parts=3)]
-    [4, 3, 3]
-    """
+    """Assign the users at random to parts whose sizes differ by at most one."""
     order = random_stream(seed, _USERS).permutation(n_users).astype(np.int32)
     return np.array_split(order, parts)
 

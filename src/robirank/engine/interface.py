@@ -123,13 +123,7 @@ def check_task(task: Task, declared: Sequence[StateArray], *, in_scan: bool = Fa
 
 
 def add_up(figures: Iterable[Figures]) -> Figures:
-    """Add figures by name, in their order.
-
-    Examples
-    --------
-    >>> add_up([{"loss": 1.5, "done": 2}, {"done": 3}])
-    {'loss': 1.5, 'done': 5}
-    """
+    """Add figures by name, in their order."""
     total: Figures = {}
     for report in figures:
         for name, value in report.items():

@@ -53,7 +53,7 @@ class StrataMemory:
         self._constants = constants_of_items(declared, self._counts)
         order = self.plan.order
         rows = Rows(order, self._counts[order])
-        self._items = {a.name: _filled(a, a.start([rows])[0]) for a in travelling(declared)}
+        self._items = {a.name: a.filled(a.start([rows])[0]) for a in travelling(declared)}
 
     def restart(self, declared: Sequence[StateArray]) -> None:
         """Set constant arrays anew, from declarations that take the place of those before."""
@@ -118,9 +118,3 @@ class StrataMemory:
         if array.per == "user":
             return part.users
         return places_of_rows(self._interactions.indptr, part.users)[1]
-
-
-def _filled(array: StateArray, values: NDArray[Any]) -> NDArray[Any]:
-    memory = array.empty(len(values))
-    array.content(memory)[:] = values
-    return memory

@@ -63,6 +63,12 @@ class StateArray:
         """Memory for n entries: zeros, with padded rows that begin on cache lines."""
         return empty_rows(n, self.columns) if self.columns else np.zeros(n, np.float32)
 
+    def filled(self, values: NDArray[Any]) -> Floats32:
+        """Memory that holds values."""
+        memory = self.empty(len(values))
+        self.content(memory)[:] = values
+        return memory
+
     def content(self, array: NDArray[Any]) -> NDArray[Any]:
         """A view of an array without its padding."""
         return array[:, : self.columns] if self.columns else array
@@ -124,15 +130,14 @@ _Holder = TypeVar("_Holder", Part, Block)
 def seen_by(task: Any, holder: _Holder) -> _Holder:
     """What a task sees of a part or a block: the arrays it declares, most of them read-only."""
     arrays = {
-        name: array if name in task.changes else read_only(array)
+        name: array if name in task.changes else _read_only(array)
         for name, array in holder.arrays.items()
         if name in task.reads
     }
     return replace(holder, arrays=arrays)
 
 
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view of an array that cannot be written to."""
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
     return view

@@ -25,13 +25,7 @@ _ITEMS, _DRAWS = 1, 2  # what a stream of random numbers is for; 0 cuts the user
 
 
 def visiting_order(part: int, parts: int) -> list[int]:
-    """The order in which a scan shows the blocks to a part: each part begins with another one.
-
-    Examples
-    --------
-    >>> visiting_order(part=1, parts=3)
-    [1, 2, 0]
-    """
+    """The order in which a scan shows the blocks to a part: each part begins with its own."""
     return [(part + shift) % parts for shift in range(parts)]
 
 
@@ -41,13 +35,7 @@ def share(n_users: int, turn: int, turns: int) -> slice:
 
 
 def user_batches(users: slice) -> list[slice]:
-    """Some users of a part in pieces of bounded size, one for each task of a scan.
-
-    Examples
-    --------
-    >>> user_batches(share(n_users=6000, turn=1, turns=2))
-    [slice(3000, 4024, None), slice(4024, 5048, None), slice(5048, 6000, None)]
-    """
+    """Some users of a part in pieces of bounded size, one for each task of a scan."""
     firsts = range(users.start, users.stop, BATCH_USERS)
     return [slice(first, min(first + BATCH_USERS, users.stop)) for first in firsts]
 

@@ -268,7 +268,7 @@ def _padded(array: StateArray, values: NDArray[Any]) -> NDArray[Any]:
     """Values with the padding that kernels ask for; a copy only where some is needed."""
     if not array.columns or values.shape[1] == padded(array.columns):
         return values
-    return _joined(array, [{array.name: values}], None)
+    return array.filled(values)
 
 
 def _joined(
