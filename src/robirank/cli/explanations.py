@@ -88,17 +88,6 @@ def title(pair: Pair) -> str:
     return f"Query {pair.query}: A is {a}, B is {b}"
 
 
-def rows(why: Explanation, top: int) -> list[list[str]]:
-    """The strongest features, and the scores, as text."""
-    effects = [[name, _text(a), _text(b), f"{e:+.4f}"] for name, a, b, e in why.table(top)]
-    total = why.score_a - why.score_b
-    return [*effects, ["score", _text(why.score_a), _text(why.score_b), f"{total:+.4f}"]]
-
-
-def _text(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.4g}"
-
-
 def as_json(why: Explanation, pair: Pair) -> dict[str, Any]:
     """Everything, for programs."""
     keys = ("feature", "a", "b", "effect")

@@ -305,8 +305,7 @@ def explain(
         print_json({"pairs": objects} if every else objects[0])
         return
     for why, pair in explained:
-        header = ["Feature", "A", "B", "effect"]
-        print_table(explanations.title(pair), header, explanations.rows(why, top))
+        print_table(explanations.title(pair), ["Feature", "A", "B", "effect"], why.cells(top))
 
 
 @app.command()

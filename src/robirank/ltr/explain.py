@@ -82,14 +82,15 @@ class Explanation:
             }
         )
 
+    def cells(self, top: int) -> list[tuple[str, str, str, str]]:
+        """The rows of `table` and the scores, as text."""
+        rows = [*self.table(top), ("score", self.score_a, self.score_b, self._total())]
+        return [(name, _number(a), _number(b), f"{effect:+.4f}") for name, a, b, effect in rows]
+
     def __str__(self) -> str:
-        rows = self.table(10)
-        width = max([7, *(len(name) for name, *_ in rows)])
-        lines = [f"{'feature':{width}s} {'A':>10s} {'B':>10s} {'effect':>10s}"]
-        for name, *values, effect in [*rows, ("score", self.score_a, self.score_b, self._total())]:
-            numbers = " ".join(f"{'' if np.isnan(v) else format(v, '.4g'):>10s}" for v in values)
-            lines.append(f"{name:{width}s} {numbers} {effect:>+10.4f}")
-        return "\n".join(lines)
+        rows = [("feature", "A", "B", "effect"), *self.cells(10)]
+        width = max(len(name) for name, *_ in rows)
+        return "\n".join(f"{name:{width}s} {a:>10s} {b:>10s} {e:>10s}" for name, a, b, e in rows)
 
     def _total(self) -> float:
         return self.score_a - self.score_b
@@ -157,6 +158,10 @@ class QueryExplanation:
             for line in step.to_frame().iter_rows()
         ]
         return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _number(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.4g}"
 
 
 def _label(name: str, a: float, b: float) -> str:

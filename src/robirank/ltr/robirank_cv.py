@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import KFold, check_cv
 
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
@@ -176,10 +177,8 @@ class RoBiRankCV(RoundsRanker, LinearRanker):
 
     def _folds(self, X: Any, y: Any, queries: Queries) -> list[tuple[Queries, Queries]]:
         """What each fold trains on and holds out: whole queries, or documents of a single one."""
-        parts = self._parts(X, y, queries)
-        if len(queries) == 1:
-            return [(_one_query(queries, a), _one_query(queries, b)) for a, b in parts]
-        return [(queries.take(a), queries.take(b)) for a, b in parts]
+        take = partial(_one_query, queries) if len(queries) == 1 else queries.take
+        return [(take(train), take(test)) for train, test in self._parts(X, y, queries)]
 
     def _parts(self, X: Any, y: Any, queries: Queries) -> list[tuple[Any, Any]]:
         """Numbers of queries to train on and to hold out; of rows, if there is one query."""
@@ -192,9 +191,8 @@ class RoBiRankCV(RoundsRanker, LinearRanker):
                     f"must be between 2 and the number of {what} (n_samples = {n}); "
                     f"got {self.cv}. Pass validation=(X, y, qid) to choose on a set of your own",
                 )
-            shuffled = as_random_state(self.random_state).permutation(n)
-            held_out = [np.sort(part) for part in np.array_split(shuffled, self.cv)]
-            return [(np.setdiff1d(np.arange(n), part), part) for part in held_out]
+            folds = KFold(self.cv, shuffle=True, random_state=as_random_state(self.random_state))
+            return list(folds.split(np.arange(n)))
         groups = queries.unsort(queries.codes())
         splits = list(check_cv(self.cv).split(X, y, groups))
         if single:
