@@ -50,6 +50,13 @@ def check_choice(name: str, value: Any, allowed: Iterable[Any], also: str = "") 
         raise ArgumentError(name, f"must be one of {list(allowed)}{also}; got {value!r}")
 
 
+def check_length(name: str, values: NDArray[Any], n: int, what: str) -> None:
+    """Raise an error unless an array has one value for each of ``n`` of something."""
+    if values.shape != (n,):
+        problem = f"must have one value for each of the {n} {what}; got shape {values.shape}"
+        raise ArgumentError(name, problem)
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 

@@ -143,7 +143,13 @@ def train(
     if resume and checkpoint is None and ray is None:
         raise typer.BadParameter("--resume needs --checkpoint, the file to go on from, or --ray")
     if tune:
-        _check_tune(regularization, validation, hold_out, time_limit, ray)
+        _refuse_with_tune(
+            regularization=regularization,
+            validation=validation,
+            hold_out=hold_out,
+            time_limit=time_limit,
+            ray=ray,
+        )
     for name, option in (("address", address), ("workers", workers)):
         if option is not None and ray is None:
             raise typer.BadParameter(f"--{name} needs --ray, a folder that the whole cluster sees")
@@ -325,23 +331,11 @@ def _parts(
     return part, held_out
 
 
-def _check_tune(
-    regularization: float | None,
-    validation: Path | None,
-    hold_out: float | None,
-    time_limit: float | None,
-    ray: str | None,
-) -> None:
-    others = {
-        "regularization": regularization,
-        "validation": validation,
-        "hold-out": hold_out,
-        "time-limit": time_limit,
-        "ray": ray,
-    }
+def _refuse_with_tune(**others: Any) -> None:
     for name, value in others.items():
         if value is not None:
-            raise typer.BadParameter(f"give --tune or --{name}, not both")
+            option = name.replace("_", "-")
+            raise typer.BadParameter(f"give --tune or --{option}, not both")
 
 
 def _tuned(

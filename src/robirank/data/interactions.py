@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
-from robirank._checks import check_count
+from robirank._checks import check_count, check_length
 from robirank._sparse import sound_csr
 from robirank._threads import thread_count
 from robirank.data._columns import as_ids, as_times, pick_columns
@@ -80,7 +80,7 @@ class Interactions:
     def __post_init__(self) -> None:
         counts = None if self.counts is None else np.ascontiguousarray(self.counts, np.float32)
         if counts is not None:
-            self._check_length("counts", counts)
+            check_length("counts", counts, len(self.indices), "interactions")
         # Before the conversion to int32, in which a number that is too large could look right.
         check_table(np.asarray(self.indptr), np.asarray(self.indices), counts, self.shape)
         self._set("indptr", np.ascontiguousarray(self.indptr, dtype=np.int64))
@@ -88,19 +88,11 @@ class Interactions:
         self._set("counts", None if counts is None or (counts == 1).all() else counts)
         if self.timestamps is not None:
             times, dates = as_times(self.timestamps)
-            self._check_length("timestamps", times)
+            check_length("timestamps", times.to_numpy(), len(self.indices), "interactions")
             if times.null_count():
                 raise ArgumentError("timestamps", f"must not be missing; {times.null_count()} are")
             self._set("timestamps", times.to_numpy())
             self._set("has_dates", self.has_dates or dates)
-
-    def _check_length(self, name: str, values: Any) -> None:
-        if values.shape != (len(self.indices),):
-            raise ArgumentError(
-                name,
-                f"must have one value for each of the {len(self)} interactions; "
-                f"got shape {values.shape}",
-            )
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from robirank._features import feature_type
+from robirank._checks import check_length
+from robirank._features import dense, feature_type
 from robirank._queries import Queries, as_ids, group_queries
 from robirank._sparse import check_sparse
 from robirank.errors import ArgumentError
@@ -63,12 +64,7 @@ class RankingData:
             if value is None and name == "doc_ids":
                 continue
             value = as_ids(value) if name == "qid" else np.asarray(value)
-            if value.shape != (X.shape[0],):
-                raise ArgumentError(
-                    name,
-                    f"must have one value for each of the {X.shape[0]} rows of X; "
-                    f"got shape {value.shape}",
-                )
+            check_length(name, value, X.shape[0], "rows of X")
             object.__setattr__(self, name, value)
         if self.feature_names is not None:
             names = tuple(str(n) for n in self.feature_names)
@@ -149,8 +145,7 @@ class RankingData:
         import polars as pl
 
         names = self.feature_names or [f"f{j}" for j in range(1, self.n_features + 1)]
-        dense = cast(Any, self.X).toarray() if sp.issparse(self.X) else self.X
-        return pl.DataFrame(dense, schema=list(names))
+        return pl.DataFrame(dense(self.X), schema=list(names))
 
     @classmethod
     def from_frame(
@@ -258,7 +253,7 @@ def normalize_queries(X: Any, qid: ArrayLike | None) -> Any:
     """
     dtype = feature_type(X)
     X = check_sparse("X", X)
-    X = np.asarray(cast(Any, X).toarray() if sp.issparse(X) else X, dtype=dtype)
+    X = np.asarray(dense(X), dtype=dtype)
     if X.shape[0] == 0:
         return X.copy()
     queries = group_queries(qid, X.shape[0])

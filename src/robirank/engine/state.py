@@ -174,13 +174,11 @@ def zeros(rows: Sequence[Rows]) -> list[Floats32]:
 
 def weights(rows: Sequence[Rows]) -> list[Floats32]:
     """The weight of each interaction; one where none is given."""
-    return [_weights(part.interactions) for part in rows if part.interactions is not None]
-
-
-def _weights(interactions: UserItems) -> Floats32:
-    if interactions.weight is None:
-        return np.ones(len(interactions.items), np.float32)
-    return interactions.weight
+    tables = [part.interactions for part in rows if part.interactions is not None]
+    return [
+        np.ones(len(table.items), np.float32) if table.weight is None else table.weight
+        for table in tables
+    ]
 
 
 @dataclass(frozen=True)
