@@ -274,6 +274,13 @@ def test_from_matrix():
         Interactions.from_matrix(np.eye(2))
 
 
+def test_duplicates_of_small_integers_do_not_overflow():
+    counts, place = np.array([100, 100, 90], np.int8), np.zeros(3, int)
+    csr = sp.csr_matrix((counts, place, [0, 3]), shape=(1, 2))
+    for matrix in (csr, sp.coo_matrix((counts, (place, place)), shape=(1, 2))):
+        assert Interactions.from_matrix(matrix).counts.tolist() == [290]
+
+
 def test_canonical_matrix_is_not_copied():
     matrix = sp.random(50, 40, 0.2, format="csr", dtype=np.float32, random_state=0)
     data = Interactions.from_matrix(matrix)

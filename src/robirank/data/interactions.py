@@ -15,13 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
 from robirank._checks import check_count, check_length
-from robirank._sparse import sound_csr
 from robirank._threads import thread_count
 from robirank.data._columns import as_ids, as_times, pick_columns
 from robirank.data._encoder import Choice, Encoder, check_error_or_drop
 from robirank.data.ids import Ids, Positions
 from robirank.data.nearest import did_you_mean
-from robirank.data.user_items import UserItems, check_table
+from robirank.data.user_items import UserItems, as_csr, check_table, without_duplicates
 from robirank.errors import ArgumentError, UnknownIdError
 
 _CHUNK_ROWS = 1 << 20
@@ -398,11 +397,7 @@ class Interactions:
         """
         if not sp.issparse(matrix):
             raise TypeError(f"matrix must be a scipy sparse matrix; got {type(matrix).__name__}")
-        csr = sound_csr("matrix", matrix)
-        if not csr.has_canonical_format or (csr.data == 0).any():
-            csr = csr.copy()
-            csr.sum_duplicates()
-            csr.eliminate_zeros()
+        csr = without_duplicates(as_csr("matrix", matrix))
         user_ids = _ids_for("users", users, csr.shape[0])
         item_ids = _ids_for("items", items, csr.shape[1])
         return cls(user_ids, item_ids, csr.indptr, csr.indices, csr.data)

@@ -135,11 +135,20 @@ def as_user_items(
     ``weighting`` says: "binary" ignores them as the paper does, "log" takes log2(1 + count),
     "count" takes them as they are. Errors call the table by ``name``.
     """
-    matrix = _as_csr(user_items, name)
-    indptr, items, counts = _clean(matrix, name)
-    weight = weights_of_counts(counts, weighting)
-    ids = ids_of(user_items, "users"), ids_of(user_items, "items")
-    return UserItems(indptr, items, weight, matrix.shape[1], getattr(user_items, "cut", None), *ids)
+    csr = _checked_csr(user_items, name)
+    wrong = csr.data[~np.isfinite(csr.data) | (csr.data < 0)]
+    if len(wrong):
+        raise ArgumentError(name, f"holds {wrong[0]}; counts must be finite and not negative")
+    csr = without_duplicates(csr)
+    return UserItems(
+        np.ascontiguousarray(csr.indptr, np.int64),
+        np.ascontiguousarray(csr.indices, np.int32),
+        weights_of_counts(csr.data, weighting),
+        csr.shape[1],
+        getattr(user_items, "cut", None),
+        ids_of(user_items, "users"),
+        ids_of(user_items, "items"),
+    )
 
 
 def ids_of(data: Any, side: SideName) -> Any:
@@ -183,7 +192,7 @@ def weights_of_counts(counts: NDArray[Any], weighting: Weighting) -> NDArray[np.
     return None
 
 
-def _as_csr(user_items: Any, name: str) -> Any:
+def _checked_csr(user_items: Any, name: str) -> Any:
     from scipy import sparse
 
     matrix: Any = getattr(user_items, "matrix", user_items)
@@ -204,31 +213,24 @@ def _as_csr(user_items: Any, name: str) -> Any:
             f"{name} is a {type(matrix).__name__}, which costs time and memory to convert; "
             "give a CSR matrix, such as tocsr() makes",
         )
+    return as_csr(name, matrix)
+
+
+def as_csr(name: str, matrix: Any) -> Any:
+    """Check a sparse matrix and convert it to CSR, without adding up small integers."""
     return sound_csr(name, matrix if matrix.format == "csr" else _wide(matrix))
+
+
+def without_duplicates(csr: Any) -> Any:
+    """The matrix itself, or a copy with sorted items and without duplicates and zeros."""
+    if csr.has_canonical_format and csr.data.all():
+        return csr
+    csr = _wide(csr).copy()
+    csr.sum_duplicates()
+    csr.eliminate_zeros()
+    return csr
 
 
 def _wide(matrix: Any) -> Any:
     """Convert integers to float64: sums of duplicate entries could overflow small integers."""
     return matrix.astype(np.float64) if matrix.dtype.kind in "biu" else matrix
-
-
-def _clean(
-    matrix: Any, name: str
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]:
-    """Row offsets, sorted items and counts, without duplicates and zeros.
-
-    The matrix itself is not changed.
-    """
-    counts = matrix.data
-    if not np.isfinite(counts).all() or (counts < 0).any():
-        bad = counts[~np.isfinite(counts) | (counts < 0)][0]
-        raise ArgumentError(name, f"holds {bad}; counts must be finite and not negative")
-    if not matrix.has_canonical_format or not counts.all():
-        matrix = _wide(matrix).copy()
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-    return (
-        np.ascontiguousarray(matrix.indptr, np.int64),
-        np.ascontiguousarray(matrix.indices, np.int32),
-        matrix.data,
-    )
