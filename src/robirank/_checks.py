@@ -32,14 +32,16 @@ def check_fraction(name: str, value: Any, *, at_most: float = 1.0) -> None:
 
 
 def check_count(
-    name: str, value: Any, *, or_none: bool = False, at_most: int | None = None
+    name: str, value: Any, *, or_none: bool = False, at_least: int = 1, at_most: int | None = None
 ) -> None:
-    """Raise an error unless the parameter is an integer from 1 to ``at_most``, or perhaps None."""
+    """Raise an error unless the parameter is a positive integer between limits, or perhaps None."""
     if or_none and value is None:
         return
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         also = " or None" if or_none else ""
         raise ArgumentError(name, f"must be a positive integer{also}; got {value!r}")
+    if value < at_least:
+        raise ArgumentError(name, f"must be at least {at_least}; got {value!r}")
     if at_most is not None and int(value) > at_most:
         raise ArgumentError(name, f"must be at most {at_most}; got {value!r}")
 

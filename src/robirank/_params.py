@@ -11,20 +11,13 @@ from functools import cache, partial
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from robirank._checks import check_choice, check_count, check_not_negative, check_positive
-from robirank.errors import ArgumentError
 
 Check: TypeAlias = Callable[[str, Any], None]
 
 
-def _check_at_least_two(name: str, value: Any) -> None:
-    check_count(name, value)
-    if value < 2:
-        raise ArgumentError(name, f"must be at least 2; got {value!r}")
-
-
 Count = Annotated[int, check_count]
 CountOrNone = Annotated[int | None, partial(check_count, or_none=True)]
-AtLeastTwo = Annotated[int, _check_at_least_two]
+AtLeastTwo = Annotated[int, partial(check_count, at_least=2)]
 Positive = Annotated[float, check_positive]
 NotNegative = Annotated[float, check_not_negative]
 #: Above 0, and at most 1.

@@ -180,9 +180,7 @@ def make_ranking(  # type: ignore[misc]
 
 def _shares_of_grades(n_grades: int, label_distribution: Sequence[float] | None) -> Floats64:
     """The fraction of a query's documents with grade ≥ 1, ≥ 2, …, ≥ n_grades − 1."""
-    check_count("n_grades", n_grades)
-    if n_grades < 2:
-        raise ArgumentError("n_grades", f"must be at least 2; got {n_grades}")
+    check_count("n_grades", n_grades, at_least=2)
     if label_distribution is None:
         shares = np.array(MSLR_GRADES) if n_grades == 5 else 3.0 ** -np.arange(n_grades)
     else:

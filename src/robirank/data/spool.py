@@ -6,17 +6,15 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank import _core
-from robirank._threads import thread_count
 from robirank.data.ids import Ids
 from robirank.data.interaction_files import naming, open_rows
+from robirank.data.interactions import Interactions, grouped
 from robirank.data.user_items import UserItems
 
 _ROW = np.dtype([("user", np.int32), ("item", np.int32), ("count", np.float32)])
@@ -55,9 +53,10 @@ class Spool:
         """Yield the items and counts of the users of each part; duplicates are merged."""
         self._distribute(parts)
         # Counts are written for all parts, or for none.
-        has_counts = any(np.any(rows.weight != 1) for rows in self._grouped(parts))
-        for rows in self._grouped(parts):
-            yield rows if has_counts else replace(rows, weight=None)
+        has_counts = any(table.counts is not None for table in self._tables(parts))
+        for table in self._tables(parts):
+            counts = table.matrix.data if has_counts else None
+            yield UserItems(table.indptr, table.indices, counts, table.n_items)
 
     def _distribute(self, parts: Sequence[NDArray[np.int32]]) -> None:
         """Write every row to the file of its part."""
@@ -74,21 +73,13 @@ class Spool:
                 for number, file in enumerate(files):
                     rows[order[ends[number] : ends[number + 1]]].tofile(file)
 
-    def _grouped(self, parts: Sequence[NDArray[np.int32]]) -> Iterator[UserItems]:
+    def _tables(self, parts: Sequence[NDArray[np.int32]]) -> Iterator[Interactions]:
         position = np.empty(len(self.users), dtype=np.int32)  # of a user within the part
         for number, users in enumerate(parts):
             rows = np.fromfile(self._part(number), dtype=_ROW)
             position[users] = np.arange(len(users), dtype=np.int32)
-            indptr, items, counts, _ = _core.group_interactions(
-                position[rows["user"]],
-                np.ascontiguousarray(rows["item"]),
-                count=np.ascontiguousarray(rows["count"]),
-                time=None,
-                n_users=len(users),
-                n_items=len(self.items),
-                num_threads=thread_count(),
-            )
-            yield UserItems(indptr, items[: indptr[-1]], counts[: indptr[-1]], len(self.items))
+            columns = (np.ascontiguousarray(rows[name]) for name in ("item", "count"))
+            yield grouped(Ids.range(len(users)), self.items, position[rows["user"]], *columns)
 
     def _part(self, number: int) -> Path:
         return self._folder / f"part-{number}"
