@@ -34,15 +34,6 @@ def test_lists_count_their_pairs():
 
 
 @pytest.mark.parametrize(
-    ("rows", "asked", "expected"), [(9_630, 0, 1), (9_630, 4, 4), (1_000_000, 0, 8)]
-)
-def test_trees_of_few_documents_are_grown_by_one_thread(rows, asked, expected):
-    from robirank.ltr._lightgbm import tree_threads
-
-    assert tree_threads(np.empty((rows, 46), np.float32), asked) == {"num_threads": expected}
-
-
-@pytest.mark.parametrize(
     "ranker", [RoBiRank(), RoBiRankBooster(2), MART(2), RandomForests(2), RankBoost(2)], ids=repr
 )
 def test_rankers_use_one_thread_for_little_work(ranker, monkeypatch):
@@ -53,7 +44,8 @@ def test_rankers_use_one_thread_for_little_work(ranker, monkeypatch):
         return used[-1]
 
     used = []
-    for module in ("objectives.listwise", "ltr._lightgbm", "ltr.rankboost"):
+    modules = ("objectives.listwise", "ltr._boosting", "ltr.random_forests", "ltr.rankboost")
+    for module in modules:
         monkeypatch.setattr(f"robirank.{module}.threads_for_cells", noted)
     ranker.fit(data.X, data.y, qid=data.qid)
     assert set(used) == {1}
