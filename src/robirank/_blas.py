@@ -87,13 +87,7 @@ _limit = BlasLimit()
 
 
 def one_blas_thread() -> Any:
-    """A context in which BLAS runs on one thread, for products whose bits must not vary.
-
-    Examples
-    --------
-    >>> with one_blas_thread():
-    ...     pass
-    """
+    """A context in which BLAS runs on one thread, for products whose bits must not vary."""
     return _limit.one_thread()
 
 

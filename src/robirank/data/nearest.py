@@ -10,8 +10,8 @@ _COMPARED = 200  # the number of names that difflib compares with the text
 _LEAST_RATIO = 0.7  # the least ratio of difflib for a name to be suggested
 
 
-def nearest(text: str, names: Iterable[Any], n: int = 3) -> list[str]:
-    """The names that are most similar to a text, the best first; case does not matter.
+def nearest(text: str, names: Iterable[Any]) -> list[str]:
+    """The three names that are most similar to a text, the best first; case does not matter.
 
     The names that share most pairs of letters with the text are chosen in one pass by polars, and
     only those are compared letter by letter: 400,000 names take a fraction of a second.
@@ -34,7 +34,7 @@ def nearest(text: str, names: Iterable[Any], n: int = 3) -> list[str]:
         ratio = difflib.SequenceMatcher(None, typed, lower[position]).ratio()
         if ratio >= _LEAST_RATIO or (len(typed) > 2 and typed in lower[position]):
             scored.append((-ratio, position))
-    return [series[position] for _, position in sorted(scored)[:n]]
+    return [series[position] for _, position in sorted(scored)[:3]]
 
 
 def did_you_mean(close: Sequence[str]) -> str:

@@ -50,11 +50,6 @@ class StateArray:
     is_constant: bool = False
     saved_as: str | None = None
 
-    @property
-    def entry_bytes(self) -> int:
-        """Bytes of one entry, without padding."""
-        return 4 * max(1, self.columns)
-
     def shape(self, n: int) -> tuple[int, ...]:
         """The shape of n entries, without padding."""
         return (n, self.columns) if self.columns else (n,)

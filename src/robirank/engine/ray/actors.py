@@ -68,13 +68,13 @@ def _ray() -> Any:
     return ray
 
 
-def _check_reachable(address: str, timeout: float = 5.0) -> None:
+def _check_reachable(address: str) -> None:
     """Raise an error where nobody answers at an address; Ray itself waits for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         return  # "auto" and the like: Ray knows at once
     try:
-        socket.create_connection((host, int(port)), timeout).close()
+        socket.create_connection((host, int(port)), timeout=5.0).close()
     except OSError as error:
         raise ClusterError(
             f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, "

@@ -56,7 +56,7 @@ class Job:
     @property
     def bytes_of_item(self) -> int:
         """Bytes of one item that travel with a block."""
-        return sum(array.entry_bytes for array in travelling(self.declared))
+        return sum(4 * max(1, array.columns) for array in travelling(self.declared))
 
 
 class PartWorker:
