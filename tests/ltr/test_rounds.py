@@ -28,7 +28,11 @@ def test_measure_is_the_one_asked_for(data):
         ((X[:, :1], Y, QID), "the 2 features of the training data"),
         ((X, Y[:5], QID), "one label for each of its 6 rows"),
         ((X * np.nan, Y, QID), "NaN"),
-        ((X, Y * 0, QID), "no relevant document"),
+        ((X, Y * 0, QID), "validation has no relevant document"),
+        ((X, None, QID), r"validation must have one label .* got shape \(\)"),
+        ((X, list("abcabc"), QID), "validation cannot be used: its labels must be numbers"),
+        ((X, np.where(Y > 1, np.nan, Y), QID), r"validation .* labels\[2\] is nan"),
+        ((X, Y - 1, QID), "validation must have labels that are not negative; found -1"),
     ],
 )
 def test_bad_validation_data_are_named(data, message):

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
 from robirank._checks import check_count
@@ -19,9 +19,11 @@ from robirank._features import feature_type
 from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank._sparse import check_sparse
+from robirank._types import Floats64
 from robirank.errors import ArgumentError
 from robirank.ltr.base import Ranker, check_labels
 from robirank.metrics import ndcg
+from robirank.metrics._arguments import check_vector
 from robirank.storage.fitted_parts import FittedArray
 
 #: The fitted attributes of every ranker that is trained in rounds, for its `FittedParts`.
@@ -65,23 +67,35 @@ class HeldOut:
                 f"must have the {n_features} features of the training data; "
                 f"got shape {self.X.shape}",
             )
-        self.y: NDArray[Any] = np.asarray(y)
-        if self.y.shape != (self.X.shape[0],):
-            raise ArgumentError(
-                "validation",
-                f"must have one label for each of its {self.X.shape[0]} rows; "
-                f"got shape {self.y.shape}",
-            )
-        if not (self.y > 0).any():
-            raise ArgumentError(
-                "validation", "has no relevant document, so it cannot tell what is best"
-            )
+        self.y = _labels(y, self.X.shape[0])
         self.qid, self.k, self.convention = qid, k, convention
 
     def ndcg(self, scores: Any) -> float:
         """Mean NDCG@k of scores, one a row."""
         by_cut = ndcg(self.y, scores, self.qid, k=self.k, convention=self.convention)
         return float(np.mean(by_cut))
+
+
+def _labels(y: Any, n_rows: int) -> Floats64:
+    """The labels of validation data; an error names ``validation``, which the caller gave."""
+    if np.shape(y) != (n_rows,):
+        raise ArgumentError(
+            "validation",
+            f"must have one label for each of its {n_rows} rows; got shape {np.shape(y)}",
+        )
+    try:
+        labels = check_vector("labels", y)
+    except ArgumentError as error:
+        raise ArgumentError("validation", f"cannot be used: its {error}") from None
+    if (labels < 0).any():
+        raise ArgumentError(
+            "validation", f"must have labels that are not negative; found {labels.min():g}"
+        )
+    if not (labels > 0).any():
+        raise ArgumentError(
+            "validation", "has no relevant document, so it cannot tell what is best"
+        )
+    return labels
 
 
 class Round(NamedTuple):

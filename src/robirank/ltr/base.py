@@ -25,6 +25,7 @@ from robirank.data.ranking import RankingData
 from robirank.errors import ArgumentError
 from robirank.ltr.explain import Explanation, QueryExplanation
 from robirank.metrics import ndcg
+from robirank.metrics._arguments import check_vector
 from robirank.objectives.linear import (
     LinearObjective,
     Objective,
@@ -32,6 +33,7 @@ from robirank.objectives.linear import (
     rescaled,
     scale_of_columns,
 )
+from robirank.objectives.listwise import check_sample_weight
 from robirank.objectives.score_loss import ScoreLoss
 from robirank.storage.estimators import SaveMixin
 from robirank.storage.fitted_parts import FittedArray, FittedParts
@@ -121,13 +123,15 @@ class Ranker(SaveMixin, BaseEstimator):
         mean of its rows. ``X`` may be a `RankingData`, which has its own y and qid.
         """
         X, y, qid = _parts(X, y, qid)
-        labels = np.asarray(y)
+        if y is None:
+            raise ArgumentError("y", "must be given: the score compares a ranking with its labels")
+        labels = check_vector("y", y)
         warn_missing_qid(qid, len(labels))
         by_query = ndcg(labels, self.predict(X), qid, k=10, per_query=True)
         if sample_weight is None:
             return float(np.mean(by_query))
         queries = group_queries(qid, len(labels))
-        rows = queries.sort(np.asarray(sample_weight, dtype=np.float64))
+        rows = queries.sort(check_sample_weight(sample_weight, len(labels)))
         weight = np.add.reduceat(rows, queries.offsets[:-1]) / queries.sizes
         return float(np.average(by_query, weights=weight))
 
@@ -372,7 +376,7 @@ def _warn_of_equal_labels(y: Floats64, queries: Queries) -> None:
 def check_labels(y: NDArray[Any]) -> None:
     """Raise an error unless labels are non-negative and at least one document is relevant."""
     if (y < 0).any():
-        raise ValueError(f"labels must be non-negative numbers; found label {y.min():g}")
+        raise ArgumentError("y", f"must hold labels that are not negative; found {y.min():g}")
     if not (y > 0).any():
         raise ArgumentError(
             "y",

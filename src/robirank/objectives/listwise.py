@@ -82,7 +82,7 @@ class Lists:
         if total > 0:
             c = c / total
         if sample_weight is not None:
-            v = v * np.asarray(queries.sort(_check_sample_weight(sample_weight, len(y))))
+            v = v * np.asarray(queries.sort(check_sample_weight(sample_weight, len(y))))
         outer = np.flatnonzero((v > 0) & (c[codes] > 0))
         counts = np.bincount(codes[outer], minlength=len(queries))
         return cls(
@@ -323,7 +323,8 @@ def gradients_in_place(
     return losses
 
 
-def _check_sample_weight(sample_weight: ArrayLike, n_rows: int) -> Floats64:
+def check_sample_weight(sample_weight: ArrayLike, n_rows: int) -> Floats64:
+    """The weights of rows, from one value for each or one for all; an error names the argument."""
     weight = np.asarray(sample_weight, dtype=np.float64)
     if weight.ndim == 0:
         weight = np.full(n_rows, float(weight))
