@@ -309,14 +309,17 @@ def test_time_limit_through_the_model(data):
 def test_a_time_limit_holds_within_an_epoch(solver):
     table = make_interactions(20_000, 4000, 400_000, random_state=0)
     model = LatentRoBiRank(64, solver=solver, regularization=0.2, parts=64, random_state=0)
-    begin = time.perf_counter()
-    with pytest.warns(UserWarning, match="time_limit=0.2 was over in the first epoch"):
-        model.fit(table, show_progress=False, time_limit=0.2)
-    limited = time.perf_counter() - begin
-    assert model.n_iter_ == 1
-    begin = time.perf_counter()
-    model.set_params(iterations=1).fit(table, show_progress=False)
-    assert limited < time.perf_counter() - begin  # of a whole epoch
+    limited, whole = [], []
+    for _ in range(3):  # other programs can hold up one of them
+        begin = time.perf_counter()
+        with pytest.warns(UserWarning, match=r"time_limit=0\.05 was over in the first epoch"):
+            model.set_params(iterations=64).fit(table, show_progress=False, time_limit=0.05)
+        limited.append(time.perf_counter() - begin)
+        assert model.n_iter_ == 1
+        begin = time.perf_counter()
+        model.set_params(iterations=1).fit(table, show_progress=False)
+        whole.append(time.perf_counter() - begin)
+    assert min(limited) < min(whole)
 
 
 # Divergence.
