@@ -60,7 +60,7 @@ class GuardedGroup(TyperGroup):
 
 
 def show_no_type(command: Any) -> None:
-    """Let help show no ``<bool>`` beside flags, which take no value: here and in all below."""
+    """Leave ``<bool>`` out of the help of a command and its subcommands: flags take no value."""
     for param in command.params:
         if getattr(param, "is_flag", False):
             param.metavar = ""

@@ -72,7 +72,7 @@ def _pair(data: RankingData, query: str, ranked: Ints64, ranks: tuple[int, int])
 
 
 def explain_pair(model: Any, data: RankingData, pair: Pair) -> Explanation:
-    """The explanation, by a model that can give one."""
+    """Explain the difference of two scores; an error where the model cannot."""
     if not hasattr(model, "explain"):
         raise ValueError(
             f"a {type(model).__name__} cannot explain its scores; linear rankers and trees can"
@@ -83,13 +83,13 @@ def explain_pair(model: Any, data: RankingData, pair: Pair) -> Explanation:
 
 
 def title(pair: Pair) -> str:
-    """What the table is about."""
+    """The title of the table: the query and the two documents with their ranks."""
     a, b = (f"{n} (rank {r})" for n, r in zip(pair.names, pair.ranks, strict=True))
     return f"Query {pair.query}: A is {a}, B is {b}"
 
 
 def as_json(why: Explanation, pair: Pair) -> dict[str, Any]:
-    """Everything, for programs."""
+    """The explanation as a JSON object, with the effects of all features."""
     keys = ("feature", "a", "b", "effect")
     return {
         "query": pair.query,

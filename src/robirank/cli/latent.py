@@ -303,7 +303,7 @@ def _parts(
     quiet: bool,
     on_cluster: bool = False,
 ) -> tuple[Interactions | Partitions, Interactions | None]:
-    """What to train on, and what to watch."""
+    """Read the table to train on and the validation part, or split one off."""
     if on_cluster and ("://" in path or Path(path).is_dir()):
         from robirank.data.ids import Ids
         from robirank.data.partitions import open_partitions
@@ -354,7 +354,7 @@ def _tuned(
 
 
 def _plan(model: Any, data: Interactions | Partitions) -> str:
-    """What is about to be done, and why so."""
+    """Describe the fit that is about to begin: solver, device, and why this solver."""
     from robirank.latent.gpu.resolve import resolve_device
 
     shape = f"{data.n_users:,} × {data.n_items:,}, {model.factors} factors"

@@ -435,7 +435,7 @@ def _training_report(
 
 
 def _facts(model: Any) -> dict[str, Any]:
-    """What a fit found out, where the method has it."""
+    """Figures of a fit for the summary, those that the method has."""
     curve = getattr(model, "loss_curve_", None)
     facts = {
         "alpha": getattr(model, "alpha_", getattr(model, "alpha", None)),

@@ -79,7 +79,7 @@ def read_scores(path: Path, n_rows: int) -> Floats64:
 
 
 def write_per_query(path: Path, ids: NDArray[Any], table: Mapping[str, Any]) -> None:
-    """Write a line for each query, a column for each measure."""
+    """Write a line for each query, a column for each metric."""
     lines = ["\t".join(["qid", *table]) + "\n"]
     lines += [
         "\t".join([str(query), *(repr(float(v)) for v in values)]) + "\n"

@@ -183,7 +183,7 @@ class FromCounts:
     function: Callable[[Ints64], NDArray[Any]]
 
     def __call__(self, rows: Sequence[Rows]) -> list[NDArray[Any]]:
-        """The values for each of part rows."""
+        """Compute the values of several groups of users or items."""
         return [self.function(part.counts) for part in rows]
 
 
@@ -194,7 +194,7 @@ class FromMatrix:
     matrix: Floats32
 
     def __call__(self, rows: Sequence[Rows]) -> list[Floats32]:
-        """The rows of each of part users or items."""
+        """Look up the rows of several groups of users or items."""
         return [self.matrix[part.numbers] for part in rows]
 
 

@@ -197,7 +197,10 @@ class Rankings:
         return self._mean_score(np.lexsort((-f, self.label_group)), f)
 
     def _mean_score(self, row: Ints64, f: Floats64) -> Floats64:
-        """The mean of Σ c_i x_π(i), where ``row`` has π and rows that could change places do."""
+        """The mean over lists of Σ c_i x_π(i), where ``row[i]`` is π(i).
+
+        Rows of one label group with equal scores share the mean of their weights c.
+        """
         weight = np.empty_like(f)
         weight[row] = self.c
         weight = _average_ties(weight, self.label_group, f)

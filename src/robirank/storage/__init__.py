@@ -1,1 +1,1 @@
-"""What is kept: one reader and one writer for models, shards, checkpoints and runs."""
+"""Files of models, shards and checkpoints: how they are written, read and checked."""

@@ -152,5 +152,5 @@ class _ListLoss(torch.autograd.Function):
 
 
 def _wide(scores: torch.Tensor) -> torch.Tensor:
-    """Scores in float32 or float64, whose range sums of them do not leave."""
+    """Convert half-precision scores to float32, because their sums could overflow."""
     return scores if scores.dtype == torch.float64 else scores.float()

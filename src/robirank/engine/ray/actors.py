@@ -176,7 +176,10 @@ class WorkerGroup:
         return [refs] if returns == 1 else refs
 
     def get(self, refs: Sequence[Any]) -> list[Any]:
-        """Wait for answers; an error of a worker is raised here, a lost one is a loss."""
+        """Wait for answers.
+
+        The error of a worker is raised here; a worker that is gone raises `WorkersLostError`.
+        """
         with _losses():
             return list(_ray().get(list(refs)))
 
@@ -189,7 +192,11 @@ class WorkerGroup:
             time.sleep(0.2)
 
     def _check_store(self) -> None:
-        """Raise an error unless the items fit thrice: as they were, as they become, in pieces."""
+        """Raise an error unless the object stores can hold the items three times.
+
+        Between two epochs there are the blocks of the first, those of the second, and the pieces
+        that the second are made of.
+        """
         needed = 3 * self._job.bytes_of_item * self._job.data.n_items
         room = _ray().cluster_resources().get("object_store_memory", 0)
         if needed > room:

@@ -47,7 +47,7 @@ def begin_run(folder: Folder, run: str) -> FileEntry:
 
 
 def _is_older_run_file(folder: Folder) -> bool:
-    """Whether it is the name of a run alone, a list that begins with the version."""
+    """Whether the run file is of an older version, which wrote the name of the run alone."""
     try:
         with folder.open(_RUN) as file:
             return file.read(2) == b'["'

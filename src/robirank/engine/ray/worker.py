@@ -206,13 +206,16 @@ class PartWorker:
     def restore_block(
         self, folder: Folder, block: int, epoch: int, files: dict[str, FileEntry]
     ) -> tuple[bool, Payload]:
-        """Read a block; whoever waits for the first of the two need not take the second."""
+        """Read a block of a checkpoint; returns True and the block.
+
+        A caller who only waits until the block is read asks for the first of the two.
+        """
         n = len(self._plan(epoch).items(block))
         arrays = {a.name: _read_array(folder, files, a, n) for a in self._travelling}
         return True, arrays
 
     def write_users(self, folder: Folder, version: str) -> list[FileEntry]:
-        """Write what belongs to the model of the users, with their outside ids, a file a part."""
+        """Write the model's arrays of users, with their outside ids, to a file for each part."""
         entries = []
         for number, part in sorted(self.parts.items()):
             arrays: Arrays = {"users": part.users}
@@ -228,7 +231,7 @@ class PartWorker:
     def write_items(
         self, folder: Folder, version: str, shard: int, old_epoch: int, *pieces: Payload
     ) -> FileEntry:
-        """Write what belongs to the model of consecutive items, from pieces of the last blocks."""
+        """Write the model's arrays of consecutive items, from pieces of the last blocks."""
         order = self._order_of_pieces(self._plan(DATA_ORDER).items(shard), old_epoch)
         arrays = {
             array.saved_as: array.content(_joined(array, pieces, order))
