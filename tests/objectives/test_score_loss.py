@@ -1,4 +1,4 @@
-"""Every loss over scores: one value, one slope a row, and the slope is the derivative."""
+"""Every loss over scores: one value, one gradient entry a row, and it is the derivative."""
 
 import numpy as np
 import pytest
