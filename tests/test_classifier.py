@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.fixes import parse_version
 
-from robirank.classifier import MarginLoss, RobustClassifier, _in_double
+from robirank.classifier import RobustClassifier, _in_double, margin_loss
 from robirank.losses import sigma0, sigma1, sigma2
 from robirank.objectives.linear import LinearObjective
 
@@ -32,7 +33,7 @@ def _warnings_are_errors():
 
 
 def objective_of(X, y, weight, loss, alpha, intercept=True):
-    margins = MarginLoss(2.0 * y - 1.0, weight, loss)
+    margins = partial(margin_loss, 2.0 * y - 1.0, weight, loss)
     return LinearObjective(_in_double(X), margins, alpha=alpha, intercept=intercept)
 
 

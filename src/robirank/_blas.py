@@ -20,6 +20,10 @@ class BlasLimit:
     """
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin without callers."""
         self._lock = threading.Lock()
         self._callers = 0
         self._before: dict[str, tuple[Any, int]] = {}  # limits of the process, by path of library
@@ -84,23 +88,11 @@ def _give_up_control(lib: Any) -> None:
 
 
 _limit = BlasLimit()
-
-
-def one_blas_thread() -> Any:
-    """A context in which BLAS runs on one thread, for products whose bits must not vary."""
-    return _limit.one_thread()
-
-
-def limit_this_thread() -> None:
-    """Hold the products of a thread of a pool to one thread; call it when the thread starts."""
-    _limit.limit_this_thread()
-
-
-def _after_fork() -> None:
-    """Forget the callers in other threads, which did not come along into the child."""
-    global _limit
-    _limit = BlasLimit()
-
+#: A context in which BLAS runs on one thread, for products whose bits must not vary.
+one_blas_thread = _limit.one_thread
+#: Holds the products of a thread of a pool to one thread; it is called when the thread starts.
+limit_this_thread = _limit.limit_this_thread
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    # Callers in other threads do not come along into the child.
+    os.register_at_fork(after_in_child=_limit.reset)

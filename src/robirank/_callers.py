@@ -17,15 +17,8 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def calling_line() -> tuple[FrameType, int]:
-    """The frame of the line of the user's program that led to the caller of this function.
-
-    With it comes the ``stacklevel`` by which the caller names that line in `warnings.warn`.
-    """
+    """The frame of the user's line that led to the caller, and its level for `warnings.warn`."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and _is_inside(frame):
+    while frame.f_back and f"{frame.f_globals.get('__name__', '')}.".startswith(_INSIDE):
         frame, level = frame.f_back, level + 1
     return frame, level
-
-
-def _is_inside(frame: FrameType) -> bool:
-    return f"{frame.f_globals.get('__name__', '')}.".startswith(_INSIDE)

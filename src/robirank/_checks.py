@@ -1,14 +1,20 @@
-"""Checks of parameters; each error names the parameter, its value and what would be right."""
+"""Checks of parameters; each error names the parameter, its value and what would be right.
+
+A field ``n_estimators: Count = 1000`` of an estimator needs no other check: `check_params`, which
+``fit`` calls, finds the rule in the type.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache, partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from robirank._types import Floats64
 from robirank.errors import ArgumentError
 
 
@@ -59,6 +65,26 @@ def check_length(name: str, values: NDArray[Any], n: int, what: str) -> None:
         raise ArgumentError(name, problem)
 
 
+def check_vector(name: str, values: ArrayLike) -> Floats64:
+    """Make a finite vector of floats."""
+    vector = np.asarray(values)
+    if vector.ndim != 1:
+        raise ArgumentError(
+            name, f"must be one-dimensional, one value a row; got shape {vector.shape}"
+        )
+    try:
+        if vector.dtype.kind not in "buifO":
+            raise TypeError
+        floats = vector.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise ArgumentError(name, f"must be numbers; got {vector[:3].tolist()}, …") from None
+    finite = np.isfinite(floats)
+    if not finite.all():
+        bad = int(np.argmin(finite))
+        raise ArgumentError(name, f"must be finite; {name}[{bad}] is {floats[bad]}")
+    return floats
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
@@ -66,3 +92,32 @@ def _is_number(value: Any) -> bool:
 def all_finite(array: NDArray[Any]) -> bool:
     """Whether no value is NaN or infinite; needs no temporary array."""
     return array.size == 0 or bool(np.isfinite(array.min()) and np.isfinite(array.max()))
+
+
+Count = Annotated[int, check_count]
+CountOrNone = Annotated[int | None, partial(check_count, or_none=True)]
+AtLeastTwo = Annotated[int, partial(check_count, at_least=2)]
+Positive = Annotated[float, check_positive]
+NotNegative = Annotated[float, check_not_negative]
+#: Above 0, and at most 1.
+Share = Annotated[float, partial(check_positive, at_most=1)]
+
+
+def check_params(estimator: Any) -> None:
+    """Raise an error for the first value that a ``Literal`` or a type of this module forbids."""
+    kind: Any = type(estimator)
+    for name, check in _checks(kind):
+        check(name, getattr(estimator, name))
+
+
+@cache
+def _checks(cls: Any) -> list[tuple[str, Callable[[str, Any], None]]]:
+    """The parameters of a class that are to be checked, each with its check."""
+    types = get_type_hints(cls, include_extras=True)
+    checks: list[tuple[str, Callable[[str, Any], None]]] = []
+    for name in cls._get_param_names():
+        kind = types.get(name)
+        if get_origin(kind) is Literal:
+            checks.append((name, partial(check_choice, allowed=get_args(kind))))
+        checks += [(name, check) for check in getattr(kind, "__metadata__", ())]
+    return checks

@@ -10,10 +10,7 @@ from typing import Any, Self
 
 
 class Interrupt:
-    """Turns the first Ctrl-C into a wish to stop; the second one raises as usual.
-
-    The message says ``after`` what: a "step" or an "epoch".
-    """
+    """Turns the first Ctrl-C into a wish to stop after this step or epoch; the second raises."""
 
     def __init__(self, after: str) -> None:
         self._after = after

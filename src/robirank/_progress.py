@@ -9,11 +9,7 @@ from typing import Any
 
 
 class FitProgress:
-    """A progress line on a terminal with iteration and time, and figures on a line below it.
-
-    Nothing is shown with ``show=False``. At the end, the figures that were reported last go to a
-    logger, if there is one.
-    """
+    """A progress line on a terminal, if it is to show; the last figures also go to a logger."""
 
     def __init__(
         self,
@@ -70,27 +66,21 @@ def _text(figures: dict[str, float | str]) -> str:
 
 def _two_lines(remaining: bool) -> Any:
     """A bar of rich with the figures on a line of their own, so that both fit into 80 columns."""
+    from rich import progress
     from rich.console import Console, RenderableType
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
-    class TwoLines(Progress):
+    class TwoLines(progress.Progress):
         def get_renderables(self) -> Iterable[RenderableType]:
             yield self.make_tasks_table(self.tasks)
             for task in self.tasks:
                 yield f"  {task.fields['status']}"
 
-    time_left = [TextColumn("left"), TimeRemainingColumn()] if remaining else []
+    left = [progress.TextColumn("left"), progress.TimeRemainingColumn()] if remaining else []
     return TwoLines(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=16),
-        TextColumn("iteration {task.completed}/{task.total}"),
-        TimeElapsedColumn(),
-        *time_left,
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(bar_width=16),
+        progress.TextColumn("iteration {task.completed}/{task.total}"),
+        progress.TimeElapsedColumn(),
+        *left,
         console=Console(stderr=True, highlight=False),
     )

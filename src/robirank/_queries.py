@@ -1,10 +1,4 @@
-"""Rows grouped by query.
-
-Query ids may be of any type, sorted or not. Losses and metrics want the rows of a query side by
-side, so this module turns ``qid`` into an order of rows and the places where one query ends and the
-next begins. Rows are never copied here; where those of each query stand side by side already, there
-is no order to apply.
-"""
+"""Rows grouped by query: the order that brings the rows of each query side by side."""
 
 from __future__ import annotations
 
@@ -88,11 +82,7 @@ class MissingQidWarning(UserWarning):
 
 
 def warn_missing_qid(qid: ArrayLike | None, n_rows: int) -> None:
-    """Warn where more rows than one query usually has come without ``qid``.
-
-    The warning belongs to the line of the user's program that called, outside of this package and
-    of scikit-learn, and is given once for that line, however many fits a search makes there.
-    """
+    """Warn, once for each line of the user's program, where very many rows come without ``qid``."""
     if qid is not None or n_rows <= MANY_ROWS:
         return
     frame, level = calling_line()
@@ -120,14 +110,7 @@ def _action() -> str:
 
 
 def group_queries(qid: ArrayLike | None, n_rows: int) -> Queries:
-    """Group rows by query id: one a row, of any hashable type, also mixed; None is one query.
-
-    Examples
-    --------
-    >>> q = group_queries(["b", "a", "b"], 3)
-    >>> q.ids.tolist(), q.offsets.tolist(), q.order.tolist()
-    (['b', 'a'], [0, 2, 3], [0, 2, 1])
-    """
+    """Group rows by query id: one a row, of any hashable type, also mixed; None is one query."""
     ids = np.zeros(n_rows, dtype=np.int64) if qid is None else as_ids(qid)
     if ids.ndim != 1 or len(ids) != n_rows:
         raise ArgumentError(

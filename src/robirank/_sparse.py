@@ -17,9 +17,8 @@ from robirank.errors import ArgumentError
 def check_sparse(name: str, matrix: Any) -> Any:
     """Check the indices of a sparse matrix, and convert it to the byte order of this machine.
 
-    An index outside the shape is an error. A matrix in native byte order is returned itself, and
-    so is an argument that is no sparse matrix. Formats other than CSR, CSC, BSR and COO have no
-    indices that native code uses.
+    Formats other than CSR, CSC, BSR and COO have no indices that native code uses, and an argument
+    that is no sparse matrix is returned as it is.
     """
     if getattr(matrix, "format", None) is None or matrix.ndim != 2:
         return matrix
@@ -35,11 +34,6 @@ def check_sparse(name: str, matrix: Any) -> Any:
     elif matrix.format == "coo":
         for axis, values in zip(("row", "col"), (matrix.row, matrix.col), strict=True):
             _check_below(name, axis, values, matrix.shape[axis == "col"])
-    return _native(matrix)
-
-
-def _native(matrix: Any) -> Any:
-    """Convert all arrays of a matrix to the byte order of this machine."""
     names = ("data", "indices", "indptr", "row", "col", "offsets")
     arrays = [getattr(matrix, name) for name in names if hasattr(matrix, name)]
     if all(array.dtype.isnative for array in arrays):
@@ -85,13 +79,7 @@ def offsets(lengths: NDArray[Any]) -> NDArray[np.int64]:
 def places_of_rows(
     indptr: NDArray[Any], rows: NDArray[Any]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Offsets of the given rows put one after the other, and the positions of their entries.
-
-    Examples
-    --------
-    >>> places_of_rows(np.array([0, 2, 2, 5]), np.array([2, 0]))
-    (array([0, 3, 5]), array([2, 3, 4, 0, 1]))
-    """
+    """Offsets of the given rows put one after the other, and the positions of their entries."""
     begin = indptr[rows]
     lengths = indptr[rows + 1] - begin
     starts = offsets(lengths)

@@ -37,11 +37,7 @@ def thread_count(num_threads: int = 0) -> int:
 
 
 def threads_for(products: float, num_threads: int = 0) -> int:
-    """The number of threads for work that is handed out ``products`` multiplications at a time.
-
-    Little work is done by one thread before a second one has woken up, which on a busy machine
-    takes longer than the work.
-    """
+    """The number of threads for so many multiplications: one, where waking others takes longer."""
     threads = thread_count(num_threads)
     return threads if products >= _WORTH_THREADS else 1
 

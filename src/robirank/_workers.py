@@ -17,9 +17,7 @@ _Result = TypeVar("_Result")
 class Workers:
     """A pool of threads; inside it the matrix products of NumPy use one thread each.
 
-    A product that is split by BLAS over its own threads may add up in another order for another
-    number of them. Here the work is cut into blocks that do not depend on the number of threads, so
-    neither does any bit of the answer.
+    Work is cut into blocks that do not depend on the number of threads, so no bit of it does.
     """
 
     def __init__(self, num_threads: int = 0) -> None:

@@ -3,12 +3,12 @@ r"""Robust binary classification: the paper's section 2 as a scikit-learn classi
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, Self, cast
+from functools import partial
+from typing import Any, Literal, Self, cast, get_args
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import OptimizeResult
 from scipy.sparse.linalg import LinearOperator
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -18,9 +18,8 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from robirank._callers import warn
-from robirank._checks import check_choice
+from robirank._checks import Count, NotNegative, check_choice, check_params
 from robirank._features import feature_type
-from robirank._params import Count, NotNegative, check_params
 from robirank._random import RandomStateLike
 from robirank._sparse import check_sparse
 from robirank._types import Floats64
@@ -36,7 +35,6 @@ InitName = Literal["zeros", "random", "logistic"]
 
 #: A loss is ρ(σ0(t)).
 _RHO: dict[LossName, RhoName] = {"logistic": "identity", "type1": "log", "type2": "type2"}
-_INITS = ("zeros", "random", "logistic")
 _CHUNK_ROWS = 16_384
 
 
@@ -185,7 +183,10 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         RobustClassifier
             Itself.
         """
-        self._check_parameters()
+        check_params(self)
+        if isinstance(self.init, str):
+            names = get_args(InitName)
+            check_choice("init", self.init, names, ", an array or a fitted linear model")
         X, labels = validate_data(
             self, check_sparse("X", X), y, accept_sparse="csr", dtype=feature_type(X)
         )
@@ -226,11 +227,6 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
         f = self.decision_function(X) * LN2
         return np.column_stack([expit(-f), expit(f)])
 
-    def _check_parameters(self) -> None:
-        check_params(self)
-        if isinstance(self.init, str):
-            check_choice("init", self.init, _INITS, ", an array or a fitted linear model")
-
     def _start(self, X: Any, classes: NDArray[Any], sign: Floats64, weight: Floats64) -> Floats64:
         """The coefficients to start from, the intercept last."""
         d = X.shape[1]
@@ -254,7 +250,7 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
     ) -> Floats64:
         objective = LinearObjective(
             _in_double(X),
-            MarginLoss(sign, weight, loss),
+            partial(margin_loss, sign, weight, loss),
             alpha=self.alpha,
             intercept=self.fit_intercept,
         )
@@ -268,23 +264,19 @@ class RobustClassifier(SaveMixin, ClassifierMixin, BaseEstimator):
             after_iteration=lambda _, value, __: self.loss_curve_.append(value),
         )
         self.n_iter_ = int(result.nit)
-        self._warn_unless_converged(result)
-        return np.asarray(result.x, dtype=np.float64)
-
-    def _warn_unless_converged(self, result: OptimizeResult) -> None:
         # L-BFGS-B also reports success where rounding hides any progress, as with features of
         # wildly different scales; the gradient does not lie.
         steepest = float(np.abs(result.jac).max())
-        if steepest <= self.tol:
-            return
-        if result.nit >= self.max_iter:
-            advice = f"max_iter={self.max_iter} was reached: raise it, or scale the features"
-        else:
+        if steepest > self.tol:
             advice = "L-BFGS found no better point: scale the features, or raise tol"
-        warn(
-            f"The largest entry of the gradient is {steepest:.2g}, above tol={self.tol}. {advice}",
-            ConvergenceWarning,
-        )
+            if result.nit >= self.max_iter:
+                advice = f"max_iter={self.max_iter} was reached: raise it, or scale the features"
+            warn(
+                f"The largest entry of the gradient is {steepest:.2g}, above tol={self.tol}. "
+                + advice,
+                ConvergenceWarning,
+            )
+        return np.asarray(result.x, dtype=np.float64)
 
 
 def _signs(y: NDArray[Any]) -> tuple[NDArray[Any], Floats64]:
@@ -311,20 +303,14 @@ def _shares(sample_weight: ArrayLike | None, X: Any) -> Floats64:
     return weight / weight.sum()
 
 
-@dataclass(frozen=True)
-class MarginLoss:
-    r"""The weighted mean of :math:`\sigma(y_i f(x_i))`, as a function of the scores f."""
-
-    sign: Floats64
-    weight: Floats64
-    loss: LossName
-
-    def __call__(self, scores: Floats64) -> tuple[float, Floats64]:
-        """Return the loss and its derivative by each score."""
-        rho, margin = RHOS[_RHO[self.loss]], self.sign * scores
-        t = sigma0(margin)
-        derivative = rho.prime(t) * sigma0_prime(margin)
-        return float(self.weight @ rho.value(t)), self.weight * self.sign * derivative
+def margin_loss(
+    sign: Floats64, weight: Floats64, loss: LossName, scores: Floats64
+) -> tuple[float, Floats64]:
+    r"""The weighted mean of :math:`\sigma(y_i f(x_i))`, and its derivative by each score f."""
+    rho, margin = RHOS[_RHO[loss]], sign * scores
+    t = sigma0(margin)
+    derivative = rho.prime(t) * sigma0_prime(margin)
+    return float(weight @ rho.value(t)), weight * sign * derivative
 
 
 def _in_double(X: Any) -> Any:

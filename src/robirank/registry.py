@@ -1,11 +1,8 @@
 """The estimators of the package, by name.
 
-A class that is decorated with `register` can be saved, and loaded by its name. Its class attributes
-declare what others need to know of it:
-
-- ``fitted_parts``, a `FittedParts`: what a fitted one consists of;
-- ``needs``, the name of a package, of a ranker: without it the ranker cannot be fitted, and takes
-  no part in tests and comparisons.
+A class that is decorated with `register` can be saved, and loaded by its name. It declares what a
+fitted one consists of (``fitted_parts``) and, of a ranker, the package without which it cannot be
+fitted (``needs``).
 """
 
 from __future__ import annotations
@@ -47,13 +44,7 @@ def find(name: str) -> type[Any] | None:
 
 
 def estimators() -> dict[str, type[Any]]:
-    """All registered estimators by name: those of this package, and those registered elsewhere.
-
-    Examples
-    --------
-    >>> [name for name in estimators() if name.startswith("RankN")]
-    ['RankNet']
-    """
+    """All registered estimators by name: those of this package, and those registered elsewhere."""
     for module in _modules():
         import_module(module)
     return dict(sorted(_classes.items()))

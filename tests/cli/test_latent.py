@@ -151,9 +151,9 @@ def test_hold_out_takes_a_share_or_the_latest(tmp_path):
     path = write(tmp_path / "times.tsv", rows)
     command = ("latent", "train", path, "-o", tmp_path / "m", *SMALL, "--hold-out", "0.2", "--json")
     assert json.loads(run(*command).stdout)["interactions"] == 80
-    share = _parts(path, Columns(), None, 0.2, seed=0, quiet=True)
+    share = _parts(path, Columns(), None, 0.2, seed=0)
     assert [part.lengths.tolist() for part in share] == [[8] * 10, [2] * 10]
-    by_time = _parts(path, Columns(time="2"), None, 0.2, seed=0, quiet=True)
+    by_time = _parts(path, Columns(time="2"), None, 0.2, seed=0)
     assert set(by_time[1].items[by_time[1].indices]) == {"i8", "i9"}
     assert len(by_time[0]) == 80
 
@@ -567,10 +567,10 @@ def test_integers_of_one_file_are_text_of_another():
     """A model that learned the users 1 and x knows the user 1 of a file of integers."""
     model = Interactions.from_arrays(["1", "x"], [5, 6])
     table = Interactions.from_arrays([1, 2], ["5", "z"])
-    found = known("table", table, model.users, model.items, quiet=True)
-    assert found.data.matrix.toarray().tolist() == [[1, 0], [0, 0]]
-    assert (found.unseen_users, found.unseen_items, found.left_out) == (1, 1, 1)
-    assert found.data.users is model.users
+    part, counts = known("table", table, model.users, model.items)
+    assert part.matrix.toarray().tolist() == [[1, 0], [0, 0]]
+    assert counts == {"interactions": 1, "unseen_users": 1, "unseen_items": 1, "left_out": 1}
+    assert part.users is model.users
 
 
 def test_columns_may_be_positions():

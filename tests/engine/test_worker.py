@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 
 import robirank as rr
 from robirank import _core
-from robirank.engine.ray.worker import Job, PartWorker, _joined
+from robirank.engine.ray.worker import Job, PartWorker, Step, _joined
 from robirank.engine.state import FromCounts, StateArray, weights, zeros
 from robirank.engine.strata import DATA_ORDER, Plan
 from robirank.latent.factors.factors import ITEMS, USERS, RandomRows, random_rows
@@ -70,8 +70,8 @@ def test_blocks_in_pieces_are_the_blocks_of_the_next_epoch(worker, next_epoch):
 def test_what_is_saved_is_restored(worker, tmp_path):
     folder = Folder(tmp_path)
     (block, *_) = worker.start(range(4))
-    steps = SgdSteps(5, 4, 0.2, 0.1, 64)
-    (figures, cost), after = worker.sweep(0, 0, 0, 0, sgd_task, steps, [True], block)
+    step = Step(0, sgd_task, SgdSteps(5, 4, 0.2, 0.1, 64), epoch=0)
+    (figures, cost), after = worker.sweep(0, 0, step, 0, [True], block)
     assert figures["done"] > 0
     sizes = {cost[name] for name in ("bytes_in", "bytes_moved", "bytes_out")}
     assert sizes == {4 * 6 * len(block["V"])}

@@ -1,6 +1,7 @@
 """IRPush: the loss by its definition, the optimum, and what a user sees of a fit."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def parts(data):
 
 def risk_of(model, lists):
     """The model's loss without the penalty, as a function of its weights."""
-    return LinearObjective(lists.rows(), model._score_loss(lists)).loss
+    return LinearObjective(lists.rows(), partial(model._score_loss, lists)).loss
 
 
 def each_list(data):

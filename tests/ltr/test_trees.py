@@ -7,9 +7,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from robirank import make_ranking
+from robirank._features import settled_order
 from robirank._queries import group_queries
 from robirank.ltr._lightgbm import read_forest
-from robirank.ltr._row_order import settled_order
 from robirank.ltr.lambdamart import LambdaMART
 from robirank.ltr.mart import MART
 from robirank.ltr.random_forests import RandomForests, draw_bag

@@ -1,12 +1,14 @@
 """Every loss over scores: one value, one gradient entry a row, and it is the derivative."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from robirank import make_ranking
 from robirank._queries import group_queries
-from robirank.classifier import MarginLoss
+from robirank.classifier import margin_loss
 from robirank.ltr._push import PushLists
 from robirank.ltr._regularized import lists_that_differ
 from robirank.ltr.infnormpush import InfNormPush
@@ -32,9 +34,9 @@ LOSSES = {
     "ExponentialPairs": ExponentialPairs(Y, QUERIES),
     "ExponentialPairs, queries": ExponentialPairs(Y, QUERIES, balance="queries"),
     "PairList": PairList(np.arange(len(Y)), np.array([5, 20, len(Y)])),
-    "PNormPush": InfNormPush(p=4.0)._score_loss(PARTS),
-    "InfinitePush": IRPush(p=4.0, loss="logistic")._score_loss(PARTS),
-    "MarginLoss": MarginLoss(SIGN, np.full(len(Y), 1 / len(Y)), "type1"),
+    "InfNormPush": partial(InfNormPush(p=4.0)._score_loss, PARTS),
+    "IRPush": partial(IRPush(p=4.0, loss="logistic")._score_loss, PARTS),
+    "margin_loss": partial(margin_loss, SIGN, np.full(len(Y), 1 / len(Y)), "type1"),
 }
 
 

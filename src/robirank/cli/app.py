@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
 import typer
 
 from robirank.cli import latent, ltr
 from robirank.cli.console import INTERRUPTED
+from robirank.cli.options import option
 from robirank.cli.plugins import RootGroup
 
 app = typer.Typer(
@@ -39,11 +39,8 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-        ),
-    ] = False,
+    _version: bool = option(
+        False, "Print the version and exit.", "--version", callback=_print_version, is_eager=True
+    ),
 ) -> None:
     pass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import re
 import shlex
@@ -40,6 +39,7 @@ class GuardedGroup(TyperGroup):
         """Run the command."""
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
+            set_quiet(False)
             try:
                 return super().invoke(ctx)
             except KeyboardInterrupt:
@@ -57,6 +57,8 @@ class GuardedGroup(TyperGroup):
                 if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
                     raise
                 raise _unexpected(error) from None
+            finally:
+                set_quiet(False)
 
 
 def show_no_type(command: Any) -> None:
@@ -88,7 +90,7 @@ def _stop(message: str, code: int, *hints: str) -> typer.Exit:
         traceback.print_exc(file=sys.stderr)
     prefix = "" if code == INTERRUPTED else "error: "
     for line in (f"robirank: {prefix}{message}", *hints):
-        _tell(line)
+        tell(line)
     return typer.Exit(code)
 
 
@@ -105,14 +107,7 @@ def _one_line(text: str) -> str:
 
 
 def in_options(error: RobirankError, options: set[str]) -> str:
-    """The message of an error, in which arguments are called by the options of the command line.
-
-    Examples
-    --------
-    >>> error = RobirankError("there is no header; say ", Argument("header", False))
-    >>> in_options(error, {"--item", "--header"})
-    'there is no header; say --no-header'
-    """
+    """The message of an error, in which arguments are called by the options of the command line."""
 
     def name(argument: Argument) -> str:
         option = "--" + _CALLED.get(argument.name, argument.name).replace("_", "-")
@@ -138,16 +133,27 @@ def _options_of(group: Any) -> set[str]:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    _tell(f"robirank: warning: {' '.join(str(message).split())}")
+    tell(f"robirank: warning: {_one_line(str(message))}")
 
 
-def note(text: str, *, quiet: bool = False) -> None:
-    """Say on standard error what is going on."""
-    if not quiet:
-        _tell(text)
+_quiet = False
 
 
-def _tell(text: str) -> None:
+def set_quiet(quiet: bool) -> bool:
+    """Choose whether `note` and `step` are silent; the callback of an option, whose value it is."""
+    global _quiet
+    _quiet = quiet
+    return quiet
+
+
+def note(text: str) -> None:
+    """Say on standard error what is going on, unless the command is to be quiet."""
+    if not _quiet:
+        tell(text)
+
+
+def tell(text: str) -> None:
+    """Say something on standard error in any case."""
     print(for_reader(text, sys.stderr), file=sys.stderr, flush=True)
 
 
@@ -159,13 +165,7 @@ _NOT_SHOWN = re.compile(
 
 
 def escaped(text: str, keep: str = "") -> str:
-    r"""Text with an escape, as in JSON, for each character that a terminal would obey.
-
-    Examples
-    --------
-    >>> print(escaped("tea\x1b[2J"), escaped("a\tb\x9b", keep="\t").expandtabs(4))
-    tea\u001b[2J a   b\u009b
-    """
+    """Text with an escape, as in JSON, for each character that a terminal would obey."""
 
     def escape(found: re.Match[str]) -> str:
         return found[0] if found[0] in keep else f"\\u{ord(found[0]):04x}"
@@ -179,18 +179,18 @@ def for_reader(text: str, stream: IO[str], keep: str = "") -> str:
 
 
 @contextlib.contextmanager
-def step(what: str, *, quiet: bool = False) -> Iterator[list[str]]:
+def step(what: str) -> Iterator[list[str]]:
     """Report a step and how long it took; lines appended to the yielded list go with it."""
     started = time.perf_counter()
     details: list[str] = []
     yield details
     seconds = time.perf_counter() - started
-    note(" ".join([f"{what}:", *details, f"({seconds:.1f} s)"]), quiet=quiet)
+    note(" ".join([f"{what}:", *details, f"({seconds:.1f} s)"]))
 
 
-def show_progress(quiet: bool) -> bool:
-    """Whether a progress bar would be seen."""
-    return not quiet and sys.stderr.isatty()
+def show_progress() -> bool:
+    """Whether a progress bar is wanted and would be seen."""
+    return not _quiet and sys.stderr.isatty()
 
 
 def print_text(text: str) -> None:
@@ -203,18 +203,9 @@ def print_text(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print exactly one JSON value on standard output; what is not a number becomes null."""
-    text = json.dumps(_finite(value), indent=2, ensure_ascii=False) + "\n"
+    finite = json.loads(json.dumps(value), parse_constant=lambda _: None)
+    text = json.dumps(finite, indent=2, ensure_ascii=False) + "\n"
     sys.stdout.write(for_reader(text, sys.stdout, keep="\n"))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(k): _finite(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -234,15 +225,17 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
     console.print(table)
 
 
-def print_facts(title: str, facts: Mapping[str, Any]) -> None:
-    """Print names and values as a table on standard output; lists are left to JSON."""
-    rows = [[k.replace("_", " "), _cell(v)] for k, v in facts.items() if not isinstance(v, list)]
+def print_facts(title: str, facts: Mapping[str, Any], *, as_json: bool = False) -> None:
+    """Print names and values as JSON or as a table, which leaves out lists and flags."""
+    if as_json:
+        print_json(facts)
+        return
+    shown = {name: value for name, value in facts.items() if not isinstance(value, list | bool)}
+    rows = [[name.replace("_", " "), _cell(value)] for name, value in shown.items()]
     print_table(title, ["", "value"], rows)
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -4,64 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from robirank.cli.console import note, step
+from robirank.cli.options import option
 
 if TYPE_CHECKING:
     from robirank.data.ids import Ids
     from robirank.data.interactions import Interactions
 
-_PANEL = "Columns of the files"
-_HELP = "by name, or by position from 0 on."
 
-User = Annotated[
-    str | None,
-    typer.Option(
-        "--user",
-        metavar="COLUMN",
-        help=f"Column of users, {_HELP} `user` by default, or the first without a header.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Item = Annotated[
-    str | None,
-    typer.Option(
-        "--item",
-        metavar="COLUMN",
-        help="Column of items. `item` by default, or the second without a header.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Count = Annotated[
-    str | None,
-    typer.Option("--count", metavar="COLUMN", help="Column of how often.", rich_help_panel=_PANEL),
-]
-Time = Annotated[
-    str | None,
-    typer.Option(
-        "--time",
-        metavar="COLUMN",
-        help="Column of when; --hold-out then takes the latest.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Sep = Annotated[
-    str | None,
-    typer.Option(
-        "--sep", help="What separates columns, if not seen by itself.", rich_help_panel=_PANEL
-    ),
-]
-Header = Annotated[
-    bool | None,
-    typer.Option(
-        "--header/--no-header",
-        help="Whether the first line names the columns, if not seen by itself.",
-        rich_help_panel=_PANEL,
-    ),
-]
+def _column(help: str, *names: str, metavar: str | None = "COLUMN") -> Any:
+    return option(None, help, *names, metavar=metavar, rich_help_panel="Columns of the files")
+
+
+USER = _column(
+    "Column of users, by name, or by position from 0 on. `user` by default, or the first without a "
+    "header."
+)
+ITEM = _column("Column of items. `item` by default, or the second without a header.")
+COUNT = _column("Column of how often.")
+TIME = _column("Column of when; --hold-out then takes the latest.", "--time")
+SEP = _column("What separates columns, if not seen by itself.", metavar=None)
+HEADER = _column("Whether the first line names the columns, if not seen by itself.", metavar=None)
 
 
 @dataclass(frozen=True)
@@ -86,30 +51,11 @@ class Columns:
         return {**places, "sep": sep, "header": self.header}
 
 
-@dataclass(frozen=True)
-class Known:
-    """Interactions in the ids of a model, and how much of a file they leave out."""
-
-    data: Interactions
-    unseen_users: int
-    unseen_items: int
-    left_out: int
-
-    def report(self) -> dict[str, int]:
-        """The counts, for JSON."""
-        return {
-            "interactions": self.data.n_interactions,
-            "unseen_users": self.unseen_users,
-            "unseen_items": self.unseen_items,
-            "left_out": self.left_out,
-        }
-
-
-def read(path: Path, columns: Columns, *, quiet: bool) -> Interactions:
+def read(path: Path, columns: Columns) -> Interactions:
     """Read a file and say what is in it."""
     from robirank.data.interaction_files import load_interactions
 
-    with step(f"read {path}", quiet=quiet) as details:
+    with step(f"read {path}") as details:
         data = load_interactions(path, **columns.options())
         details.append(
             f"{data.n_users:,} users, {data.n_items:,} items, {data.n_interactions:,} interactions"
@@ -132,13 +78,10 @@ def load(path: Path, threads: int | None = None, device: str = "cpu") -> tuple[A
     return model, names.users.ids, names.items.ids
 
 
-def read_known(path: Path, columns: Columns, users: Ids, items: Ids, *, quiet: bool) -> Known:
-    """Read a file into given ids; what they do not have is left out, counted and reported."""
-    return known(path, read(path, columns, quiet=quiet), users, items, quiet=quiet)
-
-
-def known(path: Path, data: Interactions, users: Ids, items: Ids, *, quiet: bool) -> Known:
-    """The interactions of given users and items, at their positions; says what is left out."""
+def known(
+    path: Path, data: Interactions, users: Ids, items: Ids
+) -> tuple[Interactions, dict[str, int]]:
+    """The interactions of given users and items, at their positions, and how many are left out."""
     from robirank.data.interactions import recoded
 
     user, item = users.find(data.users[:]), items.find(data.items[:])
@@ -148,7 +91,11 @@ def known(path: Path, data: Interactions, users: Ids, items: Ids, *, quiet: bool
     if left_out:
         note(
             f"{path}: {left_out:,} interactions left out, for {unseen_users:,} users and "
-            f"{unseen_items:,} items are not among those trained on",
-            quiet=quiet,
+            f"{unseen_items:,} items are not among those trained on"
         )
-    return Known(part, unseen_users, unseen_items, left_out)
+    return part, {
+        "interactions": len(part),
+        "unseen_users": unseen_users,
+        "unseen_items": unseen_items,
+        "left_out": left_out,
+    }

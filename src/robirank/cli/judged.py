@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from robirank.cli.console import step
+from robirank.cli.options import option
 from robirank.errors import ArgumentError, TableError
 
 if TYPE_CHECKING:
@@ -18,126 +19,92 @@ if TYPE_CHECKING:
     from robirank.data.ranking import RankingData
 
 FORMATS = "LETOR format (.gz too), or a table (.parquet, .csv, .tsv)"
-_PANEL = "Columns of a table"
 _SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 
-Label = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN", help="Relevance labels; `label` by default.", rich_help_panel=_PANEL
-    ),
-]
-Qid = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="Query ids; `qid` by default.", rich_help_panel=_PANEL),
-]
-DocId = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="Ids of the documents.", rich_help_panel=_PANEL),
-]
+
+def _column(help: str) -> Any:
+    return option(None, help, metavar="COLUMN", rich_help_panel="Columns of a table")
+
+
+LABEL = _column("Relevance labels; `label` by default.")
+QID = _column("Query ids; `qid` by default.")
+DOC_ID = _column("Ids of the documents.")
 OnError = Literal["raise", "skip"]
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Where in a table the columns are; all others are features, or those that have names."""
+class Reader:
+    """Reads judged documents: where the columns of a table are, and what is done to the features.
 
-    label: str | None = None
-    qid: str | None = None
-    doc_id: str | None = None
+    All other columns are features, or those that are asked for. Tables whose labels are not needed
+    need not have any.
+    """
 
+    label: str | None
+    qid: str | None
+    doc_id: str | None
+    on_error: OnError
+    sparse: bool = False
+    labelled: bool = True
+    normalize: bool = False
+    log_features: bool = False
+    threads: int | None = None
 
-def read(
-    path: Path,
-    columns: Columns,
-    *,
-    features: Sequence[str] | None = None,
-    labelled: bool = True,
-    n_features: int | None = None,
-    sparse: bool = False,
-    normalize: bool = False,
-    log_features: bool = False,
-    on_error: OnError = "raise",
-    threads: int | None = None,
-    quiet: bool = False,
-) -> RankingData:
-    """Read a file and say what is in it; ``features`` and ``labelled`` are for tables."""
-    import scipy.sparse as sp
+    def read(
+        self, path: Path, features: Sequence[str] | None = None, n_features: int | None = None
+    ) -> RankingData:
+        """Read a file and say what is in it; ``features`` are columns of a table."""
+        from robirank.data.letor import load_letor
 
-    with step(f"read {path}", quiet=quiet) as details:
-        if _is_table(path):
-            if on_error != "raise":
-                raise typer.BadParameter(f"--on-error is for LETOR files; {path} is a table")
-            data = _read_table(path, columns, features, labelled, n_features)
-            data = replace(data, X=sp.csr_matrix(data.X)) if sparse else data
-        else:
-            data = _read_letor(path, columns, sparse, n_features, on_error, threads)
-        skipped = f", {data.n_skipped:,} bad lines skipped" if data.n_skipped else ""
-        details.append(
-            f"{data.n_rows:,} documents, {data.n_queries:,} queries, "
-            f"{data.n_features} features{skipped}"
-        )
-    data = data.log() if log_features else data
-    return data.normalize() if normalize else data
+        is_table = path.name.lower().endswith((".parquet", *_SEPARATORS))
+        if is_table and self.on_error != "raise":
+            raise typer.BadParameter(f"--on-error is for LETOR files; {path} is a table")
+        if not is_table and (self.label, self.qid, self.doc_id) != (None, None, None):
+            raise typer.BadParameter(
+                f"--label, --qid and --doc-id are for tables (.parquet, .csv, .tsv); got {path}"
+            )
+        with step(f"read {path}") as details:
+            if is_table:
+                data = self._read_table(path, features, n_features)
+            else:
+                options: Any = {"sparse": self.sparse, "on_error": self.on_error}
+                options |= {"n_features": n_features, "num_threads": self.threads or 0}
+                data = load_letor(path, **options)
+            skipped = f", {data.n_skipped:,} bad lines skipped" if data.n_skipped else ""
+            details.append(
+                f"{data.n_rows:,} documents, {data.n_queries:,} queries, "
+                f"{data.n_features} features{skipped}"
+            )
+        data = data.log() if self.log_features else data
+        return data.normalize() if self.normalize else data
 
+    def _read_table(
+        self, path: Path, features: Sequence[str] | None, n_features: int | None
+    ) -> RankingData:
+        import polars as pl
+        import scipy.sparse as sp
 
-def _is_table(path: Path) -> bool:
-    return path.name.lower().endswith((".parquet", *_SEPARATORS))
+        from robirank.data.ranking import RankingData
 
-
-def _read_letor(
-    path: Path,
-    columns: Columns,
-    sparse: bool,
-    n_features: int | None,
-    on_error: OnError,
-    threads: int | None,
-) -> RankingData:
-    from robirank.data.letor import load_letor
-
-    if columns != Columns():
-        raise typer.BadParameter(
-            f"--label, --qid and --doc-id are for tables (.parquet, .csv, .tsv); got {path}"
-        )
-    return load_letor(
-        path,
-        sparse=sparse,
-        n_features=n_features,
-        on_error=on_error,
-        num_threads=threads or 0,
-    )
-
-
-def _read_table(
-    path: Path,
-    columns: Columns,
-    features: Sequence[str] | None,
-    labelled: bool,
-    n_features: int | None,
-) -> RankingData:
-    """Read a table; without labels all are 0, where none are needed."""
-    import polars as pl
-
-    from robirank.data.ranking import RankingData
-
-    frame = _frame(path)
-    label, qid = columns.label or "label", columns.qid or "qid"
-    if not labelled and columns.label is None and label not in frame.columns:
-        frame = frame.with_columns(pl.lit(0.0).alias(label))
-    try:
-        data = RankingData.from_frame(
-            frame, label=label, qid=qid, doc_id=columns.doc_id, features=features
-        )
-    except ArgumentError as error:
-        raise TableError(f"{path}: ", error.subject, " ", *error.args[1:]) from None
-    except ValueError as error:
-        raise TableError(f"{path}: {error}") from None
-    if n_features not in (None, data.n_features):
-        raise ValueError(
-            f"{path} must have the {n_features} features of the model beside the columns {label} "
-            f"and {qid}; it has {data.n_features}: {', '.join(data.feature_names or ())}"
-        )
-    return data
+        frame = _frame(path)
+        label, qid = self.label or "label", self.qid or "qid"
+        if not self.labelled and self.label is None and label not in frame.columns:
+            frame = frame.with_columns(pl.lit(0.0).alias(label))
+        try:
+            data = RankingData.from_frame(
+                frame, label=label, qid=qid, doc_id=self.doc_id, features=features
+            )
+        except ArgumentError as error:
+            raise TableError(f"{path}: ", error.subject, " ", *error.args[1:]) from None
+        except ValueError as error:
+            raise TableError(f"{path}: {error}") from None
+        if n_features not in (None, data.n_features):
+            raise ValueError(
+                f"{path} must have the {n_features} features of the model beside the columns "
+                f"{label} and {qid}; it has {data.n_features}: "
+                f"{', '.join(data.feature_names or ())}"
+            )
+        return replace(data, X=sp.csr_matrix(data.X)) if self.sparse else data
 
 
 def _frame(path: Path) -> pl.DataFrame:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robirank.cli.console import escaped, note, print_json, print_text
+from robirank.cli.console import escaped, print_json, print_text, tell
 from robirank.storage.files import write_whole
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def write_file(path: Path, chunks: Iterable[pl.DataFrame]) -> int:
                 n_formulas += n
             n_rows += len(chunk)
     if n_formulas:
-        note(
+        tell(
             f"{n_formulas} texts of {path} begin with =, +, - or @ and got an apostrophe in front, "
             "so that no spreadsheet runs them; .tsv, .jsonl and .parquet hold them as they are"
         )

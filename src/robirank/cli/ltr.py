@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from robirank.cli import judged
 from robirank.cli.console import (
     check_output,
     note,
@@ -20,8 +21,18 @@ from robirank.cli.console import (
     show_progress,
     step,
 )
-from robirank.cli.judged import FORMATS, Columns, DocId, Label, OnError, Qid
-from robirank.cli.options import Json, Quiet, Rho, Threads
+from robirank.cli.judged import DOC_ID, FORMATS, LABEL, QID, OnError, Reader
+from robirank.cli.options import (
+    JSON,
+    QUIET,
+    RHO,
+    SEED,
+    THREADS,
+    RhoName,
+    argument,
+    file,
+    option,
+)
 
 if TYPE_CHECKING:
     from robirank.data.ranking import RankingData
@@ -29,104 +40,77 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Rank documents by their features.")
 
 
-DEFAULT_METRICS = ["ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr"]
+_DEFAULT_METRICS = ["ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr"]
+_METRICS = option(
+    None,
+    f"May be repeated; {', '.join(_DEFAULT_METRICS)} by default.",
+    "--metric",
+    show_default=False,
+)
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help=f"Judged documents: {FORMATS}.")]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, from `ltr train`.")]
-Sparse = Annotated[bool, typer.Option("--sparse", help="Keep the features sparse in memory.")]
-FeatureNames = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="Names of the features, one a line; of a table, those to take."
-    ),
-]
-BadLines = Annotated[
-    OnError, typer.Option("--on-error", help="Stop at a bad line, or skip and count it.")
-]
+_DATA = argument("DATA", f"Judged documents: {FORMATS}.")
+_MODEL = argument("MODEL", "A model file, from `ltr train`.")
+_SPARSE = option(False, "Keep the features sparse in memory.", "--sparse")
+_NAMES = file("Names of the features, one a line; of a table, those to take.")
+_ON_ERROR = option("raise", "Stop at a bad line, or skip and count it.")
+_OUTPUT = file("Instead of stdout.", "--output", "-o")
 
 
 @app.command()
 def train(
     context: typer.Context,
-    data: Annotated[Path, typer.Argument(metavar="TRAIN", help=f"Judged documents: {FORMATS}.")],
-    model_path: Annotated[
-        Path, typer.Option("--model", "-m", metavar="OUT", help="Where to save the model.")
-    ],
-    method: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="A ranker by its class, such as MART."),
-    ] = "RoBiRank",
-    params: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="PARAM=VALUE", help="A parameter of it; may be repeated."),
-    ] = None,
-    validation: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Held-out queries, to choose alpha or to stop early."),
-    ] = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option(
-            help="L2 penalty. Without it a path of penalties is tried: on --validation, or by "
-            "cross-validation over queries."
-        ),
-    ] = None,
-    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
-    rho: Annotated[Rho, typer.Option(help="log is RoBiRank.")] = "log",
-    metric: Annotated[Literal["ndcg", "dcg"], typer.Option(help="The metric to bound.")] = "ndcg",
-    init: Annotated[Literal["zeros", "random"], typer.Option(help="Where to start.")] = "zeros",
-    max_iter: Annotated[int, typer.Option(min=1, help="Most iterations of a fit.")] = 500,
-    normalize: Annotated[
-        bool,
-        typer.Option(
-            "--normalize",
-            help="Scale features to [0, 1] within each query; the model remembers it.",
-        ),
-    ] = False,
-    log_features: Annotated[
-        bool,
-        typer.Option(
-            "--log-features",
-            help="Take sign(x) log(1 + |x|) of the features; the model remembers it.",
-        ),
-    ] = False,
-    feature_names: FeatureNames = None,
-    label: Label = None,
-    qid: Qid = None,
-    doc_id: DocId = None,
-    on_error: BadLines = "raise",
-    sparse: Sparse = False,
-    seed: Annotated[int, typer.Option(min=0, help="Decides everything that is random.")] = 0,
-    threads: Threads = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    data: Path = argument("TRAIN", f"Judged documents: {FORMATS}."),
+    model_path: Path = option(..., "Where to save the model.", "--model", "-m", metavar="OUT"),
+    method: str = option("RoBiRank", "A ranker by its class, such as MART.", metavar="NAME"),
+    params: list[str] | None = option(
+        None, "A parameter of it; may be repeated.", "--set", metavar="PARAM=VALUE"
+    ),
+    validation: Path | None = file("Held-out queries, to choose alpha or to stop early."),
+    alpha: float | None = option(
+        None,
+        "L2 penalty. Without it a path of penalties is tried: on --validation, or by "
+        "cross-validation over queries.",
+    ),
+    folds: int = option(5, "Folds of the cross-validation.", min=2),
+    rho: RhoName = RHO,
+    metric: Literal["ndcg", "dcg"] = option("ndcg", "The metric to bound."),
+    init: Literal["zeros", "random"] = option("zeros", "Where to start."),
+    max_iter: int = option(500, "Most iterations of a fit.", min=1),
+    normalize: bool = option(
+        False,
+        "Scale features to [0, 1] within each query; the model remembers it.",
+        "--normalize",
+    ),
+    log_features: bool = option(
+        False,
+        "Take sign(x) log(1 + |x|) of the features; the model remembers it.",
+        "--log-features",
+    ),
+    feature_names: Path | None = _NAMES,
+    label: str | None = LABEL,
+    qid: str | None = QID,
+    doc_id: str | None = DOC_ID,
+    on_error: OnError = _ON_ERROR,
+    sparse: bool = _SPARSE,
+    seed: int = SEED,
+    threads: int | None = THREADS,
+    as_json: bool = JSON,
+    _quiet: bool = QUIET,
 ) -> None:
     """Train RoBiRank, or another ranker, and save it."""
     started = time.perf_counter()
     if normalize and sparse:
         raise typer.BadParameter("--normalize makes features dense; leave out --sparse")
     check_output(model_path, data, validation)
-    read: dict[str, Any] = {
-        "columns": Columns(label, qid, doc_id),
-        "sparse": sparse,
-        "normalize": normalize,
-        "log_features": log_features,
-        "on_error": on_error,
-        "threads": threads,
-        "quiet": quiet,
-    }
+    extra = {"normalize": normalize, "log_features": log_features}
+    reader = Reader(label, qid, doc_id, on_error, sparse, threads=threads, **extra)
     given_names = _names_from(feature_names)
-    train_data = judged.read(data, features=given_names, **read)
+    train_data = reader.read(data, given_names)
     names = given_names or train_data.feature_names
     held_out = None
     if validation is not None:
-        read |= {"features": names, "n_features": train_data.n_features}
-        held_out = judged.read(validation, **read)
-    always = {
-        "random_state": seed,
-        "num_threads": threads or 0,
-        "verbose": show_progress(quiet),
-    }
+        held_out = reader.read(validation, names, train_data.n_features)
+    always = {"random_state": seed, "num_threads": threads or 0, "verbose": show_progress()}
     options: dict[str, Any] = {"rho": rho, "metric": metric, "init": init, "max_iter": max_iter}
     chooses_by = held_out
     if method not in ("RoBiRank", "RoBiRankCV") or params is not None:
@@ -136,89 +120,65 @@ def train(
         method, options = "RoBiRankCV", {"cv": folds, **options}
     else:
         method, options, chooses_by = "RoBiRank", {"alpha": alpha, **options}, None
-    with step("train", quiet=quiet) as details:
+    with step("train") as details:
         model = _fit(method, options, always, train_data, chooses_by)
         details.append(_how_it_went(model))
     model.verbose = False
     from robirank.storage.estimators import save_model
 
-    extra = {"normalize": normalize, "log_features": log_features}
     save_model(model, model_path, feature_names=names, extra=extra)
     report = _training_report(model, train_data, held_out)
     report |= {"model": str(model_path), "seconds": round(time.perf_counter() - started, 3)}
-    if as_json:
-        print_json(report)
-    else:
-        print_facts(f"Trained {type(model).__name__}", report)
+    print_facts(f"Trained {type(model).__name__}", report, as_json=as_json)
 
 
 @app.command()
 def predict(
-    model_path: Model,
-    data: Data,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of stdout.")
-    ] = None,
-    format: Annotated[
-        Literal["scores", "tsv", "trec"],
-        typer.Option(help="scores: one a line; tsv: query, document, score; trec: a run file."),
-    ] = "scores",
-    tag: Annotated[str, typer.Option(help="Name of the run, for --format trec.")] = "robirank",
-    label: Label = None,
-    qid: Qid = None,
-    doc_id: DocId = None,
-    on_error: BadLines = "raise",
-    sparse: Sparse = False,
-    quiet: Quiet = False,
+    model_path: Path = _MODEL,
+    data: Path = _DATA,
+    output: Path | None = _OUTPUT,
+    format: Literal["scores", "tsv", "trec"] = option(
+        "scores", "scores: one a line; tsv: query, document, score; trec: a run file."
+    ),
+    tag: str = option("robirank", "Name of the run, for --format trec."),
+    label: str | None = LABEL,
+    qid: str | None = QID,
+    doc_id: str | None = DOC_ID,
+    on_error: OnError = _ON_ERROR,
+    sparse: bool = _SPARSE,
+    _quiet: bool = QUIET,
 ) -> None:
     """Score the documents of a file."""
     from robirank.cli import runs
     from robirank.storage.files import write_text
 
     check_output(output, model_path, data)
-    options: Any = {"sparse": sparse, "on_error": on_error, "quiet": quiet, "labelled": False}
-    columns = Columns(label, qid, doc_id)
-    _, documents, scores = _score(model_path, data, columns=columns, **options)
+    reader = Reader(label, qid, doc_id, on_error, sparse, labelled=False)
+    _, documents, scores = _score(model_path, data, reader)
     text = runs.FORMATS[format](documents, scores, tag)
     if output is None:
         print_text(text)
     else:
         write_text(output, text)
-        note(f"wrote {len(scores):,} scores to {output}", quiet=quiet)
+        note(f"wrote {len(scores):,} scores to {output}")
 
 
 @app.command()
 def evaluate(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="[MODEL] DATA", help="A model (or --scores) and judged documents."),
-    ],
-    scores_path: Annotated[
-        Path | None,
-        typer.Option("--scores", metavar="FILE", help="One score a line, in place of MODEL."),
-    ] = None,
-    metrics: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metric",
-            help=f"May be repeated; {', '.join(DEFAULT_METRICS)} by default.",
-            show_default=False,
-        ),
-    ] = None,
-    convention: Annotated[
-        Literal["standard", "letor", "trec", "lightgbm"],
-        typer.Option(help="Whose definition of the metrics."),
-    ] = "standard",
-    per_query: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write each query's values (tsv).")
-    ] = None,
-    label: Label = None,
-    qid: Qid = None,
-    doc_id: DocId = None,
-    on_error: BadLines = "raise",
-    sparse: Sparse = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    files: list[Path] = argument("[MODEL] DATA", "A model (or --scores) and judged documents."),
+    scores_path: Path | None = file("One score a line, in place of MODEL.", "--scores"),
+    metrics: list[str] | None = _METRICS,
+    convention: Literal["standard", "letor", "trec", "lightgbm"] = option(
+        "standard", "Whose definition of the metrics."
+    ),
+    per_query: Path | None = file("Also write each query's values (tsv)."),
+    label: str | None = LABEL,
+    qid: str | None = QID,
+    doc_id: str | None = DOC_ID,
+    on_error: OnError = _ON_ERROR,
+    sparse: bool = _SPARSE,
+    as_json: bool = JSON,
+    _quiet: bool = QUIET,
 ) -> None:
     """Measure how well a model, or scores from elsewhere, rank judged documents."""
     from robirank.cli import runs
@@ -226,24 +186,23 @@ def evaluate(
 
     if len(files) != (2 if scores_path is None else 1):
         raise typer.BadParameter("give MODEL and DATA, or --scores FILE and DATA")
-    options: dict[str, Any] = {
-        "columns": Columns(label, qid, doc_id),
-        "sparse": sparse,
-        "on_error": on_error,
-        "quiet": quiet,
-    }
+    reader = Reader(label, qid, doc_id, on_error, sparse)
     if scores_path is None:
-        _, data, scores = _score(files[0], files[1], **options)
+        _, data, scores = _score(files[0], files[1], reader)
     else:
-        data = judged.read(files[0], **options)
+        data = reader.read(files[0])
         scores = runs.read_scores(scores_path, data.n_rows)
-    judged_scores = (data.y, scores, data.qid)
-    options_of_metrics: Any = {"metrics": metrics or DEFAULT_METRICS, "convention": convention}
-    means = evaluate_ranking(*judged_scores, **options_of_metrics)
+    measure = partial(
+        evaluate_ranking,
+        *(data.y, scores, data.qid),
+        metrics=metrics or _DEFAULT_METRICS,
+        convention=convention,
+    )
+    means = measure()
     if per_query is not None:
-        table = evaluate_ranking(*judged_scores, **options_of_metrics, per_query=True)
+        table = measure(per_query=True)
         runs.write_per_query(per_query, data.queries.ids, table)
-        note(f"wrote {data.n_queries:,} queries to {per_query}", quiet=quiet)
+        note(f"wrote {data.n_queries:,} queries to {per_query}")
     if as_json:
         about = {"documents": data.n_rows, "queries": data.n_queries, "skipped": data.n_skipped}
         print_json({**about, "convention": convention, "metrics": means})
@@ -254,76 +213,61 @@ def evaluate(
 
 @app.command()
 def explain(
-    model_path: Model,
-    data: Data,
-    query: Annotated[
-        str | None, typer.Option(metavar="ID", help="The query; the first by default.")
-    ] = None,
-    above: Annotated[
-        str, typer.Option(metavar="DOC", help="Document A: its id in the file, or its rank.")
-    ] = "1",
-    below: Annotated[
-        str, typer.Option(metavar="DOC", help="Document B: its id in the file, or its rank.")
-    ] = "2",
-    every: Annotated[
-        bool, typer.Option("--all", help="Every document of the query against the next.")
-    ] = False,
-    top: Annotated[int, typer.Option(min=1, help="Features to show.")] = 10,
-    feature_names: FeatureNames = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw them (.png, .svg, .pdf).")
-    ] = None,
-    label: Label = None,
-    qid: Qid = None,
-    doc_id: DocId = None,
-    on_error: BadLines = "raise",
-    as_json: Json = False,
-    quiet: Quiet = False,
+    model_path: Path = _MODEL,
+    data: Path = _DATA,
+    query: str | None = option(None, "The query; the first by default.", metavar="ID"),
+    above: str = option("1", "Document A: its id in the file, or its rank.", metavar="DOC"),
+    below: str = option("2", "Document B: its id in the file, or its rank.", metavar="DOC"),
+    every: bool = option(False, "Every document of the query against the next.", "--all"),
+    top: int = option(10, "Features to show.", min=1),
+    feature_names: Path | None = _NAMES,
+    plot: Path | None = file("Also draw them (.png, .svg, .pdf)."),
+    label: str | None = LABEL,
+    qid: str | None = QID,
+    doc_id: str | None = DOC_ID,
+    on_error: OnError = _ON_ERROR,
+    as_json: bool = JSON,
+    _quiet: bool = QUIET,
 ) -> None:
     """Say why a model puts one document of a query above another."""
     from robirank.cli import explanations
+    from robirank.storage.files import write_whole
 
     check_output(plot, model_path, data)
     if every and plot is not None:
         raise typer.BadParameter("--plot draws one pair of documents; leave out --all")
-    options: Any = {"on_error": on_error, "quiet": quiet, "labelled": False}
-    columns = Columns(label, qid, doc_id)
-    model, documents, scores = _score(model_path, data, columns=columns, **options)
+    reader = Reader(label, qid, doc_id, on_error, labelled=False)
+    model, documents, scores = _score(model_path, data, reader)
     names = _names_from(feature_names)
     if names is not None:
         model.feature_names_ = names
-    if every:
-        pairs = explanations.neighbours(documents, scores, query)
-    else:
-        pairs = [explanations.choose(documents, scores, query, above, below)]
-    explained = [(explanations.explain_pair(model, documents, pair), pair) for pair in pairs]
+    chosen = {} if every else {"--above": above, "--below": below}
+    pairs = explanations.explain(model, documents, scores, query, chosen)
     if plot is not None:
-        explanations.save_plot(explained[0][0], plot, top)
-        note(f"wrote {plot}", quiet=quiet)
+        figure = pairs[0].why.plot(top=top).figure
+        with write_whole(plot) as file:
+            figure.savefig(file, format=plot.suffix.lstrip(".") or "png")
+        note(f"wrote {plot}")
     if as_json:
-        objects = [explanations.as_json(why, pair) for why, pair in explained]
+        objects = [pair.as_json() for pair in pairs]
         print_json({"pairs": objects} if every else objects[0])
         return
-    for why, pair in explained:
-        print_table(explanations.title(pair), ["Feature", "A", "B", "effect"], why.cells(top))
+    for pair in pairs:
+        print_table(pair.title(), ["Feature", "A", "B", "effect"], pair.why.cells(top))
 
 
 @app.command()
 def export(
-    model_path: Model,
-    format: Annotated[
-        Literal["solr", "elasticsearch", "ranklib", "lightgbm", "onnx"],
-        typer.Option(
-            help="solr and elasticsearch take linear models and trees, ranklib (a format of "
-            "Elasticsearch) and lightgbm take trees, onnx takes both and networks."
-        ),
-    ] = "solr",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of stdout.")
-    ] = None,
-    name: Annotated[str, typer.Option(help="Name of the model in the engine.")] = "robirank",
-    feature_names: FeatureNames = None,
-    feature_store: Annotated[str | None, typer.Option(help="Solr's feature store.")] = None,
+    model_path: Path = _MODEL,
+    format: Literal["solr", "elasticsearch", "ranklib", "lightgbm", "onnx"] = option(
+        "solr",
+        "solr and elasticsearch take linear models and trees, ranklib (a format of "
+        "Elasticsearch) and lightgbm take trees, onnx takes both and networks.",
+    ),
+    output: Path | None = _OUTPUT,
+    name: str = option("robirank", "Name of the model in the engine."),
+    feature_names: Path | None = _NAMES,
+    feature_store: str | None = option(None, "Solr's feature store."),
 ) -> None:
     """Write a model for Solr, Elasticsearch, OpenSearch, LightGBM or an ONNX runtime."""
     check_output(output, model_path)
@@ -456,19 +400,21 @@ def _load(path: Path) -> tuple[Any, dict[str, Any]]:
     return model, load_extra(path)
 
 
-def _score(model_path: Path, data_path: Path, **options: Any) -> tuple[Any, RankingData, Any]:
+def _score(model_path: Path, data_path: Path, reader: Reader) -> tuple[Any, RankingData, Any]:
     """The model of a file, the documents of another, and the scores of these."""
     from robirank.data.letor import LetorFormatError
     from robirank.ltr.base import known_names
 
     model, extra = _load(model_path)
-    width = model.n_features_in_
-    if extra.get("normalize"):
-        options |= {"normalize": True, "sparse": False}
-    options["log_features"] = bool(extra.get("log_features"))
-    options |= {"features": known_names(model), "n_features": width}
+    width, normalize = model.n_features_in_, bool(extra.get("normalize"))
+    reader = replace(
+        reader,
+        sparse=reader.sparse and not normalize,
+        normalize=normalize,
+        log_features=bool(extra.get("log_features")),
+    )
     try:
-        data = judged.read(data_path, **options)
+        data = reader.read(data_path, known_names(model), width)
     except LetorFormatError as error:
         if f"n_features={width}" not in error.reason:
             raise

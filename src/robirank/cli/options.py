@@ -1,20 +1,38 @@
-"""Options that several commands share."""
+"""Arguments and options of commands, and those that several commands share.
+
+They are the defaults of the parameters of the functions that do the commands.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Any, Literal
 
 import typer
 
-Rho = Literal["log", "identity", "type2"]
-LatentModel = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model file, from `latent train`.")
-]
-Device = Annotated[
-    Literal["cpu", "cuda", "auto"],
-    typer.Option(help="Where to compute; auto takes a CUDA card where there is one."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="All cores by default.")]
+from robirank.cli.console import set_quiet
+
+RhoName = Literal["log", "identity", "type2"]
+DeviceName = Literal["cpu", "cuda", "auto"]
+
+
+def argument(metavar: str, help: str, default: Any = ...) -> Any:
+    """An argument of a command; it must be given where it has no default."""
+    return typer.Argument(default, metavar=metavar, help=help)
+
+
+def option(default: Any, help: str, *names: str, **more: Any) -> Any:
+    """An option of a command, with names that are not that of the parameter."""
+    return typer.Option(default, *names, help=help, **more)
+
+
+def file(help: str, *names: str) -> Any:
+    """An option that names a file, which need not be given."""
+    return option(None, help, *names, metavar="FILE")
+
+
+DEVICE = option("cpu", "Where to compute; auto takes a CUDA card where there is one.")
+JSON = option(False, "Print JSON instead of a table.", "--json")
+QUIET = option(False, "No progress on standard error.", "--quiet", "-q", callback=set_quiet)
+RHO = option("log", "log is RoBiRank.")
+SEED = option(0, "Decides everything that is random.", min=0)
+THREADS = option(None, "All cores by default.", min=1)

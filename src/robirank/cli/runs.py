@@ -34,7 +34,7 @@ def as_trec(data: RankingData, scores: NDArray[Any], tag: str) -> str:
         raise ValueError(f"--tag must be one word; got {tag!r}")
     docs = _doc_ids(data)
     queries = data.queries
-    order = np.arange(data.n_rows) if queries.order is None else queries.order
+    order = queries.rows()
     lines = []
     for i, query in enumerate(queries.ids.tolist()):
         rows = order[queries.offsets[i] : queries.offsets[i + 1]]

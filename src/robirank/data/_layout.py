@@ -40,33 +40,25 @@ class Layout:
     n_fields: int
     columns: dict[str, int]
 
-    @property
-    def quote(self) -> str | None:
-        """The quote character of the file; None for files separated by tabs."""
-        return None if self.sep == "\t" else '"'
-
     def parse(self, lines: bytes, first_line: int) -> pl.DataFrame:
         """Parse whole lines to a frame of text columns; the column row has the line numbers.
 
         Blank lines are left out.
         """
         check_line_ends(lines, first_line)
-        if self.quote and lines.count(b'"') % 2:
+        quote = None if self.sep == "\t" else '"'
+        if quote and lines.count(b'"') % 2:
             raise ValueError("a line break within quotes; ids must not contain line breaks")
         names = self.sep.join(map(str, range(self.n_fields))) + "\n"
         try:
             frame = pl.read_csv(
-                names.encode() + lines,
-                separator=self.sep,
-                quote_char=self.quote,
-                infer_schema=False,
+                names.encode() + lines, separator=self.sep, quote_char=quote, infer_schema=False
             )
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             raise ValueError(self._first_wrong_line(lines, first_line) or str(error)) from None
-        columns = (pl.col(str(k)).alias(name) for name, k in self.columns.items())
-        frame = frame.select(*columns)
+        frame = frame.select(**{name: pl.col(str(k)) for name, k in self.columns.items()})
         rows = frame.with_row_index("row", first_line)
-        if all(frame.null_count().row(0)) and _has_blank_lines(lines):
+        if all(frame.null_count().row(0)) and re.search(rb"\n\r?\n", b"\n" + lines):
             rows = rows.filter(~pl.all_horizontal(pl.all().exclude("row").is_null()))
         return rows
 
@@ -79,10 +71,6 @@ class Layout:
             if n_fields > self.n_fields:
                 return f"line {number} has {n_fields} fields; the first line has {self.n_fields}"
         return None
-
-
-def _has_blank_lines(lines: bytes) -> bool:
-    return lines.startswith((b"\n", b"\r\n")) or b"\n\n" in lines or b"\n\r\n" in lines
 
 
 def find_layout(

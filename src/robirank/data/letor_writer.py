@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
 
@@ -125,11 +124,8 @@ def _tokens(values: NDArray[Any], name: str, *, forbidden: str = "") -> list[byt
     return [text.encode("utf-8", "surrogateescape") for text in texts]
 
 
-@contextmanager
-def _packed(file: IO[bytes], name: str) -> Iterator[IO[bytes]]:
+def _packed(file: IO[bytes], name: str) -> Any:
     if not name.endswith(".gz"):
-        yield file
-        return
+        return nullcontext(file)
     # Without a file name and a time in the gzip header, the same data gives the same bytes.
-    with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
-        yield packed  # type: ignore[misc]
+    return gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0)

@@ -59,13 +59,12 @@ class RankingData:
         if X.ndim != 2:
             raise ArgumentError("X", f"must have two dimensions, rows and features; got {X.ndim}")
         object.__setattr__(self, "X", X)
-        for name in ("y", "qid", "doc_ids"):
-            value = getattr(self, name)
-            if value is None and name == "doc_ids":
-                continue
-            value = as_ids(value) if name == "qid" else np.asarray(value)
-            check_length(name, value, X.shape[0], "rows of X")
-            object.__setattr__(self, name, value)
+        columns = {"y": np.asarray(self.y), "qid": as_ids(self.qid)}
+        if self.doc_ids is not None:
+            columns["doc_ids"] = np.asarray(self.doc_ids)
+        for name, values in columns.items():
+            check_length(name, values, X.shape[0], "rows of X")
+            object.__setattr__(self, name, values)
         if self.feature_names is not None:
             names = tuple(str(n) for n in self.feature_names)
             if len(names) != X.shape[1]:

@@ -48,16 +48,7 @@ def task_key(seed: int, epoch: int, part: int, block: int) -> int:
 
 @dataclass(frozen=True)
 class Plan:
-    """The order of the items in one epoch, and its blocks.
-
-    Examples
-    --------
-    >>> plan = Plan(seed=0, epoch=3, n_items=10, parts=4)
-    >>> plan.bounds.tolist()
-    [0, 2, 5, 7, 10]
-    >>> bool((plan.position[plan.order] == range(10)).all())
-    True
-    """
+    """The order of the items in one epoch, and its blocks."""
 
     seed: int
     epoch: int

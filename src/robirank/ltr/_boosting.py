@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank._params import AtLeastTwo, Count, CountOrNone, NotNegative, Positive, Share
+from robirank._checks import AtLeastTwo, Count, CountOrNone, NotNegative, Positive, Share
+from robirank._features import settled_order
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._threads import threads_for_cells
@@ -17,7 +18,6 @@ from robirank._types import Floats64, Ints64
 from robirank.ltr._forest import ForestRanker
 from robirank.ltr._lightgbm import import_lightgbm, read_forest, tree_params
 from robirank.ltr._rounds import ROUND_ARRAYS, ROUND_NUMBERS, HeldOut, Round, RoundsRanker
-from robirank.ltr._row_order import settled_order
 
 Objective = Callable[[Floats64, Any], tuple[NDArray[Any], NDArray[Any]]]
 
@@ -38,11 +38,8 @@ class BoostedRanker(RoundsRanker, ForestRanker):
     subsample: Share = 1.0
     max_bins: AtLeastTwo = 255
     patience: CountOrNone = 100
-    k: CountOrNone = 10
-    convention: str = "standard"
     random_state: RandomStateLike = None
     num_threads: int = 0
-    verbose: bool = False
 
     def _train(self, X: Any, y: Any, queries: Queries, held_out: HeldOut | None = None) -> None:
         labels, loss = self._loss(y, queries)
@@ -58,11 +55,7 @@ class BoostedRanker(RoundsRanker, ForestRanker):
         held_out: HeldOut | None,
         objective: Objective | None = None,
     ) -> Any:
-        """Grow trees on rows that come query by query, keep them, and return the booster.
-
-        The objective maps scores and data to gradient and curvature; None is the one that the
-        parameters name.
-        """
+        """Grow trees on rows that come query by query, by the objective or the one in params."""
         lightgbm = import_lightgbm()
         params = params | {"num_threads": threads_for_cells(X.size, self.num_threads)}
         categories = params.pop("categorical_feature", "auto")
@@ -75,7 +68,9 @@ class BoostedRanker(RoundsRanker, ForestRanker):
                 unused = np.zeros(len(held_out.y))
                 validation = lightgbm.Dataset(held_out.X, unused, reference=train, params=params)
                 booster.add_valid(validation, "validation")
-            self._run(_rounds(booster, held_out, objective), self.n_estimators, progress)
+            self._run(
+                _rounds(booster, held_out, objective), self.n_estimators, progress, self.patience
+            )
         self._keep(read_forest(booster, self.best_iter_))
         return booster
 

@@ -15,7 +15,6 @@ evaluating near the best point, and not only at the model's minimum, saves so ma
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -32,24 +31,17 @@ _SHORT_STEP = 0.1
 _NO_GAIN = 1e-3
 
 
-@dataclass(frozen=True)
-class Stopping:
-    """The rule to stop: the gap is at most ``tol`` times the reduction since w = 0.
+def stopping_rule(
+    at_zero: float, gradient: Floats64, alpha: float, tol: float
+) -> Callable[[float, float], bool]:
+    """Whether to stop: the gap is at most ``tol`` times the reduction of the objective since w = 0.
 
     Where w = 0 is the minimum, there never is a reduction. So it counts for at least a small share
     of the largest that ``at_zero`` and ``gradient``, the risk at w = 0 and a subgradient, allow.
     """
-
-    at_zero: float
-    gradient: Floats64
-    alpha: float
-    tol: float
-
-    def reached(self, gap: float, objective: float) -> bool:
-        """Whether the gap is small enough, given the best objective so far."""
-        most = float(self.gradient @ self.gradient) / (2.0 * self.alpha)
-        least_gain = _NO_GAIN * min(most, max(1.0, abs(self.at_zero)))
-        return gap <= self.tol * max(self.at_zero - objective, least_gain)
+    most = float(gradient @ gradient) / (2.0 * alpha)
+    least_gain = _NO_GAIN * min(most, max(1.0, abs(at_zero)))
+    return lambda gap, objective: gap <= tol * max(at_zero - objective, least_gain)
 
 
 class BundleResult(NamedTuple):
@@ -63,10 +55,7 @@ class BundleResult(NamedTuple):
 
 
 class Bundle:
-    """Planes below a convex risk, and the minimisation of the risk with a penalty by them.
-
-    ``risk`` maps w to R(w) and one of its subgradients; ``alpha`` must be above 0.
-    """
+    """Planes below a convex risk, which maps w to R(w) and a subgradient; α must be above 0."""
 
     def __init__(self, risk: Risk, n_features: int, alpha: float) -> None:
         self._risk = risk
@@ -93,8 +82,8 @@ class Bundle:
     ) -> BundleResult:
         """Minimise α/2 ‖w‖² − ⟨reward, w⟩ + R(w); planes of earlier calls are used again.
 
-        An iteration is an evaluation of the risk, and `Stopping` says when to stop. ``report`` is
-        given the best point and its objective after each evaluation.
+        An iteration is an evaluation of the risk; ``report`` is given the best point and its
+        objective after each.
         """
         n_features = len(self._gradients[0])
         tilt = np.zeros(n_features) if reward is None else reward
@@ -105,7 +94,7 @@ class Bundle:
         best_w, best, n_iter = np.zeros(n_features), self.at_zero, 0
         if start is not None:
             best_w, best, n_iter = start, penalised(start, self._evaluate(start)), 1
-        stopping = Stopping(self.at_zero, self._gradients[0] - tilt, self._alpha, tol)
+        reached = stopping_rule(self.at_zero, self._gradients[0] - tilt, self._alpha, tol)
         model = _Model(np.array(self._gradients) - tilt, np.array(self._offsets), self._alpha)
         bound = -np.inf
         while True:
@@ -113,7 +102,7 @@ class Bundle:
                 report(best_w, best)
             lowest, value = model.minimize()
             bound = max(bound, value)
-            converged = stopping.reached(best - bound, best)
+            converged = reached(best - bound, best)
             if converged or n_iter >= max_iter:
                 gap = max(best - bound, 0.0)
                 return BundleResult(best_w, best, gap, n_iter, converged)
@@ -129,8 +118,7 @@ class _Model:
     """α/2 ‖w‖² + max over planes of (⟨gradient, w⟩ + offset), minimised through its dual.
 
     With multipliers λ on the simplex, w = −gradientsᵀλ / α and the dual is
-    ⟨offsets, λ⟩ − ½ λᵀ G λ with G = gradients · gradientsᵀ / α. λ is kept as a start for the next
-    time.
+    ⟨offsets, λ⟩ − ½ λᵀ G λ with G = gradients · gradientsᵀ / α; λ is kept for the next time.
     """
 
     def __init__(self, gradients: Floats64, offsets: Floats64, alpha: float) -> None:
@@ -158,11 +146,7 @@ class _Model:
 
 
 def minimize_on_simplex(gram: Floats64, reward: Floats64, start: Floats64) -> Floats64:
-    """Minimise ½ xᵀ gram x − rewardᵀ x over x ≥ 0 with Σ x = 1, by an active set.
-
-    ``gram`` is positive semidefinite, and ``start`` a point of the simplex; the nearer its support
-    is to the answer's, the fewer steps.
-    """
+    """Minimise ½ xᵀ gram x − rewardᵀ x over x ≥ 0 with Σ x = 1, by an active set, from a point."""
     scale = float(np.max(np.diagonal(gram)))
     # Planes may depend on each other (there are more of them than features). The ridge turns the
     # direction in which the minimum is then not unique into a long one, and the walk ends at a

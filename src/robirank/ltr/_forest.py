@@ -1,12 +1,8 @@
-"""Forests of regression trees as plain arrays, which need no library but NumPy to predict.
-
-Arrays can be saved and loaded like any others, and `check_forest` finds out whether arrays
-from a file are trees at all, so that a walk through them ends and never leaves them.
-"""
+"""Forests of regression trees as plain arrays, which need no library but NumPy to predict."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -14,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from robirank._features import dense
+from robirank._features import dense_chunks
 from robirank._types import Floats64, Ints32
 from robirank.ltr.base import ExplainedRanker
 from robirank.ltr.explain import forest_effects
@@ -133,39 +129,25 @@ class Forest:
         return inside & (categories[place] == code)
 
 
-def dense_chunks(X: Any, n_rows: int) -> Iterator[tuple[slice, Floats64]]:
-    """Yield a dense or CSR matrix as dense float64 chunks of rows, each after its range of rows."""
-    for start in range(0, X.shape[0], n_rows):
-        rows = slice(start, min(start + n_rows, X.shape[0]))
-        yield rows, np.ascontiguousarray(dense(X[rows]), dtype=np.float64)
-
-
 def join_forests(forests: Sequence[Forest]) -> Forest:
     """Put forests behind one another."""
-    n_nodes = np.cumsum([0, *(len(f.threshold) for f in forests)])[:-1]
-    n_categories = np.cumsum([0, *(len(f.categories) for f in forests)])[:-1]
-    return Forest(
-        _join_offsets([f.tree_offsets for f in forests], n_nodes),
-        np.concatenate([f.split_feature for f in forests]),
-        np.concatenate([f.threshold for f in forests]),
-        np.concatenate(
-            [f.left_child + n for f, n in zip(forests, n_nodes, strict=True)], dtype=np.int32
-        ),
-        np.concatenate([f.leaf_value for f in forests]),
-        np.concatenate([f.missing_left for f in forests]),
-        _join_offsets([f.category_offsets for f in forests], n_categories),
-        np.concatenate([f.categories for f in forests]),
-    )
+    nodes = np.cumsum([0, *(len(f.threshold) for f in forests)])
+    categories = np.cumsum([0, *(len(f.categories) for f in forests)])
+    shifts = {"tree_offsets": nodes, "left_child": nodes, "category_offsets": categories}
 
+    def joined(name: str) -> Any:
+        parts = [getattr(f, name) for f in forests]
+        if name in shifts:
+            parts = [part + n for part, n in zip(parts, shifts[name], strict=False)]
+        if name.endswith("offsets"):
+            parts = [parts[0], *(part[1:] for part in parts[1:])]
+        return np.concatenate(parts, dtype=getattr(forests[0], name).dtype)
 
-def _join_offsets(offsets: list[Ints32], before: Any) -> Ints32:
-    """Join offsets into arrays that are put behind one another; ``before`` is where each begins."""
-    shifted = [part[1:] + n for part, n in zip(offsets, before, strict=True)]
-    return np.concatenate([[0], *shifted], dtype=np.int32)
+    return Forest(*(joined(field.name) for field in fields(Forest)))
 
 
 def check_forest(forest: Forest, n_features: int) -> None:
-    """Raise a ValueError unless the arrays are binary trees over that many features."""
+    """Raise a ValueError unless the arrays are binary trees, so that walks through them end."""
     offsets, feature, left = forest.tree_offsets, forest.split_feature, forest.left_child
     n_nodes = len(feature)
     nodes = np.arange(n_nodes)

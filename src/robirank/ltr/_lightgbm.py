@@ -1,8 +1,4 @@
-"""Growing trees by LightGBM, which no other module imports.
-
-LightGBM is imported when a tree ranker is fitted. What it grew is read into a `Forest`, so that
-predicting, saving and loading do without it.
-"""
+"""Growing trees by LightGBM, which no other module imports, and which only a fit needs."""
 
 from __future__ import annotations
 

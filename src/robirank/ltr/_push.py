@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -13,10 +14,9 @@ from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank._types import Floats64, Ints64
 from robirank.errors import ArgumentError
-from robirank.ltr._bundle import Bundle, Stopping
+from robirank.ltr._bundle import Bundle, stopping_rule
 from robirank.ltr._regularized import RegularizedRanker
 from robirank.objectives.linear import LinearObjective, minimize_lbfgs
-from robirank.objectives.score_loss import ScoreLoss
 
 
 class Groups:
@@ -82,11 +82,13 @@ class PushLists:
 class PushRanker(RegularizedRanker):
     """A ranker that punishes the best irrelevant documents; a subclass gives the loss."""
 
+    advice = "a finite p, such as 64, looks past the very best one"
+
     _: KW_ONLY
     p: float = 64.0
 
-    def _score_loss(self, lists: PushLists) -> ScoreLoss:
-        """The mean loss of the lists, for scores in the order of `PushLists.rows`."""
+    def _score_loss(self, lists: PushLists, scores: Floats64) -> tuple[float, Floats64]:
+        """The mean loss of the lists and its derivative by each score, relevant documents first."""
         raise NotImplementedError
 
     def _is_smooth(self) -> bool:
@@ -97,37 +99,28 @@ class PushRanker(RegularizedRanker):
         if not isinstance(self.p, Real) or not self.p >= 1:
             raise ArgumentError("p", f"must be a number >= 1 or numpy.inf; got {self.p!r}")
 
-    def _minimise(self, X: Any, y: Floats64, queries: Queries) -> None:
+    def _minimise(self, X: Any, y: Floats64, queries: Queries, progress: FitProgress) -> bool:
         lists = PushLists(X, y, queries)
-        objective = LinearObjective(lists.rows(), self._score_loss(lists), alpha=self.alpha)
+        loss = partial(self._score_loss, lists)
+        objective = LinearObjective(lists.rows(), loss, alpha=self.alpha)
         self.loss_curve_ = [objective.loss(self.coef_)[0]]
-        with self._progress(self.max_iter) as progress:
-            descend = self._descend_smooth if self._is_smooth() else self._descend_bundle
-            converged = descend(objective, progress)
-        self._warn_of_outcome(converged, "a finite p, such as 64, looks past the very best one")
-
-    def _descend_bundle(self, objective: LinearObjective, progress: FitProgress) -> bool:
+        if self._is_smooth():
+            return self._descend_smooth(objective, progress)
         bundle = Bundle(objective.loss, len(self.coef_), float(self.alpha))
-        result = bundle.minimize(
-            max_iter=int(self.max_iter),
-            tol=float(self.tol),
-            report=lambda w, value: self._record(w, value, progress),
-        )
-        self.gap_ = result.gap
-        return result.converged
+        return self._descend_bundle(bundle, progress).converged
 
     def _descend_smooth(self, objective: LinearObjective, progress: FitProgress) -> bool:
         """Minimise by L-BFGS; α-strong convexity bounds the gap by the gradient."""
         alpha = float(self.alpha)
-        stopping = Stopping(*objective.loss(self.coef_), alpha, float(self.tol))
+        reached = stopping_rule(*objective.loss(self.coef_), alpha, float(self.tol))
 
-        def reached(w: Floats64, value: float, gradient: Floats64) -> bool:
+        def after(w: Floats64, value: float, gradient: Floats64) -> bool:
             self._record(w, value, progress)
             self.gap_ = float(gradient @ gradient) / (2.0 * alpha)
-            return stopping.reached(self.gap_, value)
+            return reached(self.gap_, value)
 
         minimize_lbfgs(
-            objective, self.coef_, max_iter=self.max_iter, gtol=0.0, after_iteration=reached
+            objective, self.coef_, max_iter=self.max_iter, gtol=0.0, after_iteration=after
         )
         # L-BFGS also ends where rounding leaves it no lower point: that is the minimum.
-        return self.n_iter_ < self.max_iter or stopping.reached(self.gap_, self.loss_curve_[-1])
+        return self.n_iter_ < self.max_iter or reached(self.gap_, self.loss_curve_[-1])

@@ -1,12 +1,9 @@
-"""Rankers that are trained in rounds, the best of which held-out queries can choose.
-
-A round is one tree or weak ranker of a booster, one epoch of a network, or one pass of coordinate
-ascent over the features.
-"""
+"""Rankers that are trained in rounds (trees, epochs), the best of which held-out queries choose."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from typing import Any, NamedTuple, Self
 
@@ -14,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
-from robirank._checks import check_count
+from robirank._checks import CountOrNone, check_count, check_vector
 from robirank._features import feature_type
 from robirank._progress import FitProgress
 from robirank._queries import Queries
@@ -23,7 +20,6 @@ from robirank._types import Floats64
 from robirank.errors import ArgumentError
 from robirank.ltr.base import Ranker, check_labels
 from robirank.metrics import ndcg
-from robirank.metrics._arguments import check_vector
 from robirank.storage.fitted_parts import FittedArray
 
 #: The fitted attributes of every ranker that is trained in rounds, for its `FittedParts`.
@@ -32,11 +28,7 @@ ROUND_NUMBERS = {"n_iter_": int, "best_iter_": int}
 
 
 class HeldOut:
-    """Validation data, checked, with the metric that chooses by them.
-
-    The metric is mean NDCG@k in that convention; of several cut-offs, their mean. ``finite`` says
-    whether features may be missing, in the words of scikit-learn's ``check_array``.
-    """
+    """Validation data, checked, and mean NDCG@k on them; of several cut-offs, their mean."""
 
     def __init__(
         self,
@@ -45,7 +37,7 @@ class HeldOut:
         *,
         k: int | Sequence[int] | None,
         convention: str,
-        finite: bool | str = True,
+        takes_nan: bool = False,
     ) -> None:
         for cut in k if isinstance(k, Sequence) else [k]:
             check_count("k", cut, or_none=True)
@@ -58,7 +50,7 @@ class HeldOut:
             accept_sparse="csr",
             dtype=feature_type(X),
             order="C",
-            ensure_all_finite=finite,
+            ensure_all_finite="allow-nan" if takes_nan else True,
             input_name="validation",
         )
         if self.X.shape[1] != n_features:
@@ -109,19 +101,13 @@ class Round(NamedTuple):
     weights: dict[str, Any] = {}  # noqa: RUF012
 
 
+@dataclass(eq=False, repr=False)
 class RoundsRanker(Ranker):
-    """A ranker whose ``fit`` takes held-out queries, by which the best round is chosen.
+    """A ranker whose ``fit`` takes held-out queries, whose NDCG@k chooses the best round."""
 
-    Subclasses have the parameters ``k`` and ``convention`` of the NDCG on these queries, and
-    ``patience`` if they use `_run`.
-    """
-
-    k: Any
-    convention: str
-    patience: int | None
-    n_iter_: int
-    best_iter_: int
-    validation_scores_: list[float]
+    _: KW_ONLY
+    k: CountOrNone = 10
+    convention: str = "standard"
 
     def fit(
         self,
@@ -135,12 +121,8 @@ class RoundsRanker(Ranker):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features), or RankingData
-            Features of the documents.
-        y : array-like of shape (n_rows,), optional
-            Relevance labels, 0 for irrelevant; a RankingData has its own, and its own qid.
-        qid : array-like of shape (n_rows,), optional
-            The query of each row, of any type, sorted or not; without it all rows are one query.
+        X, y, qid
+            As in `RoBiRank.fit`.
         validation : (X, y, qid) or RankingData, optional
             Held-out queries. The model is kept as it was after the round (a tree, a weak ranker or
             an epoch) with the best NDCG@k there, and training ends ``patience`` rounds after it.
@@ -156,13 +138,19 @@ class RoundsRanker(Ranker):
         raise NotImplementedError
 
     def _held_out(self, validation: Any) -> HeldOut | None:
-        """Check validation data; NDCG with ``k`` and ``convention`` is their metric."""
+        """Check validation data."""
         if validation is None:
             return None
-        settings: Any = {"k": self.k, "convention": self.convention, "finite": self._finite()}
-        return HeldOut(validation, self.n_features_in_, **settings)
+        rule: Any = {"k": self.k, "convention": self.convention}
+        return HeldOut(validation, self.n_features_in_, takes_nan=self.takes_nan, **rule)
 
-    def _run(self, rounds: Iterable[Round], most: int, progress: FitProgress) -> None:
+    def _run(
+        self,
+        rounds: Iterable[Round],
+        most: int,
+        progress: FitProgress,
+        patience: int | None = None,
+    ) -> None:
         """Run rounds until there are enough, none is left, or held-out queries gain no more.
 
         Sets ``n_iter_``, ``best_iter_``, ``validation_scores_`` and the weights of the best round.
@@ -170,21 +158,17 @@ class RoundsRanker(Ranker):
         without a gain.
         """
         self.n_iter_ = self.best_iter_ = 0
-        self.validation_scores_ = []
+        self.validation_scores_: list[float] = []
+        best = -np.inf
         for score, figures, weights in islice(rounds, most):
             self.n_iter_ += 1
-            shown = figures if score is None else figures | {"ndcg": score}
-            progress.update(self.n_iter_, **shown)
-            if self._is_best(score):
-                self.best_iter_ = self.n_iter_
+            if score is not None:
+                self.validation_scores_.append(score)
+                figures = figures | {"ndcg": score}
+            progress.update(self.n_iter_, **figures)
+            if score is None or score > best:
+                self.best_iter_, best = self.n_iter_, best if score is None else score
                 for name, array in weights.items():
                     setattr(self, name, array)
-            elif self.patience is not None and self.n_iter_ - self.best_iter_ >= self.patience:
+            elif patience is not None and self.n_iter_ - self.best_iter_ >= patience:
                 break
-
-    def _is_best(self, score: float | None) -> bool:
-        """Note the NDCG of a round; return whether it is better than in all rounds before."""
-        if score is None:
-            return True
-        self.validation_scores_.append(score)
-        return self.best_iter_ == 0 or score > self.validation_scores_[self.best_iter_ - 1]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from robirank._params import Count, CountOrNone
+from robirank._checks import Count, CountOrNone
 from robirank._queries import Queries
 from robirank._types import Floats64
 from robirank.errors import ArgumentError
@@ -100,8 +100,7 @@ class AdaRank(RoundsRanker, LinearRanker):
 
     Examples
     --------
-    >>> from robirank import make_ranking
-    >>> from robirank.ltr.adarank import AdaRank
+    >>> from robirank import AdaRank, make_ranking
     >>> data = make_ranking(n_queries=50, n_features=5, random_state=0)
     >>> model = AdaRank().fit(data.X, data.y, qid=data.qid)
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
@@ -122,14 +121,11 @@ class AdaRank(RoundsRanker, LinearRanker):
     n_estimators: Count = 500
     _: KW_ONLY
     metric: MetricName = "ndcg"
-    k: CountOrNone = 10
     tol: float = 0.002
     max_consecutive: Count = 5
     signed: bool = True
     patience: CountOrNone = 100
-    convention: str = "standard"
     num_threads: int = 0
-    verbose: bool = False
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -141,8 +137,8 @@ class AdaRank(RoundsRanker, LinearRanker):
         taken: list[tuple[int, float]] = []
         with self._progress(self.n_estimators) as progress:  # ranking by all features takes time
             choice = WeakRankers(columns, metric, signed=self.signed, most=self.max_consecutive)
-            rounds = self._rounds(choice, columns, metric, taken, held_out)
-            self._run(rounds, self.n_estimators, progress)
+            rounds = self._rounds(choice, taken, held_out)
+            self._run(rounds, self.n_estimators, progress, self.patience)
         taken = taken[: self.best_iter_]
         self.features_ = np.array([feature for feature, _ in taken], dtype=np.int32)
         self.weights_ = np.array([weight for _, weight in taken], dtype=np.float64)
@@ -150,15 +146,10 @@ class AdaRank(RoundsRanker, LinearRanker):
         np.add.at(self.coef_, self.features_, self.weights_)
 
     def _rounds(
-        self,
-        choice: WeakRankers,
-        columns: Columns,
-        metric: ListMetric,
-        taken: list[tuple[int, float]],
-        held_out: HeldOut | None,
+        self, choice: WeakRankers, taken: list[tuple[int, float]], held_out: HeldOut | None
     ) -> Iterator[Round]:
         """Add a feature with its weight to ``taken`` in each round, as long as one is of use."""
-        scores, coef = np.zeros(len(metric.rows)), np.zeros(self.n_features_in_)
+        scores, coef = np.zeros(len(choice.metric.rows)), np.zeros(self.n_features_in_)
         share = np.full(choice.n_queries, 1.0 / choice.n_queries)  # the paper's P
         mean, self.measure_curve_ = -np.inf, list[float]()
         while mean < 1.0 - _EDGE:
@@ -166,8 +157,8 @@ class AdaRank(RoundsRanker, LinearRanker):
             if quality <= 0.0:
                 return
             weight = sign * float(np.arctanh(min(quality, 1.0 - _EDGE)))
-            scores = scores + weight * columns[feature]
-            reached = metric.of(scores)
+            scores = scores + weight * choice.columns[feature]
+            reached = choice.metric.of(scores)
             before, mean = mean, float(reached.mean())
             if mean <= before - self.tol:
                 return
@@ -184,6 +175,7 @@ class WeakRankers:
     """Single features, in one direction or both, with the metric of each on every query."""
 
     def __init__(self, columns: Columns, metric: ListMetric, *, signed: bool, most: int) -> None:
+        self.columns, self.metric = columns, metric
         self._signs = (1.0, -1.0) if signed else (1.0,)
         zeros = np.zeros(len(metric.rows))
         # One line for each feature and sign: feature 0 up, feature 0 down, feature 1 up, …

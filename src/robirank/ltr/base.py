@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from robirank._blas import one_blas_thread
 from robirank._callers import warn
+from robirank._checks import check_params, check_vector
 from robirank._features import dense, feature_type
-from robirank._params import check_params
 from robirank._progress import FitProgress
 from robirank._queries import Queries, group_queries, warn_missing_qid
 from robirank._sparse import check_sparse
@@ -25,14 +26,7 @@ from robirank.data.ranking import RankingData
 from robirank.errors import ArgumentError
 from robirank.ltr.explain import Explanation, QueryExplanation
 from robirank.metrics import ndcg
-from robirank.metrics._arguments import check_vector
-from robirank.objectives.linear import (
-    LinearObjective,
-    Objective,
-    minimize_lbfgs,
-    rescaled,
-    scale_of_columns,
-)
+from robirank.objectives.linear import LinearObjective, minimize_lbfgs, scale_of_columns
 from robirank.objectives.listwise import check_sample_weight
 from robirank.objectives.score_loss import ScoreLoss
 from robirank.storage.estimators import SaveMixin
@@ -44,6 +38,7 @@ log = logging.getLogger("robirank.ltr")
 _SHARE_OF_GRADIENT = 1e-3
 
 
+@dataclass(eq=False, repr=False)
 class Ranker(SaveMixin, BaseEstimator):
     """A scikit-learn estimator that scores documents so that each query's best come first.
 
@@ -59,12 +54,13 @@ class Ranker(SaveMixin, BaseEstimator):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
 
-    verbose: bool
-    feature_names_: NDArray[Any]
-
     fitted_parts: ClassVar[FittedParts]
     needs: ClassVar[str] = ""
     takes_sparse: ClassVar[bool] = True
+    takes_nan: ClassVar[bool] = False
+
+    _: KW_ONLY
+    verbose: bool = False
 
     def fit(self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None) -> Self:
         """Learn to rank from judged documents.
@@ -140,11 +136,18 @@ class Ranker(SaveMixin, BaseEstimator):
         names = X.feature_names if isinstance(X, RankingData) else None
         X, y, qid = _parts(X, y, qid)
         X, y = self._validate(X, y, y_numeric=True)
-        self._keep_names(names)
+        if names is not None:  # of an array
+            self.feature_names_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_"):
+            del self.feature_names_
         warn_missing_qid(qid, X.shape[0])
         labels, queries = np.asarray(y, dtype=np.float64), group_queries(qid, X.shape[0])
-        _warn_of_equal_labels(labels, queries)
-        sizes = (len(labels), len(queries.sizes), X.shape[1])
+        sizes = (len(labels), len(queries), X.shape[1])
+        if not queries.differ(labels).any():
+            warn(
+                f"y differs within no query ({sizes[1]} queries, {sizes[0]} rows), so no document "
+                "is better than another of its query; is qid the query of each row?",
+            )
         log.info("%s: %d documents of %d queries, %d features", type(self).__name__, *sizes)
         return X, labels, queries
 
@@ -161,20 +164,9 @@ class Ranker(SaveMixin, BaseEstimator):
             accept_sparse="csr" if self.takes_sparse else False,
             dtype=feature_type(X),
             order="C",
-            ensure_all_finite=self._finite(),
+            ensure_all_finite="allow-nan" if self.takes_nan else True,
             **options,
         )
-
-    def _keep_names(self, names: tuple[str, ...] | None) -> None:
-        """Keep the names of features that came as an array, in place of those of an earlier fit."""
-        if names is not None:
-            self.feature_names_ = np.array(names, dtype=object)
-        elif hasattr(self, "feature_names_"):
-            del self.feature_names_
-
-    def _finite(self) -> bool | str:
-        """The argument ``ensure_all_finite`` of scikit-learn's checks: whether NaN is allowed."""
-        return "allow-nan" if self.__sklearn_tags__().input_tags.allow_nan else True
 
     def _progress(self, total: int, doing: str = "") -> FitProgress:
         """A progress line for ``total`` iterations, shown if the parameter ``verbose`` is set."""
@@ -188,6 +180,7 @@ class Ranker(SaveMixin, BaseEstimator):
         tags.target_tags.one_d_labels = True
         tags.target_tags.positive_only = True
         tags.input_tags.sparse = self.takes_sparse
+        tags.input_tags.allow_nan = self.takes_nan
         return tags
 
 
@@ -283,13 +276,14 @@ class LinearRanker(ExplainedRanker):
     def _descend(
         self, X: Any, loss: ScoreLoss, *, alpha: float, start: Floats64 | None = None
     ) -> None:
-        """Minimise the loss of X w plus α/2 ‖w‖² by L-BFGS, up to ``max_iter`` and ``tol``.
-
-        Sets ``coef_``, ``n_iter_`` and ``loss_curve_``. An interrupted run leaves the weights of
-        its last iteration behind.
-        """
-        objective: Objective = LinearObjective(X, loss, alpha=alpha)
+        """Minimise the loss of X w plus α/2 ‖w‖² by L-BFGS; what it sets is set if interrupted."""
+        objective = LinearObjective(X, loss, alpha=alpha)
         scale = scale_of_columns(X)
+
+        def rescaled(v: Floats64) -> tuple[float, Floats64]:
+            value, gradient = objective(v / scale)  # powers of two round nothing
+            return value, gradient / scale
+
         self.coef_ = np.zeros(X.shape[1]) if start is None else start
         self.n_iter_ = 0
         with one_blas_thread():
@@ -301,10 +295,12 @@ class LinearRanker(ExplainedRanker):
                     "finite and scale the features"
                 )
             at_zero = objective(np.zeros_like(gradient))[1] if self.coef_.any() else gradient
-            gtol = self._tolerance(at_zero / scale)
+            # Less than tol where small features or weights make the gradient at zero small.
+            largest = float(np.abs(at_zero / scale).max())
+            gtol = min(self.tol, _SHARE_OF_GRADIENT * largest) if largest > 0.0 else self.tol
             with self._progress(self.max_iter) as progress:
                 result = minimize_lbfgs(
-                    rescaled(objective, scale),
+                    rescaled,
                     self.coef_ * scale,
                     max_iter=self.max_iter,
                     gtol=gtol,
@@ -314,11 +310,6 @@ class LinearRanker(ExplainedRanker):
         self.coef_ = np.array(result.x / scale)
         self.n_iter_ = int(result.nit)
         self._warn_unless_converged(result, gtol)
-
-    def _tolerance(self, at_zero: Floats64) -> float:
-        """``tol``, or less where small features or weights make the gradient at zero small."""
-        largest = float(np.abs(at_zero).max())
-        return min(self.tol, _SHARE_OF_GRADIENT * largest) if largest > 0.0 else self.tol
 
     def _warn_unless_converged(self, result: OptimizeResult, gtol: float) -> None:
         if result.status == 1:
@@ -363,14 +354,6 @@ def feature_names(model: Any) -> tuple[str, ...]:
     """The names that a model was fitted or saved with; f1, f2, … where it has none."""
     numbered = (f"f{j}" for j in range(1, model.n_features_in_ + 1))
     return tuple(known_names(model) or numbered)
-
-
-def _warn_of_equal_labels(y: Floats64, queries: Queries) -> None:
-    if not queries.differ(y).any():
-        warn(
-            f"y differs within no query ({len(queries)} queries, {len(y)} rows), so no document "
-            "is better than another of its query; is qid the query of each row?",
-        )
 
 
 def check_labels(y: NDArray[Any]) -> None:

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank._callers import warn
+from robirank._checks import check_vector
 from robirank._queries import MANY_ROWS, MissingQidWarning, Queries
 from robirank._types import Floats32
 from robirank.errors import ArgumentError
 from robirank.losses import RhoName
-from robirank.metrics._arguments import check_vector
 from robirank.metrics._conventions import Gain
 from robirank.objectives.listwise import Lists, Metric
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from robirank._params import Count, CountOrNone, NotNegative
+from robirank._checks import Count, NotNegative
 from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
@@ -97,8 +97,7 @@ class CoordinateAscent(RoundsRanker, LinearRanker):
 
     Examples
     --------
-    >>> from robirank import make_ranking
-    >>> from robirank.ltr.coordinate_ascent import CoordinateAscent
+    >>> from robirank import CoordinateAscent, make_ranking
     >>> data = make_ranking(n_queries=50, random_state=0)
     >>> model = CoordinateAscent(n_restarts=1, random_state=0).fit(data.X, data.y, qid=data.qid)
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
@@ -117,24 +116,21 @@ class CoordinateAscent(RoundsRanker, LinearRanker):
 
     metric: MetricName = "ndcg"
     _: KW_ONLY
-    k: CountOrNone = 10
     n_restarts: Count = 5
     n_steps: Count = 25
     max_iter: Count = 100
     tol: NotNegative = 0.001
     slack: NotNegative = 0.0
-    convention: str = "standard"
     random_state: RandomStateLike = None
     num_threads: int = 0
-    verbose: bool = False
-
-    patience = None  # a pass that adds too little is the last
 
     def _train(self, X: Any, y: Any, queries: Queries, held_out: HeldOut | None = None) -> None:
         metric, columns = metric_and_columns(self, X, y, queries)
-        rng = as_random_state(self.random_state)
+        rng, n_features = as_random_state(self.random_state), columns.n_features
+        draws = rng.standard_normal((self.n_restarts - 1, n_features))
         climbs: list[dict[str, Any]] = []
-        for number, start in enumerate(self._starts(columns.n_features, rng), 1):
+        for number, start in enumerate([np.ones(n_features), *draws], 1):
+            start = start / np.abs(start).sum()
             climb = Climb(start, columns, metric, int(self.n_steps), float(self.slack))
             self.objective_curve_ = [climb.objective]
             with self._progress(self.max_iter, f"start {number} of {self.n_restarts}") as progress:
@@ -148,10 +144,6 @@ class CoordinateAscent(RoundsRanker, LinearRanker):
         best = climbs[int(np.argmax(values))]  # of equals, the first
         for name, value in best.items():
             setattr(self, name, value)
-
-    def _starts(self, n_features: int, rng: Any) -> list[Floats64]:
-        draws = rng.standard_normal((self.n_restarts - 1, n_features))
-        return [_normalise(w) for w in (np.ones(n_features), *draws)]
 
     def _passes(
         self, climb: Climb, held_out: HeldOut | None, rng: Any, progress: FitProgress
@@ -190,7 +182,10 @@ class Climb:
         column = self._columns[feature]
         objectives = self._metric.along(self._scores, column, steps).mean(axis=0)
         if self._slack:
-            objectives -= self._slack * self._distances(feature, steps)
+            moved = np.repeat(self.weights[None], len(steps), axis=0)
+            moved[:, feature] += steps
+            moved /= np.maximum(np.abs(moved).sum(axis=1, keepdims=True), 1e-300)
+            objectives -= self._slack * np.linalg.norm(moved - self._start, axis=1)
         # Of equally good steps the shortest, whatever rounding makes of them.
         best = int(np.argmax(objectives >= objectives.max() - _ROUNDING))
         if objectives[best] <= self.objective + _ROUNDING:
@@ -207,15 +202,3 @@ class Climb:
         lengths = (_SHARE * abs(weight) if small else _FIRST_STEP) * self._lengths
         steps = np.concatenate((lengths, -lengths, [-weight]))
         return steps[np.argsort(np.abs(steps), kind="stable")]
-
-    def _distances(self, feature: int, steps: Floats64) -> Floats64:
-        """The distance of the weights from the start after each step."""
-        moved = np.repeat(self.weights[None], len(steps), axis=0)
-        moved[:, feature] += steps
-        moved /= np.maximum(np.abs(moved).sum(axis=1, keepdims=True), 1e-300)
-        distances: Floats64 = np.linalg.norm(moved - self._start, axis=1)
-        return distances
-
-
-def _normalise(weights: Floats64) -> Floats64:
-    return weights / np.abs(weights).sum()

@@ -195,7 +195,11 @@ def forest_effects(forest: Forest, a: Floats64, b: Floats64) -> Floats64:
         node, from_a, from_b = todo.pop()
         f = feature[node]
         if f < 0:
-            _add_leaf(effects, float(forest.leaf_value[node]), from_a, from_b)
+            value, p, q = float(forest.leaf_value[node]), len(from_a), len(from_b)
+            if p:
+                effects[list(from_a)] += value * _share(p, q)
+            if q:
+                effects[list(from_b)] -= value * _share(q, p)
             continue
         way_a, way_b = left[node] + (not left_a[node]), left[node] + (not left_b[node])
         if f in from_a or way_a == way_b:
@@ -206,16 +210,6 @@ def forest_effects(forest: Forest, a: Floats64, b: Floats64) -> Floats64:
             todo.append((way_a, from_a | {f}, from_b))
             todo.append((way_b, from_a, from_b | {f}))
     return effects
-
-
-def _add_leaf(
-    effects: Floats64, value: float, from_a: frozenset[int], from_b: frozenset[int]
-) -> None:
-    p, q = len(from_a), len(from_b)
-    if p:
-        effects[list(from_a)] += value * _share(p, q)
-    if q:
-        effects[list(from_b)] -= value * _share(q, p)
 
 
 @cache

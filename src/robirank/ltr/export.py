@@ -1,7 +1,4 @@
-"""Linear rankers for search engines: scaling folded into the weights, weights as JSON.
-
-The checks of arguments that every export has stand here, too.
-"""
+"""Linear rankers for search engines, as JSON; and the checks that all exports share."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def export_onnx(
     check_one_line(names, "ONNX's metadata")
     onnx = _import_onnx()
     graph = _Graph(onnx)
-    graph.rename(graph.add("Reshape", write(graph, "features", model), graph.keep([-1])), "score")
+    graph.add("Reshape", write(graph, "features", model), graph.keep([-1]), output="score")
     onnx_model = graph.model(names, name)
     if isinstance(model, RankNet | RoBiRankNet):
         _compare(onnx_model, model)
@@ -97,9 +97,9 @@ class _Graph:
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
 
-    def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
+    def add(self, kind: str, *inputs: str, output: str = "", **attributes: Any) -> str:
         """Add a node with one output; return the output's name."""
-        name = f"t{len(self._nodes)}"
+        name = output or f"t{len(self._nodes)}"
         self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), [name], **attributes))
         return name
 
@@ -112,11 +112,6 @@ class _Graph:
         name = f"c{len(self._constants)}"
         self._constants.append(self._onnx.numpy_helper.from_array(array, name))
         return name
-
-    def rename(self, old: str, new: str) -> None:
-        """Give the output of the last node its final name."""
-        assert self._nodes[-1].output[0] == old
-        self._nodes[-1].output[0] = new
 
     def model(self, names: Sequence[str], name: str) -> Any:
         """The ONNX model with all nodes and constants."""

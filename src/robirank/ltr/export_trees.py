@@ -89,16 +89,13 @@ def _json(document: Any) -> str:
 
 
 def check_forest_for(what: str, forest: Forest) -> None:
-    """Raise an error if a format of single precision, without categories, cannot hold a forest.
-
-    A split into missing values and all others has the largest double as its threshold, and the
-    largest float32 means the same.
-    """
+    """Raise an error if a format of single precision, without categories, cannot hold a forest."""
     if forest.has_categories:
         raise ValueError(
             f"{what} cannot hold splits by categories; fit the model without "
             "categorical_features, or use format='lightgbm'"
         )
+    # Missing values are split from all others by the largest double; the largest float32 will do.
     check_single("threshold", forest.threshold[forest.threshold < np.finfo(np.float64).max])
     check_single("leaf", forest.leaf_value)
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from robirank._types import Floats64
 from robirank.ltr._push import PushLists, PushRanker
-from robirank.objectives.score_loss import ScoreLoss
 from robirank.registry import register
 
 
@@ -74,29 +73,16 @@ class InfNormPush(PushRanker):
 
     Examples
     --------
-    >>> from robirank import make_ranking
-    >>> from robirank.ltr.infnormpush import InfNormPush
+    >>> from robirank import InfNormPush, make_ranking
     >>> data = make_ranking(n_queries=50, random_state=0)
     >>> model = InfNormPush().fit(data.X, data.y, qid=data.qid)
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
 
-    def _score_loss(self, lists: PushLists) -> ScoreLoss:
-        return PNormPush(lists, float(self.p))
-
-
-@dataclass(frozen=True)
-class PNormPush:
-    """The mean over lists of the logarithm of the p-norm of the irrelevant documents' costs."""
-
-    lists: PushLists
-    p: float
-
-    def __call__(self, scores: Floats64) -> tuple[float, Floats64]:
-        """Return the loss and its derivative by each score, relevant documents first."""
-        f, g = self.lists.split(scores)
-        bottom, by_f = self.lists.relevant.maximum(-f, 1.0)
-        top, by_g = self.lists.irrelevant.maximum(g, self.p)
-        gradient = np.concatenate([-by_f, by_g]) / len(self.lists)
-        return float(np.mean(bottom + top)), gradient
+    def _score_loss(self, lists: PushLists, scores: Floats64) -> tuple[float, Floats64]:
+        """The mean over lists of the logarithm of the p-norm of the irrelevant documents' costs."""
+        f, g = lists.split(scores)
+        bottom, by_f = lists.relevant.maximum(-f, 1.0)
+        top, by_g = lists.irrelevant.maximum(g, float(self.p))
+        return float(np.mean(bottom + top)), np.concatenate([-by_f, by_g]) / len(lists)

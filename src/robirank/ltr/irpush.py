@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 from scipy.special import expit
 
 from robirank._types import Floats64
 from robirank.ltr._push import PushLists, PushRanker
-from robirank.objectives.score_loss import ScoreLoss
 from robirank.registry import register
 
 LossName = Literal["hinge", "logistic"]
-MarginLoss: TypeAlias = Callable[[Floats64], tuple[Floats64, Floats64]]
-
-
-def _hinge(margin: Floats64) -> tuple[Floats64, Floats64]:
-    return np.maximum(0.0, 1.0 - margin), np.where(margin < 1.0, -1.0, 0.0)
-
-
-def _logistic(margin: Floats64) -> tuple[Floats64, Floats64]:
-    return np.logaddexp(0.0, -margin), -expit(-margin)
-
-
-#: Losses of margins, with their derivatives.
-_LOSSES: dict[str, MarginLoss] = {"hinge": _hinge, "logistic": _logistic}
 
 
 @register
@@ -81,8 +66,7 @@ class IRPush(PushRanker):
 
     Examples
     --------
-    >>> from robirank import make_ranking
-    >>> from robirank.ltr.irpush import IRPush
+    >>> from robirank import IRPush, make_ranking
     >>> data = make_ranking(n_queries=50, random_state=0)
     >>> model = IRPush().fit(data.X, data.y, qid=data.qid)
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
@@ -95,25 +79,17 @@ class IRPush(PushRanker):
     def _is_smooth(self) -> bool:
         return super()._is_smooth() and self.loss == "logistic"
 
-    def _score_loss(self, lists: PushLists) -> ScoreLoss:
-        return InfinitePush(lists, float(self.p), _LOSSES[self.loss])
-
-
-@dataclass(frozen=True)
-class InfinitePush:
-    """The mean over lists of the loss of relevant documents against the top irrelevant one."""
-
-    lists: PushLists
-    p: float
-    of_margin: MarginLoss
-
-    def __call__(self, scores: Floats64) -> tuple[float, Floats64]:
-        """Return the loss and its derivative by each score, relevant documents first."""
-        f, g = self.lists.split(scores)
-        up, down = self.lists.relevant, self.lists.irrelevant
-        top, share = down.maximum(g, self.p)
-        losses, by_margin = self.of_margin(f - top[up.codes])
-        weight = 1.0 / (len(self.lists) * up.sizes[up.codes])
+    def _score_loss(self, lists: PushLists, scores: Floats64) -> tuple[float, Floats64]:
+        """The mean over lists of the loss of relevant documents against the top irrelevant one."""
+        f, g = lists.split(scores)
+        up, down = lists.relevant, lists.irrelevant
+        top, share = down.maximum(g, float(self.p))
+        margin = f - top[up.codes]
+        if self.loss == "hinge":
+            losses, by_margin = np.maximum(0.0, 1.0 - margin), np.where(margin < 1.0, -1.0, 0.0)
+        else:
+            losses, by_margin = np.logaddexp(0.0, -margin), -expit(-margin)
+        weight = 1.0 / (len(lists) * up.sizes[up.codes])
         by_f = by_margin * weight
         by_g = -up.sum(by_f)[down.codes] * share
         return float(losses @ weight), np.concatenate([by_f, by_g])

@@ -64,8 +64,7 @@ class LambdaMART(BoostedRanker):
 
     Examples
     --------
-    >>> from robirank import make_ranking
-    >>> from robirank.ltr.lambdamart import LambdaMART
+    >>> from robirank import LambdaMART, make_ranking
     >>> data = make_ranking(n_queries=50, random_state=0)
     >>> model = LambdaMART(n_estimators=50).fit(data.X, data.y, qid=data.qid)
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6

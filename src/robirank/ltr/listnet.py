@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank._params import Count, NotNegative, Positive
+from robirank._checks import Count, NotNegative, Positive
 from robirank._queries import Queries
 from robirank._types import Floats64
 from robirank.ltr.base import LinearRanker
@@ -59,8 +59,7 @@ class ListNet(LinearRanker):
 
     Examples
     --------
-    >>> from robirank import make_ranking
-    >>> from robirank.ltr.listnet import ListNet
+    >>> from robirank import ListNet, make_ranking
     >>> data = make_ranking(n_queries=50, random_state=0)
     >>> model = ListNet(alpha=1e-2).fit(data.X, data.y, qid=data.qid)
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
@@ -71,7 +70,6 @@ class ListNet(LinearRanker):
     _: KW_ONLY
     max_iter: Count = 500
     tol: Positive = 1e-5
-    verbose: bool = False
 
     def _train(self, X: Any, y: Floats64, queries: Queries) -> None:
         self._descend(X, TopOneEntropy(y, queries), alpha=self.alpha)

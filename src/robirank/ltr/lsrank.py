@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, Literal
@@ -10,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from robirank._params import CountOrNone, Positive
+from robirank._checks import CountOrNone, Positive
 from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank._types import Floats64, Ints64
@@ -96,8 +95,7 @@ class LSRank(RegularizedRanker):
 
     Examples
     --------
-    >>> from robirank import make_ranking
-    >>> from robirank.ltr.lsrank import LSRank
+    >>> from robirank import LSRank, make_ranking
     >>> data = make_ranking(n_queries=50, random_state=0)
     >>> model = LSRank().fit(data.X, data.y, qid=data.qid)
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
@@ -105,6 +103,7 @@ class LSRank(RegularizedRanker):
     """
 
     fitted_parts = RegularizedRanker.fitted_parts.plus(numbers={"n_rounds_": int})
+    advice = "try ties='best', k=None and a smaller alpha"
 
     alpha: Positive = 1.0
     _: KW_ONLY
@@ -121,33 +120,20 @@ class LSRank(RegularizedRanker):
                 "decay", f"must be 'log' or a finite number > 0; got {self.decay!r}"
             )
 
-    def _minimise(self, X: Any, y: Floats64, queries: Queries) -> None:
+    def _minimise(self, X: Any, y: Floats64, queries: Queries, progress: FitProgress) -> bool:
+        """Choose ideal rankings and solve the convex problem, in turn."""
         rankings = Rankings(X, y, queries, self.k, self.decay)
         bundle = Bundle(rankings.worst, X.shape[1], float(self.alpha))
-        self.loss_curve_ = [bundle.at_zero]
-        self.n_rounds_ = 0
-        with self._progress(self.max_iter) as progress:
-            converged = self._rounds(bundle, rankings, progress)
-        self._warn_of_outcome(converged, "try ties='best', k=None and a smaller alpha")
-
-    def _rounds(self, bundle: Bundle, rankings: Rankings, progress: FitProgress) -> bool:
-        """Choose ideal rankings and solve the convex problem, in turn."""
-        ideal, start, tol = rankings.ideal(self.coef_), None, float(self.tol)
+        self.loss_curve_, self.n_rounds_ = [bundle.at_zero], 0
+        ideal, start = rankings.ideal(self.coef_), None
         if self.ties == "best":
             ideal = rankings.ideal(ideal - rankings.worst(self.coef_)[1])
         while True:
             before = self.loss_curve_[-1]
-            result = bundle.minimize(
-                max_iter=int(self.max_iter) - self.n_iter_,
-                tol=tol,
-                start=start,
-                reward=ideal,
-                report=lambda w, objective: self._record(w, objective, progress),
-            )
-            self.gap_ = result.gap
+            result = self._descend_bundle(bundle, progress, start=start, reward=ideal)
             self.n_rounds_ += 1
             gain = bundle.at_zero - result.objective
-            settled = self.ties == "average" or before - result.objective <= tol * gain
+            settled = self.ties == "average" or before - result.objective <= self.tol * gain
             if settled or self.n_iter_ >= self.max_iter:
                 return result.converged and settled
             ideal, start = rankings.ideal(self.coef_), self.coef_
@@ -181,15 +167,28 @@ class Rankings:
         if self.c is self.discount:
             row = np.lexsort((self.gain - f, self.codes))
         else:
-            row = np.concatenate(list(self._assignments(f)))
+            lists = zip(self.starts, [*self.starts[1:], len(f)], strict=True)
+            row = np.concatenate([self._assign(slice(*ends), f) for ends in lists])
         total = float(self.c @ f[row] - self.discount @ self.gain[row])
         return 1.0 + total / len(self.starts), self._mean_score(row, f)
 
-    def _assignments(self, f: Floats64) -> Iterator[Ints64]:
-        """The row that the worst ranking has at each place, list by list."""
-        for start, end in zip(self.starts, np.append(self.starts[1:], len(f)), strict=True):
-            part = slice(start, end)
-            yield start + _assign(f[part], self.gain[part], self.discount[part], self.c[part])
+    def _assign(self, part: slice, f: Floats64) -> Ints64:
+        """The row that the worst ranking has at each place of one list.
+
+        Among documents of equal gain, those with the highest f stand first; so as many of each gain
+        as there are places that count are enough to choose from. The others follow in any order.
+        """
+        f, gain, discount = f[part], self.gain[part], self.discount[part]
+        n_counting = int(np.count_nonzero(discount))
+        order = np.lexsort((-f, -gain))
+        _, first, size = np.unique(-gain[order], return_index=True, return_counts=True)
+        rank = np.arange(len(f)) - np.repeat(first, size)
+        candidates = order[rank < n_counting]
+        worth = np.outer(self.c[part][:n_counting], f[candidates])
+        worth -= np.outer(discount[:n_counting], gain[candidates])
+        chosen = candidates[linear_sum_assignment(worth, maximize=True)[1]]
+        rest = np.setdiff1d(np.arange(len(f)), chosen)
+        return part.start + np.concatenate([chosen, rest])
 
     def ideal(self, w: Floats64) -> Floats64:
         """The mean of Σ c_i x_π*(i) for the ideal rankings that score highest with weights w."""
@@ -199,43 +198,15 @@ class Rankings:
     def _mean_score(self, row: Ints64, f: Floats64) -> Floats64:
         """The mean over lists of Σ c_i x_π(i), where ``row[i]`` is π(i).
 
-        Rows of one label group with equal scores share the mean of their weights c.
+        Rows of one label with equal scores could change places, so they share the mean of their
+        weights c: the only choice that does not depend on the order of rows.
         """
-        weight = np.empty_like(f)
+        weight, shared = np.empty_like(f), np.empty_like(f)
         weight[row] = self.c
-        weight = _average_ties(weight, self.label_group, f)
-        return np.asarray(self.X.T @ weight) / len(self.starts)
-
-
-def _assign(f: Floats64, gain: Floats64, discount: Floats64, c: Floats64) -> Ints64:
-    """The ranking that maximises Σ_i c_i f_π(i) − discount_i gain_π(i) over one list.
-
-    Among documents of equal gain, those with the highest f stand first; so as many of each gain as
-    there are places that count are enough to choose from. The others follow in any order.
-    """
-    n_counting = int(np.count_nonzero(discount))
-    order = np.lexsort((-f, -gain))
-    _, first, size = np.unique(-gain[order], return_index=True, return_counts=True)
-    rank = np.arange(len(f)) - np.repeat(first, size)
-    candidates = order[rank < n_counting]
-    worth = np.outer(c[:n_counting], f[candidates])
-    worth -= np.outer(discount[:n_counting], gain[candidates])
-    chosen = candidates[linear_sum_assignment(worth, maximize=True)[1]]
-    rest = np.setdiff1d(np.arange(len(f)), chosen)
-    return np.concatenate([chosen, rest])
-
-
-def _average_ties(weight: Floats64, label_group: Ints64, f: Floats64) -> Floats64:
-    """Give rows of one label group that have equal scores the mean of their weights.
-
-    They could change places in a ranking, so the mean is as good a choice as any, and the only one
-    that does not depend on the order of rows.
-    """
-    order = np.lexsort((f, label_group))
-    other_label = np.diff(label_group[order], prepend=label_group[0]) != 0
-    other_score = np.diff(f[order], prepend=np.nan) != 0
-    group = np.cumsum(other_label | other_score) - 1
-    mean = np.bincount(group, weights=weight[order]) / np.bincount(group)
-    shared = np.empty_like(weight)
-    shared[order] = mean[group]
-    return shared
+        order = np.lexsort((f, self.label_group))
+        other_label = np.diff(self.label_group[order], prepend=self.label_group[0]) != 0
+        other_score = np.diff(f[order], prepend=np.nan) != 0
+        group = np.cumsum(other_label | other_score) - 1
+        mean = np.bincount(group, weights=weight[order]) / np.bincount(group)
+        shared[order] = mean[group]
+        return np.asarray(self.X.T @ shared) / len(self.starts)

@@ -54,8 +54,7 @@ class MART(BoostedRanker):
 
     Examples
     --------
-    >>> from robirank import make_ranking
-    >>> from robirank.ltr.mart import MART
+    >>> from robirank import MART, make_ranking
     >>> data = make_ranking(n_queries=50, random_state=0)
     >>> model = MART(n_estimators=50).fit(data.X, data.y, qid=data.qid)
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6

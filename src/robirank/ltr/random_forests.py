@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from robirank._params import AtLeastTwo, Count, Share
+from robirank._checks import AtLeastTwo, Count, Share
+from robirank._features import settled_order
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._threads import threads_for_cells
 from robirank._types import Floats64
 from robirank.ltr._forest import Forest, ForestRanker, join_forests
 from robirank.ltr._lightgbm import import_lightgbm, read_forest, tree_params
-from robirank.ltr._row_order import settled_order
 from robirank.registry import register
 
 
@@ -63,8 +63,7 @@ class RandomForests(ForestRanker):
 
     Examples
     --------
-    >>> from robirank import make_ranking
-    >>> from robirank.ltr.random_forests import RandomForests
+    >>> from robirank import RandomForests, make_ranking
     >>> data = make_ranking(n_queries=50, random_state=0)
     >>> model = RandomForests(20, random_state=0).fit(data.X, data.y, qid=data.qid)
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
@@ -82,7 +81,6 @@ class RandomForests(ForestRanker):
     max_bins: AtLeastTwo = 255
     random_state: RandomStateLike = None
     num_threads: int = 0
-    verbose: bool = False
 
     def _train(self, X: Any, y: Floats64, queries: Queries) -> None:
         lightgbm = import_lightgbm()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robirank import _core
+from robirank._checks import Count, CountOrNone
 from robirank._features import dense
-from robirank._params import Count, CountOrNone
 from robirank._queries import Queries
 from robirank._threads import threads_for_cells
-from robirank._types import Floats64, Ints32, Ints64
+from robirank._types import Floats64, Ints64
 from robirank.ltr._rounds import ROUND_ARRAYS, ROUND_NUMBERS, HeldOut, Round, RoundsRanker
 from robirank.registry import register
 from robirank.storage.fitted_parts import FittedArray, FittedParts
@@ -90,8 +90,7 @@ class RankBoost(RoundsRanker):
 
     Examples
     --------
-    >>> from robirank import make_ranking
-    >>> from robirank.ltr.rankboost import RankBoost
+    >>> from robirank import RankBoost, make_ranking
     >>> data = make_ranking(n_queries=50, random_state=0)
     >>> model = RankBoost(n_estimators=100).fit(data.X, data.y, qid=data.qid)
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
@@ -115,40 +114,32 @@ class RankBoost(RoundsRanker):
     _: KW_ONLY
     n_thresholds: CountOrNone = 10
     balance: Literal["pairs", "queries"] = "pairs"
-    k: CountOrNone = 10
     patience: CountOrNone = 100
-    convention: str = "standard"
     num_threads: int = 0
-    verbose: bool = False
 
     def _train(self, X: Any, y: Any, queries: Queries, held_out: HeldOut | None = None) -> None:
-        threads = threads_for_cells(X.size, self.num_threads)
-        rankers: list[WeakRanker] = []
-        with self._progress(self.n_estimators) as progress:  # encoding takes time too
-            thresholds = [self._thresholds(X[:, f]) for f in range(X.shape[1])]
-            codes = encode(X, queries.rows(), thresholds)
-            # Everything that follows has the rows in the grouped order.
-            grouped, labels = replace(queries, order=None), queries.sort(y)
-            pairs = ExponentialPairs(labels, grouped, balance=self.balance, num_threads=threads)
-            rounds = self._rounds(pairs, codes, thresholds, rankers, held_out)
-            self._run(rounds, self.n_estimators, progress)
+        rankers: list[tuple[int, float, float]] = []
+        with self._progress(self.n_estimators) as progress:
+            rounds = self._rounds(X, y, queries, rankers, held_out)
+            self._run(rounds, self.n_estimators, progress, self.patience)
         rankers = rankers[: self.best_iter_]
-        self.features_ = np.array([r.feature for r in rankers], dtype=np.int32)
-        self.thresholds_ = np.array([r.threshold for r in rankers], dtype=np.float64)
-        self.weights_ = np.array([r.weight for r in rankers], dtype=np.float64)
+        self.features_ = np.array([feature for feature, _, _ in rankers], dtype=np.int32)
+        self.thresholds_ = np.array([threshold for _, threshold, _ in rankers], dtype=np.float64)
+        self.weights_ = np.array([weight for _, _, weight in rankers], dtype=np.float64)
 
     def _rounds(
-        self,
-        pairs: ExponentialPairs,
-        codes: NDArray[Any],
-        thresholds: list[Floats64],
-        rankers: list[WeakRanker],
-        held_out: HeldOut | None,
+        self, X: Any, y: Any, queries: Queries, rankers: list[Any], held_out: HeldOut | None
     ) -> Iterator[Round]:
-        """Add a weak ranker to ``rankers`` in each round, as long as one is of use."""
+        """Add a feature, a threshold and a weight in each round, as long as they are of use."""
+        threads = threads_for_cells(X.size, self.num_threads)
+        thresholds = [self._thresholds(X[:, f]) for f in range(X.shape[1])]
         cuts = np.array([len(t) for t in thresholds], dtype=np.int64)
+        # Everything that follows has the rows in the grouped order.
+        codes, y = encode(X, queries.rows(), thresholds), queries.sort(y)
+        queries = replace(queries, order=None)
+        pairs = ExponentialPairs(y, queries, balance=self.balance, num_threads=threads)
         scores = np.zeros(codes.shape[1])
-        held_out_X = None if held_out is None else dense(held_out.X)
+        held_out_X: Any = None if held_out is None else dense(held_out.X)
         held_out_scores: Any = 0.0
         start, gradient = pairs(scores)
         loss, self.loss_curve_ = start, [1.0]
@@ -164,11 +155,14 @@ class RankBoost(RoundsRanker):
             loss, gradient = pairs(scores)
             if not np.isfinite(loss):  # scores have left the range of exp
                 return
-            rankers.append(WeakRanker(feature, float(thresholds[feature][cut]), weight))
+            # A double: a Python float would be rounded to float32 where features are.
+            threshold = np.float64(thresholds[feature][cut])
+            rankers.append((feature, float(threshold), weight))
             self.loss_curve_.append(loss / start)
             ndcg = None
             if held_out is not None:
-                held_out_scores = held_out_scores + rankers[-1].score(held_out_X)
+                above = held_out_X[:, feature] > threshold
+                held_out_scores = held_out_scores + np.where(above, weight, 0.0)
                 ndcg = held_out.ndcg(held_out_scores)
             yield Round(ndcg, {"loss": loss / start})
             if abs(r) > 1.0 - _EDGE:
@@ -196,38 +190,24 @@ class RankBoost(RoundsRanker):
         return scores
 
 
-class WeakRanker(NamedTuple):
-    """A weak ranker, which scores weight · [feature > threshold]."""
-
-    feature: int
-    threshold: float
-    weight: float
-
-    def score(self, X: Any) -> Floats64:
-        """Score rows.
-
-        The threshold stays a double: a Python float would be rounded to the features' float32, and
-        values next to it would change sides.
-        """
-        return np.where(X[:, self.feature] > np.float64(self.threshold), self.weight, 0.0)
-
-
 class ExponentialPairs:
-    """Σ of weight · exp(s_j − s_i) over pairs with y_i > y_j, as a function of scores.
-
-    The gradient of document i is what the pairs in which it is the worse one add to the sum, less
-    what the pairs in which it is the better one add: minus the potential π of the paper.
-    """
+    """Σ of weight · exp(s_j − s_i) over pairs with y_i > y_j; its gradient is the paper's −π."""
 
     def __init__(
         self, y: NDArray[Any], queries: Queries, *, balance: str = "pairs", num_threads: int = 1
     ) -> None:
         self._queries = queries
         self.num_threads = num_threads
-        self._grade = _grades(queries.sort(y), queries.codes())
+        codes = queries.codes()
+        labels, rank = np.unique(queries.sort(y), return_inverse=True)
+        # A cell for each label of each query; the grades of a query count its cells from 0.
+        cells, cell = np.unique(codes * len(labels) + rank, return_inverse=True)
+        first = np.searchsorted(cells, len(labels) * np.arange(len(queries)))
+        self._grade = (cell - first[codes]).astype(np.int32)
         self._weight = np.ones(len(queries))
         if balance == "queries":
-            self._weight /= np.maximum(_pair_counts(self._grade, queries), 1)
+            same = np.add.reduceat(np.bincount(cell) ** 2, first)
+            self._weight /= np.maximum((queries.sizes**2 - same) // 2, 1)
 
     def __call__(self, scores: Floats64) -> tuple[float, Floats64]:
         """Return the sum and its derivative by each score, one a row."""
@@ -239,24 +219,6 @@ class ExponentialPairs:
             self.num_threads,
         )
         return loss, self._queries.unsort(-potential)
-
-
-def _pair_counts(grade: Ints32, queries: Queries) -> Ints64:
-    """The number of pairs of documents of different grades in each query."""
-    sizes = np.bincount(queries.offsets[queries.codes()] + grade, minlength=len(grade))
-    same = np.add.reduceat(sizes**2, queries.offsets[:-1])
-    return (queries.sizes**2 - same) // 2
-
-
-def _grades(y: NDArray[Any], codes: Ints64) -> Ints32:
-    """Count the different labels of each query from 0, the smallest."""
-    order = np.lexsort((y, codes))
-    steps = np.cumsum(np.diff(y[order], prepend=0.0) != 0)
-    new_query = np.diff(codes[order], prepend=-1) != 0
-    first = np.maximum.accumulate(np.where(new_query, steps, 0))
-    grades = np.empty(len(y), dtype=np.int32)
-    grades[order] = steps - first
-    return grades
 
 
 def encode(X: Any, rows: Ints64, thresholds: list[Floats64]) -> NDArray[Any]:

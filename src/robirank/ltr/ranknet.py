@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from robirank._blas import one_blas_thread
-from robirank._features import dense, mean_and_scale
-from robirank._params import Count, CountOrNone, NotNegative, Positive
+from robirank._checks import Count
 from robirank._queries import Queries
-from robirank._random import RandomStateLike, as_random_state
+from robirank._random import as_random_state
 from robirank._types import Floats64, Ints64
 from robirank.errors import ArgumentError
-from robirank.ltr._rounds import ROUND_ARRAYS, ROUND_NUMBERS, HeldOut, Round, RoundsRanker
+from robirank.ltr._network import Epochs, NetworkRanker, network_parts
 from robirank.registry import register
-from robirank.storage.fitted_parts import FittedArray, FittedParts
+from robirank.storage.fitted_parts import FittedArray
 
 _CELLS = 1 << 20  # pairs looked at in one go: a long list is cut so that memory stays small
 
 
 @register
 @dataclass(eq=False, repr=False)
-class RankNet(RoundsRanker):
+class RankNet(NetworkRanker):
     r"""RankNet: a network with one hidden layer, by the logistic loss of all pairs.
 
     The score is :math:`s(\phi) = v \cdot \tanh(A^\top z(\phi) + b)`, where z standardises the
@@ -82,41 +79,24 @@ class RankNet(RoundsRanker):
 
     Examples
     --------
-    >>> from robirank import make_ranking
-    >>> from robirank.ltr.ranknet import RankNet
+    >>> from robirank import RankNet, make_ranking
     >>> data = make_ranking(n_queries=50, random_state=0)
     >>> model = RankNet(max_iter=20, random_state=0).fit(data.X, data.y, qid=data.qid)
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
     True
     """
 
-    fitted_parts = FittedParts(
+    fitted_parts = network_parts(
         {
-            "mean_": FittedArray(("features",)),
-            "scale_": FittedArray(("features",)),
             "hidden_coef_": FittedArray(("features", "units")),
             "hidden_intercept_": FittedArray(("units",)),
             "output_coef_": FittedArray(("units",)),
-            "loss_curve_": FittedArray(("iterations",), is_list=True),
-            **ROUND_ARRAYS,
-        },
-        ROUND_NUMBERS,
-        required=("mean_", "scale_", "hidden_coef_", "hidden_intercept_", "output_coef_"),
+        }
     )
-    takes_sparse = False
 
     hidden_units: Count = 10
-    _: KW_ONLY
-    alpha: NotNegative = 1e-2
-    learning_rate: Positive = 1e-3
-    max_iter: Count = 100
-    patience: CountOrNone = 20
-    k: CountOrNone = 10
-    convention: str = "standard"
-    random_state: RandomStateLike = None
-    verbose: bool = False
 
-    def _train(self, X: Any, y: Any, queries: Queries, held_out: HeldOut | None = None) -> None:
+    def _epochs(self, X: Any, Z: Floats64, y: Floats64, queries: Queries) -> Epochs:  # noqa: ARG002
         lists = [*_lists_with_pairs(y, queries)]
         if not lists:
             raise ArgumentError(
@@ -124,26 +104,12 @@ class RankNet(RoundsRanker):
                 "must differ within some query, or there is no pair to learn from "
                 f"(n_samples = {len(y)})",
             )
-        self.mean_, self.scale_ = mean_and_scale(X)
-        self.loss_curve_: list[float] = []
-        with one_blas_thread(), self._progress(self.max_iter) as progress:
-            epochs = self._epochs(self._standardise(X), lists, held_out)
-            self._run(epochs, self.max_iter, progress)
-
-    def _epochs(
-        self, Z: Floats64, lists: list[PairList], held_out: HeldOut | None
-    ) -> Iterator[Round]:
-        """Train the network on all queries, one a step, again and again."""
         rng = as_random_state(self.random_state)
         weights = _draw(Z.shape[1], self.hidden_units, rng)
         adam = Adam(weights, float(self.learning_rate))
-        held_out_Z = None if held_out is None else self._standardise(dense(held_out.X))
         while True:
             losses = [self._step(adam, Z, lists[i]) for i in rng.permutation(len(lists))]
-            self.loss_curve_.append(float(np.mean(losses)))
-            ndcg = None if held_out is None else held_out.ndcg(_forward(held_out_Z, weights)[1])
-            kept = {name: array.copy() for name, array in weights.items()}
-            yield Round(ndcg, {"loss": self.loss_curve_[-1]}, kept)
+            yield float(np.mean(losses)), {name: array.copy() for name, array in weights.items()}
 
     def _step(self, adam: Adam, Z: Floats64, documents: PairList) -> float:
         """Take one step by one query; return its loss before the step."""
@@ -153,11 +119,8 @@ class RankNet(RoundsRanker):
         adam.step(gradients)
         return loss
 
-    def _standardise(self, X: NDArray[Any]) -> Floats64:
-        return np.asarray((X - self.mean_) / self.scale_, dtype=np.float64)
-
-    def _scores(self, X: Any) -> Floats64:
-        return _forward(self._standardise(X), vars(self))[1]
+    def _forward(self, Z: Any, weights: Mapping[str, Any]) -> Floats64:
+        return _forward(Z, weights)[1]
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robirank import _core
-from robirank._params import Count, Positive
+from robirank._checks import Count, Positive
 from robirank._queries import Queries
 from robirank._threads import SORTED, threads_for_cells
-from robirank._types import Floats64, Ints32
+from robirank._types import Floats64
 from robirank.ltr.base import LinearRanker
 from robirank.registry import register
 
@@ -58,8 +58,7 @@ class RankSVM(LinearRanker):
 
     Examples
     --------
-    >>> from robirank import make_ranking
-    >>> from robirank.ltr.ranksvm import RankSVM
+    >>> from robirank import RankSVM, make_ranking
     >>> data = make_ranking(n_queries=50, random_state=0)
     >>> model = RankSVM(C=0.01).fit(data.X, data.y, qid=data.qid)
     >>> model.score(data.X, data.y, qid=data.qid) > 0.6
@@ -71,7 +70,6 @@ class RankSVM(LinearRanker):
     max_iter: Count = 500
     tol: Positive = 1e-5
     num_threads: int = 0
-    verbose: bool = False
 
     def _train(self, X: Any, y: Floats64, queries: Queries) -> None:
         pairs = PairSum(y, queries, num_threads=self.num_threads)
@@ -86,9 +84,9 @@ class PairSum:
         self._queries = queries
         self._threads = threads_for_cells(SORTED * len(y), num_threads)
         grades, rank = np.unique(queries.sort(y), return_inverse=True)
-        self._rank = rank.reshape(-1).astype(np.int32)
-        self._grades = len(grades)
-        self.count = _count_pairs(self._rank, self._grades, queries)
+        self._rank, self._grades = rank.astype(np.int32), len(grades)
+        same = np.unique(queries.codes() * len(grades) + rank, return_counts=True)[1]
+        self.count = int((queries.sizes**2).sum() - (same**2).sum()) // 2
 
     def __call__(self, scores: NDArray[Any]) -> tuple[float, Floats64]:
         """Return the mean over pairs and its gradient by the scores."""
@@ -103,10 +101,3 @@ class PairSum:
             num_threads=self._threads,
         )
         return loss, self._queries.unsort(gradient)
-
-
-def _count_pairs(rank: Ints32, grades: int, queries: Queries) -> int:
-    """The number of pairs of documents of one query that have different labels."""
-    cells = queries.codes() * grades + rank
-    sizes = np.bincount(cells, minlength=len(queries) * grades).reshape(-1, grades)
-    return int((queries.sizes**2).sum() - (sizes**2).sum()) // 2

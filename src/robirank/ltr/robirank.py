@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from robirank._checks import check_choice
-from robirank._params import Count, NotNegative, Positive
+from robirank._checks import Count, NotNegative, Positive, check_choice
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, check_random_state_like
 from robirank._types import Floats64
@@ -100,7 +99,6 @@ class RoBiRank(LinearRanker):
     warm_start: bool = False
     random_state: RandomStateLike = None
     num_threads: int = 0
-    verbose: bool = False
 
     def fit(
         self,
@@ -139,16 +137,8 @@ class RoBiRank(LinearRanker):
     ) -> Self:
         """Fit to validated data; ``queries`` may leave rows out, which costs no copy of X."""
         self._check_params()
-        lists = Lists.build(
-            y,
-            queries,
-            metric=self.metric,
-            gain=self.gain,
-            sample_weight=sample_weight,
-            query_weight=query_weight,
-            rho=self.rho,
-            num_threads=self.num_threads,
-        ).require_relevant()
+        weights: Any = {"sample_weight": sample_weight, "query_weight": query_weight}
+        lists = Lists.to_learn(self, y, queries, **weights)
         if not isinstance(X, np.ndarray):
             X, lists = X[queries.rows()], lists.in_order()
         self._descend(X, lists, alpha=self.alpha, start=self._start(X.shape[1]))

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from robirank._features import dense
-from robirank._params import AtLeastTwo, Count, Positive
+from robirank._checks import AtLeastTwo, Count, Positive
+from robirank._features import dense, settled_order
 from robirank._types import Floats32, Floats64
 from robirank.errors import ArgumentError
 from robirank.losses import RhoName
 from robirank.ltr._boosting import BoostedRanker, Objective
-from robirank.ltr._row_order import settled_order
 from robirank.ltr.base import check_labels, feature_names, known_names
 from robirank.metrics._conventions import Gain
 from robirank.objectives.listwise import Lists, Metric, QueryWeight
@@ -132,6 +131,8 @@ class RoBiRankBooster(BoostedRanker):
         }
     )
 
+    takes_nan = True
+
     _: KW_ONLY
     rho: RhoName = "log"
     metric: Metric = "ndcg"
@@ -165,21 +166,18 @@ class RoBiRankBooster(BoostedRanker):
         self._check_params()
         X, y, queries = self._check_fit(X, y, qid)
         check_labels(y)
-        _check_not_zero(X)
+        if not (X if isinstance(X, np.ndarray) else X.data).any():  # LightGBM would fail
+            raise ArgumentError(
+                "X",
+                f"must have a feature that is not 0 everywhere; all {X.shape[1]} are, so that "
+                "there is nothing to split by",
+            )
         params = self._params() | self._feature_params(X)
         held_out = self._held_out(validation)
         rows = settled_order(X, y, queries)
-        lists = Lists.build(
-            y,
-            replace(queries, order=rows),
-            metric=self.metric,
-            gain=self.gain,
-            sample_weight=sample_weight,
-            query_weight=query_weight,
-            rho=self.rho,
-            num_threads=self.num_threads,
-        )
-        objective = self._objective(lists.require_relevant().in_order(), params["seed"])
+        weights: Any = {"sample_weight": sample_weight, "query_weight": query_weight}
+        lists = Lists.to_learn(self, y, replace(queries, order=rows), **weights)
+        objective = self._objective(lists.in_order(), params["seed"])
         booster = self._grow(X[rows], y[rows], queries.sizes, params, held_out, objective)
         gain = booster.feature_importance("gain", iteration=self.best_iter_)
         self.feature_importances_ = gain / max(float(gain.sum()), np.finfo(np.float64).tiny)
@@ -272,21 +270,6 @@ class RoBiRankBooster(BoostedRanker):
                 f"got {monotonic_cst!r}",
             )
         return [int(sign) for sign in signs]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
-
-def _check_not_zero(X: Any) -> None:
-    """Raise an error where LightGBM would find no feature at all."""
-    if not (X if isinstance(X, np.ndarray) else X.data).any():
-        raise ArgumentError(
-            "X",
-            f"must have a feature that is not 0 everywhere; all {X.shape[1]} are, so that there "
-            "is nothing to split by",
-        )
 
 
 def _check_categories(X: Any, columns: Sequence[int]) -> None:

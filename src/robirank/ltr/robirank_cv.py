@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -88,8 +87,7 @@ class RoBiRankCV(RoundsRanker, LinearRanker):
     alphas: Sequence[float] | None = None
     _: KW_ONLY
     cv: Any = 5
-    k: int | Sequence[int] | None = 10
-    convention: str = "standard"
+    k: Any = 10
     rho: RhoName = "log"
     metric: Metric = "ndcg"
     gain: Gain = "exp"
@@ -98,7 +96,6 @@ class RoBiRankCV(RoundsRanker, LinearRanker):
     tol: float = 1e-5
     random_state: RandomStateLike = None
     num_threads: int = 0
-    verbose: bool = False
 
     def fit(
         self,
@@ -177,7 +174,11 @@ class RoBiRankCV(RoundsRanker, LinearRanker):
 
     def _folds(self, X: Any, y: Any, queries: Queries) -> list[tuple[Queries, Queries]]:
         """What each fold trains on and holds out: whole queries, or documents of a single one."""
-        take = partial(_one_query, queries) if len(queries) == 1 else queries.take
+
+        def documents(rows: Ints64) -> Queries:
+            return Queries(queries.ids, np.array([0, len(rows)], dtype=np.int64), rows)
+
+        take = documents if len(queries) == 1 else queries.take
         return [(take(train), take(test)) for train, test in self._parts(X, y, queries)]
 
     def _parts(self, X: Any, y: Any, queries: Queries) -> list[tuple[Any, Any]]:
@@ -209,8 +210,3 @@ class RoBiRankCV(RoundsRanker, LinearRanker):
                 Argument("cv", self.cv), "splits a query; use one such as GroupKFold"
             )
         return numbers
-
-
-def _one_query(queries: Queries, places: Ints64) -> Queries:
-    offsets = np.array([0, len(places)], dtype=np.int64)
-    return Queries(queries.ids, offsets, queries.rows()[places])

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from robirank._blas import one_blas_thread
-from robirank._features import dense, mean_and_scale
-from robirank._params import Count, CountOrNone, NotNegative, Positive
+from robirank._checks import Count, NotNegative
+from robirank._features import dense, settled_order
 from robirank._queries import Queries
-from robirank._random import RandomStateLike, as_random_state
-from robirank._types import Floats64, Ints64
+from robirank._random import as_random_state
+from robirank._types import Floats64
 from robirank.data.ranking import signed_log
 from robirank.errors import ArgumentError
 from robirank.losses import RhoName
-from robirank.ltr._rounds import ROUND_ARRAYS, ROUND_NUMBERS, HeldOut, Round, RoundsRanker
-from robirank.ltr._row_order import settled_order
+from robirank.ltr._network import Epochs, NetworkRanker, network_parts
 from robirank.metrics._conventions import Gain
-from robirank.objectives.listwise import Lists, Metric
+from robirank.objectives.listwise import Metric
 from robirank.registry import register
-from robirank.storage.fitted_parts import FittedArray, FittedParts
-
-_WEIGHTS = {
-    "input_coef_": FittedArray(("features", "units")),
-    "input_intercept_": FittedArray(("units",)),
-    "block_coef_": FittedArray(("blocks", "units", "units")),
-    "block_intercept_": FittedArray(("blocks", "units")),
-    "output_coef_": FittedArray(("units",)),
-}
+from robirank.storage.fitted_parts import FittedArray
 
 
 @register
 @dataclass(eq=False, repr=False)
-class RoBiRankNet(RoundsRanker):
+class RoBiRankNet(NetworkRanker):
     r"""A residual network trained by RoBiRank's loss.
 
     The score of features φ is :math:`v \cdot h_B` with
@@ -101,19 +91,16 @@ class RoBiRankNet(RoundsRanker):
     logarithms of features).
     """
 
-    fitted_parts = FittedParts(
+    fitted_parts = network_parts(
         {
-            "mean_": FittedArray(("features",)),
-            "scale_": FittedArray(("features",)),
-            **_WEIGHTS,
-            "loss_curve_": FittedArray(("iterations",), is_list=True),
-            **ROUND_ARRAYS,
-        },
-        ROUND_NUMBERS,
-        required=("mean_", "scale_", *_WEIGHTS),
+            "input_coef_": FittedArray(("features", "units")),
+            "input_intercept_": FittedArray(("units",)),
+            "block_coef_": FittedArray(("blocks", "units", "units")),
+            "block_intercept_": FittedArray(("blocks", "units")),
+            "output_coef_": FittedArray(("units",)),
+        }
     )
     needs = "torch"
-    takes_sparse = False
 
     units: Count = 64
     _: KW_ONLY
@@ -122,73 +109,31 @@ class RoBiRankNet(RoundsRanker):
     metric: Metric = "ndcg"
     gain: Gain = "exp"
     dropout: NotNegative = 0.1
-    alpha: NotNegative = 1e-2
-    learning_rate: Positive = 1e-3
     batch_size: Count = 16
-    max_iter: Count = 100
-    patience: CountOrNone = 20
-    k: CountOrNone = 10
-    convention: str = "standard"
     device: str = "cpu"
-    random_state: RandomStateLike = None
-    verbose: bool = False
 
     def _check_params(self) -> None:
         super()._check_params()
         if self.dropout >= 1:
             raise ArgumentError("dropout", f"must be below 1; got {self.dropout!r}")
 
-    def _train(self, X: Any, y: Any, queries: Queries, held_out: HeldOut | None = None) -> None:
+    def _epochs(self, X: Any, Z: Floats64, y: Floats64, queries: Queries) -> Epochs:
         rows = settled_order(X, y, queries)
-        logs = _logs(X)
-        self.mean_, self.scale_ = mean_and_scale(logs)
-        self.loss_curve_: list[float] = []
+        seed = int(as_random_state(self.random_state).randint(2**31 - 1))
         in_order = replace(queries, order=None)
-        with one_blas_thread(), self._progress(self.max_iter) as progress:
-            epochs = self._epochs(self._standardise(logs)[rows], y[rows], in_order, held_out)
-            self._run(epochs, self.max_iter, progress)
-
-    def _epochs(
-        self, Z: Floats64, y: Floats64, queries: Queries, held_out: HeldOut | None
-    ) -> Iterator[Round]:
-        """Train the network on all queries, again and again; rows come query by query."""
-        epochs = _import_network().train_epochs(
-            Z.astype(np.float32),
-            queries,
-            self._batch_loss(y, queries),
-            units=int(self.units),
-            blocks=int(self.blocks),
-            dropout=float(self.dropout),
-            learning_rate=float(self.learning_rate),
-            weight_decay=float(self.alpha),
-            batch_size=int(self.batch_size),
-            seed=int(as_random_state(self.random_state).randint(2**31 - 1)),
-            device=str(self.device),
+        epochs: Epochs = _import_network().train_epochs(
+            Z[rows].astype(np.float32), y[rows], in_order, self, seed
         )
-        held_out_Z = None if held_out is None else self._standardise(_logs(held_out.X))
-        for mean_loss, weights in epochs:
-            self.loss_curve_.append(mean_loss)
-            ndcg = None if held_out is None else held_out.ndcg(forward(held_out_Z, weights))
-            yield Round(ndcg, {"loss": mean_loss}, weights)
+        return epochs
 
-    def _batch_loss(self, y: Floats64, queries: Queries) -> Any:
-        """What the network minimises: a function of the scores of some queries, by number."""
-        from robirank.torch.loss import loss_of_lists
+    def _features(self, X: Any) -> Any:
+        return signed_log(dense(X).astype(np.float64))
 
-        settings: Any = {"metric": self.metric, "gain": self.gain, "rho": self.rho}
-
-        def loss(scores: Any, numbers: Ints64) -> Any:
-            batch = queries.take(numbers)
-            lists = Lists.build(y[batch.rows()], replace(batch, order=None), **settings)
-            return loss_of_lists(scores, lists)
-
-        return loss
-
-    def _standardise(self, logs: Floats64) -> Floats64:
-        return np.asarray((logs - self.mean_) / self.scale_)
-
-    def _scores(self, X: Any) -> Floats64:
-        return forward(self._standardise(_logs(X)), vars(self))
+    def _forward(self, Z: Any, weights: Mapping[str, Any]) -> Floats64:
+        hidden = Z @ weights["input_coef_"] + weights["input_intercept_"]
+        for coef, bias in zip(weights["block_coef_"], weights["block_intercept_"], strict=True):
+            hidden = hidden + np.maximum(hidden @ coef + bias, 0.0)
+        return np.asarray(hidden @ weights["output_coef_"])
 
 
 def _import_network() -> Any:
@@ -200,16 +145,3 @@ def _import_network() -> Any:
             "pip install 'robirank[torch]'"
         ) from error
     return network
-
-
-def _logs(X: Any) -> Floats64:
-    """The logarithms of features, dense and in double precision."""
-    return np.asarray(signed_log(dense(X).astype(np.float64)))
-
-
-def forward(Z: Any, weights: Mapping[str, Any]) -> Floats64:
-    """The scores of standardised rows."""
-    hidden = Z @ weights["input_coef_"] + weights["input_intercept_"]
-    for coef, intercept in zip(weights["block_coef_"], weights["block_intercept_"], strict=True):
-        hidden = hidden + np.maximum(hidden @ coef + intercept, 0.0)
-    return np.asarray(hidden @ weights["output_coef_"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -76,22 +76,12 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
 )
 
 
-def resolve_convention(
-    convention: str | Convention,
-    *,
-    gain: Gain | None = None,
-    discount: Discount | None = None,
-    ties: Ties | None = None,
-    empty: Empty | None = None,
-) -> Convention:
-    """Look up a convention and put the arguments that are not None in place of its fields."""
-    if isinstance(convention, Convention):
-        base = convention
-    else:
+def resolve_convention(convention: str | Convention, **changes: Any) -> Convention:
+    """Look up a convention and put the changes that are not None in place of its fields."""
+    if not isinstance(convention, Convention):
         check_choice("convention", convention, tuple(CONVENTIONS), " or a Convention")
-        base = CONVENTIONS[convention]
-    changes = {"gain": gain, "discount": discount, "ties": ties, "empty": empty}
-    return replace(base, **{k: v for k, v in changes.items() if v is not None})  # type: ignore[arg-type]
+        convention = CONVENTIONS[convention]
+    return replace(convention, **{k: v for k, v in changes.items() if v is not None})
 
 
 def gains(y: Floats64, gain: Gain) -> Floats64:

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from robirank._types import Floats64
 from robirank.errors import ArgumentError
-from robirank.metrics._arguments import FULL_LIST
 from robirank.metrics._conventions import Convention, resolve_convention
 from robirank.metrics._gains import dcg_metric, ndcg_metric
-from robirank.metrics._lists import Metric, RankedLists, Values, summary
-from robirank.metrics._relevant import average_precision_metric, precision_metric, recall_metric
+from robirank.metrics._lists import FULL_LIST, Metric, RankedLists, Values, summary
+from robirank.metrics._relevant import average_precision_of, precision_of, recall_of, relevant
 from robirank.metrics._stopping import err_metric, reciprocal_rank_metric
 
-_METRICS: Mapping[str, Callable[[RankedLists, Convention], Metric]] = {
+_METRICS: Mapping[str, Callable[[Floats64, Convention], Metric]] = {
     "dcg": dcg_metric,
     "ndcg": ndcg_metric,
-    "mean_ndcg": lambda lists, rule: ndcg_metric(lists, rule, mean=True),
-    "precision": lambda lists, _: precision_metric(lists, 1),
-    "recall": lambda lists, _: recall_metric(lists, 1),
-    "map": lambda lists, _: average_precision_metric(lists, 1),
-    "mrr": lambda lists, _: reciprocal_rank_metric(lists, 1),
-    "err": lambda lists, _: err_metric(lists),
+    "mean_ndcg": partial(ndcg_metric, mean=True),
+    "precision": lambda y, _: Metric(relevant(y), precision_of),
+    "recall": lambda y, _: Metric(relevant(y), recall_of),
+    "map": lambda y, _: Metric(relevant(y), average_precision_of),
+    "mrr": lambda y, _: reciprocal_rank_metric(y),
+    "err": lambda y, _: err_metric(y),
 }
 _ALIASES = {"p": "precision"}
 _WITHOUT_CUTOFF = {"mean_ndcg"}
@@ -68,14 +69,14 @@ def evaluate_ranking(
     names = [metrics] if isinstance(metrics, str) else list(metrics)
     parsed = {name: _parse(name) for name in names}
     rule = resolve_convention(convention)
-    lists = RankedLists(y, scores, qid, ties=rule.ties)
+    lists = RankedLists(y, scores, qid, rule)
 
     # The cut-offs of a metric go together, so that NDCG@1, @5 and @10 are one pass.
     cutoffs: dict[str, list[int]] = {}
     for metric, k in parsed.values():
         cutoffs.setdefault(metric, []).append(k)
-    requests = [(_METRICS[m](lists, rule), np.array(ks)) for m, ks in cutoffs.items()]
-    tables = dict(zip(cutoffs, lists.table(requests, empty=rule.empty), strict=True))
+    requests = [(_METRICS[m](lists.y, rule), np.array(ks)) for m, ks in cutoffs.items()]
+    tables = dict(zip(cutoffs, lists.table(requests), strict=True))
     return {
         name: summary(tables[m][:, [cutoffs[m].index(k)]], single=True, per_query=per_query)
         for name, (m, k) in parsed.items()

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 from robirank._queries import Queries
 from robirank._types import Floats64, Ints64
 from robirank.errors import ArgumentError
-from robirank.metrics._arguments import Cutoffs
 from robirank.metrics._conventions import (
     Convention,
     Discount,
@@ -19,7 +18,7 @@ from robirank.metrics._conventions import (
     gains,
     resolve_convention,
 )
-from robirank.metrics._lists import Chunk, Metric, RankedLists, Values, pad, report
+from robirank.metrics._lists import Chunk, Cutoffs, Metric, RankedLists, Values, pad
 
 
 def dcg(
@@ -57,8 +56,8 @@ def dcg(
     2.0
     """
     rule = resolve_convention(convention, gain=gain, discount=discount, ties=ties)
-    lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
-    return report(lists, dcg_metric(lists, rule), k, empty=rule.empty, per_query=per_query)
+    lists = RankedLists(y, scores, qid, rule, ids)
+    return lists.report(dcg_metric(lists.y, rule), k, per_query=per_query)
 
 
 def ndcg(
@@ -134,8 +133,8 @@ def ndcg(
     0.4167
     """
     rule = resolve_convention(convention, gain=gain, discount=discount, ties=ties, empty=empty)
-    lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
-    return report(lists, ndcg_metric(lists, rule), k, empty=rule.empty, per_query=per_query)
+    lists = RankedLists(y, scores, qid, rule, ids)
+    return lists.report(ndcg_metric(lists.y, rule), k, per_query=per_query)
 
 
 def mean_ndcg(
@@ -171,26 +170,23 @@ def mean_ndcg(
     0.5
     """
     rule = resolve_convention(convention, gain=gain, discount=discount, ties=ties, empty=empty)
-    lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
-    metric = ndcg_metric(lists, rule, mean=True)
-    return report(lists, metric, None, empty=rule.empty, per_query=per_query)
+    lists = RankedLists(y, scores, qid, rule, ids)
+    return lists.report(ndcg_metric(lists.y, rule, mean=True), None, per_query=per_query)
 
 
-def dcg_metric(lists: RankedLists, rule: Convention) -> Metric:
-    """DCG of a chunk of lists."""
-    gain = pad(gains(lists.y, rule.gain))
+def dcg_metric(y: Floats64, rule: Convention) -> Metric:
+    """DCG as a metric of chunks."""
 
-    def metric(chunk: Chunk, cutoffs: Ints64) -> Floats64:
+    def of(chunk: Chunk, gain: Floats64, cutoffs: Ints64) -> Floats64:
         return chunk.at(_dcg(chunk, gain, rule, chunk.width(cutoffs)), cutoffs)
 
-    return metric
+    return Metric(pad(gains(y, rule.gain)), of)
 
 
-def ndcg_metric(lists: RankedLists, rule: Convention, *, mean: bool = False) -> Metric:
-    """NDCG of a chunk of lists; with ``mean``, its mean over all cut-offs up to those given."""
-    gain = pad(gains_not_negative(lists.y, rule.gain))
+def ndcg_metric(y: Floats64, rule: Convention, *, mean: bool = False) -> Metric:
+    """NDCG as a metric of chunks; with ``mean``, its mean over all cut-offs up to those given."""
 
-    def metric(chunk: Chunk, cutoffs: Ints64) -> Floats64:
+    def of(chunk: Chunk, gain: Floats64, cutoffs: Ints64) -> Floats64:
         width = chunk.width(cutoffs)
         descending = -np.sort(-gain[chunk.rows], axis=1)[:, :width]
         ideal = np.cumsum(descending * discounts(width, rule.discount), axis=1)
@@ -200,7 +196,7 @@ def ndcg_metric(lists: RankedLists, rule: Convention, *, mean: bool = False) -> 
             return chunk.at(np.cumsum(ratios, axis=1), cutoffs) / chunk.sizes[:, None]
         return chunk.at(ratios, cutoffs)
 
-    return metric
+    return Metric(pad(gains_not_negative(y, rule.gain)), of)
 
 
 def _dcg(chunk: Chunk, gain: Floats64, rule: Convention, width: int) -> Floats64:
@@ -222,10 +218,7 @@ def gains_not_negative(y: Floats64, gain: Gain) -> Floats64:
 
 
 def ideal_dcg(values: Floats64, queries: Queries) -> Floats64:
-    """DCG of the best order of each query, by the discount 1/log2(rank + 1), without a cut-off.
-
-    ``values`` are gains in the grouped order of the queries.
-    """
+    """The best DCG of each query, with discount "log2", from gains in the grouped order."""
     codes = queries.codes()
     descending = values[np.lexsort((-values, codes))]
     rank = np.arange(1, len(values) + 1) - queries.offsets[codes]

@@ -1,39 +1,38 @@
 """From rows to ranked lists: which row of a query stands at which rank.
 
-Queries of similar length are laid side by side in one matrix, a query a line, and sorted line by
-line. That is several times faster than one sort of all rows by query and score (short sorts, and
-they stay in cache), there is no Python loop over queries, and what runs along a list (ranks,
-cumulative sums) is a matrix operation that cannot mix two queries.
+Queries of similar length are the lines of one matrix, which is sorted line by line. That is several
+times faster than one sort of all rows, and cumulative sums along a list are matrix operations.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from robirank._checks import check_vector
 from robirank._queries import Queries, group_queries
 from robirank._types import Floats64, Ints64
-from robirank.errors import ArgumentError
-from robirank.metrics._arguments import Cutoffs, check_cutoffs, check_vector
-from robirank.metrics._conventions import EMPTY_VALUE, Empty, Ties
+from robirank.errors import Argument, ArgumentError
+from robirank.metrics._conventions import EMPTY_VALUE, Convention
 
 #: A float, or an array where several cut-offs or one value a query were asked for. (Spelled with
 #: Any so that a caller who knows which one it is need not say so to the type checker.)
 Values: TypeAlias = float | Any
+Cutoffs: TypeAlias = int | Sequence[int] | NDArray[np.integer[Any]] | None
+
+FULL_LIST = np.iinfo(np.int64).max  # as a cut-off
 _CELLS = 1 << 18  # numbers of a chunk's matrix; a few such matrices fit into cache
 
 
 @dataclass(frozen=True)
 class TieGroups:
-    """Runs of equal scores in a chunk, whose lists are read one after the other.
-
-    Rows without a tie are groups of one; the padding at the end of a list is a group, too.
-    """
+    """Runs of equal scores in a chunk, list after list; a row alone and padding are groups, too."""
 
     starts: Ints64
     sizes: Ints64
@@ -72,16 +71,12 @@ class Chunk:
         """The number of ranks that these cut-offs look at."""
         return min(self.rows.shape[1], int(cutoffs.max()))
 
-    def expected(self, padded: Floats64, width: int) -> Floats64:
-        """The expected value at each of the first ``width`` ranks, from one value a row."""
+    def expected(self, values: Floats64, width: int) -> Floats64:
+        """The expected value at each of the first ``width`` ranks, over all orders of ties."""
         if self.groups is None:
-            return padded[self.rows[:, :width]]
-        means = self.groups.sums(padded[self.rows]) / self.groups.sizes
+            return values[self.rows[:, :width]]
+        means = self.groups.sums(values[self.rows]) / self.groups.sizes
         return self.groups.spread(means)[:, :width]
-
-    def totals(self, padded: Floats64) -> Floats64:
-        """The sum over each list, as a column."""
-        return padded[self.rows].sum(axis=1, keepdims=True)
 
     def at(self, cumulative: Floats64, cutoffs: Ints64) -> Floats64:
         """The columns of the cut-offs; for a shorter list, its last one."""
@@ -89,20 +84,25 @@ class Chunk:
         return np.take_along_axis(cumulative, last, axis=1)
 
 
-#: Maps a chunk and cut-offs to an array of shape (n_lists, n_cutoffs); NaN: nothing relevant.
-Metric: TypeAlias = Callable[[Chunk, Ints64], Floats64]
+class Metric(NamedTuple):
+    """One value a row, padded, and the metric of a chunk of lists that is made of these values.
+
+    ``of(chunk, values, cutoffs)`` has the shape (n_lists, n_cutoffs); NaN: nothing relevant.
+    """
+
+    values: Floats64
+    of: Callable[[Chunk, Floats64, Ints64], Floats64]
 
 
 class RankedLists:
-    """Labels and scores, checked and grouped by query, with a rule for ties."""
+    """Labels and scores, checked and grouped by query, with the convention to rank them by."""
 
     def __init__(
         self,
         y: ArrayLike,
         scores: ArrayLike,
         qid: ArrayLike | None,
-        *,
-        ties: Ties,
+        rule: Convention,
         ids: ArrayLike | None = None,
     ) -> None:
         self.y = check_vector("y", y)
@@ -116,7 +116,7 @@ class RankedLists:
                 f" got {len(self.scores)}",
             )
         self.queries: Queries = group_queries(qid, len(self.y))
-        self.ties = ties
+        self.ties, self.empty = rule.ties, rule.empty
         self.ids = None if ids is None else self._check_ids(ids)
 
     def _check_ids(self, ids: ArrayLike) -> NDArray[Any]:
@@ -135,14 +135,20 @@ class RankedLists:
         # As trec_eval does, so that 10 comes before 9. Bytes already compare like that.
         return names if names.dtype.kind == "S" else names.astype(str)
 
-    def table(self, requests: Sequence[tuple[Metric, Ints64]], *, empty: Empty) -> list[Floats64]:
+    def report(self, metric: Metric, k: Cutoffs, *, per_query: bool) -> Values:
+        """Evaluate one metric, in the shape that ``k`` and ``per_query`` ask for."""
+        cutoffs, single = check_cutoffs(k)
+        (table,) = self.table([(metric, cutoffs)])
+        return summary(table, single=single, per_query=per_query)
+
+    def table(self, requests: Sequence[tuple[Metric, Ints64]]) -> list[Floats64]:
         """Evaluate metrics, each at its cut-offs: arrays of shape (n_queries, n_cutoffs)."""
         tables = [np.empty((len(self.queries), len(cutoffs))) for _, cutoffs in requests]
         for chunk in self.chunks():
             for table, (metric, cutoffs) in zip(tables, requests, strict=True):
-                table[chunk.queries] = metric(chunk, cutoffs)
+                table[chunk.queries] = metric.of(chunk, metric.values, cutoffs)
         for table in tables:
-            table[np.isnan(table)] = EMPTY_VALUE[empty]
+            table[np.isnan(table)] = EMPTY_VALUE[self.empty]
         return tables
 
     def chunks(self) -> Iterator[Chunk]:
@@ -190,13 +196,24 @@ class RankedLists:
         return np.take_along_axis(rows, np.argsort(keys[rows], axis=1, kind="stable"), axis=1)
 
 
-def report(
-    lists: RankedLists, metric: Metric, k: Cutoffs, *, empty: Empty, per_query: bool
-) -> Values:
-    """Evaluate one metric and give the result the shape that ``k`` and ``per_query`` ask for."""
-    cutoffs, single = check_cutoffs(k)
-    (table,) = lists.table([(metric, cutoffs)], empty=empty)
-    return summary(table, single=single, per_query=per_query)
+def check_cutoffs(k: Cutoffs) -> tuple[Ints64, bool]:
+    """Cut-offs as an array, and whether there was only one, not in a sequence."""
+    if k is None:
+        return np.array([FULL_LIST]), True
+    single = np.ndim(k) == 0
+    try:
+        if np.asarray(k).dtype == bool:
+            raise TypeError
+        cutoffs = [operator.index(c) for c in np.atleast_1d(np.asarray(k, dtype=object))]
+    except TypeError:
+        cutoffs = []
+    if not cutoffs or min(cutoffs) < 1:
+        raise ArgumentError(
+            Argument("k", k),
+            "is not a cut-off; use an integer from 1, a sequence of them, or None for the full"
+            " list",
+        )
+    return np.minimum(np.array(cutoffs, dtype=object), FULL_LIST).astype(np.int64), single
 
 
 def summary(table: Floats64, *, single: bool, per_query: bool) -> Values:
@@ -211,9 +228,9 @@ def summary(table: Floats64, *, single: bool, per_query: bool) -> Values:
     return float(means) if single else means
 
 
-def pad(values: NDArray[Any]) -> Floats64:
+def pad(values: Floats64) -> Floats64:
     """One value a row, and the 0 that the padding of a chunk points at."""
-    return np.append(values, 0).astype(np.float64, copy=False)
+    return np.append(values, 0.0)
 
 
 def batches(sizes: Ints64) -> Iterator[Ints64]:

@@ -9,9 +9,17 @@ from numpy.typing import ArrayLike
 
 from robirank._types import Floats64, Ints64
 from robirank.errors import Argument, ArgumentError
-from robirank.metrics._arguments import FULL_LIST, Cutoffs
 from robirank.metrics._conventions import Convention, Empty, Ties, resolve_convention
-from robirank.metrics._lists import Chunk, Metric, RankedLists, TieGroups, Values, pad, report
+from robirank.metrics._lists import (
+    FULL_LIST,
+    Chunk,
+    Cutoffs,
+    Metric,
+    RankedLists,
+    TieGroups,
+    Values,
+    pad,
+)
 
 
 def precision(
@@ -51,9 +59,9 @@ def precision(
     [0.0, 0.3333333333333333, 0.1]
     """
     rule = resolve_convention(convention, ties=ties, empty=empty)
-    lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
-    metric = precision_metric(lists, relevant_from)
-    return report(lists, metric, k, empty=rule.empty, per_query=per_query)
+    lists = RankedLists(y, scores, qid, rule, ids)
+    metric = Metric(relevant(lists.y, relevant_from), precision_of)
+    return lists.report(metric, k, per_query=per_query)
 
 
 def recall(
@@ -82,9 +90,9 @@ def recall(
     0.5
     """
     rule = resolve_convention(convention, ties=ties, empty=empty)
-    lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
-    metric = recall_metric(lists, relevant_from)
-    return report(lists, metric, k, empty=rule.empty, per_query=per_query)
+    lists = RankedLists(y, scores, qid, rule, ids)
+    metric = Metric(relevant(lists.y, relevant_from), recall_of)
+    return lists.report(metric, k, per_query=per_query)
 
 
 def average_precision(
@@ -131,59 +139,44 @@ def average_precision(
     0.75
     """
     rule = resolve_convention(convention, ties=ties, empty=empty)
-    lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
-    metric = average_precision_metric(lists, relevant_from)
-    return report(lists, metric, k, empty=rule.empty, per_query=per_query)
+    lists = RankedLists(y, scores, qid, rule, ids)
+    metric = Metric(relevant(lists.y, relevant_from), average_precision_of)
+    return lists.report(metric, k, per_query=per_query)
 
 
-def precision_metric(lists: RankedLists, relevant_from: float) -> Metric:
-    """Precision of a chunk of lists."""
-    is_relevant = pad(relevant(lists, relevant_from))
-
-    def metric(chunk: Chunk, cutoffs: Ints64) -> Floats64:
-        divisors = np.where(cutoffs == FULL_LIST, chunk.sizes[:, None], cutoffs)
-        values = _hits(chunk, is_relevant, cutoffs) / divisors
-        return np.where(chunk.totals(is_relevant) > 0, values, np.nan)
-
-    return metric
+def precision_of(chunk: Chunk, is_relevant: Floats64, cutoffs: Ints64) -> Floats64:
+    """Precision of a chunk of lists, from 1 for relevant rows and 0 for others."""
+    divisors = np.where(cutoffs == FULL_LIST, chunk.sizes[:, None], cutoffs)
+    values = _hits(chunk, is_relevant, cutoffs) / divisors
+    return np.where(_totals(chunk, is_relevant) > 0, values, np.nan)
 
 
-def recall_metric(lists: RankedLists, relevant_from: float) -> Metric:
+def recall_of(chunk: Chunk, is_relevant: Floats64, cutoffs: Ints64) -> Floats64:
     """Recall of a chunk of lists."""
-    is_relevant = pad(relevant(lists, relevant_from))
-
-    def metric(chunk: Chunk, cutoffs: Ints64) -> Floats64:
-        with np.errstate(invalid="ignore"):
-            return _hits(chunk, is_relevant, cutoffs) / chunk.totals(is_relevant)
-
-    return metric
+    with np.errstate(invalid="ignore"):
+        return _hits(chunk, is_relevant, cutoffs) / _totals(chunk, is_relevant)
 
 
-def average_precision_metric(lists: RankedLists, relevant_from: float) -> Metric:
+def average_precision_of(chunk: Chunk, is_relevant: Floats64, cutoffs: Ints64) -> Floats64:
     """Average precision of a chunk of lists."""
-    is_relevant = pad(relevant(lists, relevant_from))
-
-    def metric(chunk: Chunk, cutoffs: Ints64) -> Floats64:
-        width = chunk.width(cutoffs)
-        if chunk.groups is None:
-            hits = is_relevant[chunk.rows[:, :width]]
-            terms = hits * np.cumsum(hits, axis=1)
-        else:
-            terms = _tied_hits_and_ranks(chunk, chunk.groups, is_relevant)[:, :width]
-        sums = chunk.at(np.cumsum(terms / np.arange(1.0, width + 1), axis=1), cutoffs)
-        with np.errstate(invalid="ignore"):
-            return sums / chunk.totals(is_relevant)
-
-    return metric
+    width = chunk.width(cutoffs)
+    if chunk.groups is None:
+        hits = is_relevant[chunk.rows[:, :width]]
+        terms = hits * np.cumsum(hits, axis=1)
+    else:
+        terms = _tied_hits_and_ranks(is_relevant[chunk.rows], chunk.groups)[:, :width]
+    sums = chunk.at(np.cumsum(terms / np.arange(1.0, width + 1), axis=1), cutoffs)
+    with np.errstate(invalid="ignore"):
+        return sums / _totals(chunk, is_relevant)
 
 
-def relevant(lists: RankedLists, relevant_from: float) -> Floats64:
-    """1 for relevant rows, 0 for others."""
+def relevant(y: Floats64, relevant_from: float = 1) -> Floats64:
+    """1 for relevant rows, 0 for others, padded."""
     if not isinstance(relevant_from, Real) or not np.isfinite(relevant_from):
         raise ArgumentError(
             Argument("relevant_from", relevant_from), "must be a finite number, such as 1"
         )
-    return (lists.y >= relevant_from).astype(np.float64)
+    return pad((y >= relevant_from).astype(np.float64))
 
 
 def _hits(chunk: Chunk, is_relevant: Floats64, cutoffs: Ints64) -> Floats64:
@@ -192,9 +185,13 @@ def _hits(chunk: Chunk, is_relevant: Floats64, cutoffs: Ints64) -> Floats64:
     return chunk.at(np.cumsum(hits, axis=1), cutoffs)
 
 
-def _tied_hits_and_ranks(chunk: Chunk, groups: TieGroups, is_relevant: Floats64) -> Floats64:
+def _totals(chunk: Chunk, is_relevant: Floats64) -> Floats64:
+    """The number of relevant rows of each list, as a column."""
+    return is_relevant[chunk.rows].sum(axis=1, keepdims=True)
+
+
+def _tied_hits_and_ranks(hits: Floats64, groups: TieGroups) -> Floats64:
     """The expectation of "relevant here" times "relevant up to here" at each place."""
-    hits = is_relevant[chunk.rows]
     count = groups.spread(groups.sums(hits))
     size = groups.spread(groups.sizes)
     before = groups.spread((np.cumsum(hits, axis=1) - hits).ravel()[groups.starts])

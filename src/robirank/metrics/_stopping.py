@@ -14,17 +14,16 @@ from numpy.typing import ArrayLike
 
 from robirank._types import Floats64, Ints64
 from robirank.errors import Argument, ArgumentError
-from robirank.metrics._arguments import Cutoffs
 from robirank.metrics._conventions import Convention, Empty, Ties, resolve_convention
 from robirank.metrics._lists import (
     Chunk,
+    Cutoffs,
     Metric,
     RankedLists,
     TieGroups,
     Values,
     batches,
     pad,
-    report,
 )
 from robirank.metrics._relevant import relevant
 
@@ -65,9 +64,8 @@ def reciprocal_rank(
     0.75
     """
     rule = resolve_convention(convention, ties=ties, empty=empty)
-    lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
-    metric = reciprocal_rank_metric(lists, relevant_from)
-    return report(lists, metric, k, empty=rule.empty, per_query=per_query)
+    lists = RankedLists(y, scores, qid, rule, ids)
+    return lists.report(reciprocal_rank_metric(lists.y, relevant_from), k, per_query=per_query)
 
 
 def err(
@@ -114,24 +112,24 @@ def err(
     0.53125
     """
     rule = resolve_convention(convention, ties=ties, empty=empty)
-    lists = RankedLists(y, scores, qid, ties=rule.ties, ids=ids)
-    return report(lists, err_metric(lists, max_grade), k, empty=rule.empty, per_query=per_query)
+    lists = RankedLists(y, scores, qid, rule, ids)
+    return lists.report(err_metric(lists.y, max_grade), k, per_query=per_query)
 
 
-def reciprocal_rank_metric(lists: RankedLists, relevant_from: float) -> Metric:
-    """Reciprocal rank of a chunk of lists."""
+def reciprocal_rank_metric(y: Floats64, relevant_from: float = 1) -> Metric:
+    """Reciprocal rank as a metric of chunks."""
 
     def tied(stops: Floats64, groups: TieGroups, _: int) -> Floats64:
         count = groups.spread(groups.sums(stops))
         to_come = groups.spread(groups.sizes) - groups.within
         return np.minimum(count / to_come, 1)
 
-    return _stopping_metric(relevant(lists, relevant_from), tied)
+    return _stopping_metric(relevant(y, relevant_from), tied)
 
 
-def err_metric(lists: RankedLists, max_grade: float | None = None) -> Metric:
-    """ERR of a chunk of lists."""
-    y, largest = lists.y, float(lists.y.max())
+def err_metric(y: Floats64, max_grade: float | None = None) -> Metric:
+    """ERR as a metric of chunks."""
+    largest = float(y.max())
     if y.min() < 0:
         bad = int(np.argmax(y < 0))
         raise ArgumentError("y", f"must not be negative for ERR; y[{bad}] is {y[bad]:g}")
@@ -142,22 +140,20 @@ def err_metric(lists: RankedLists, max_grade: float | None = None) -> Metric:
             f"must be a finite number, not below the largest label in y, {largest:g}",
         )
     # Not (2**y - 1)/2**top, which may overflow.
-    return _stopping_metric(np.exp2(y - top) - np.exp2(-top), _tied_stops)
+    return _stopping_metric(pad(np.exp2(y - top) - np.exp2(-top)), _tied_stops)
 
 
 def _stopping_metric(
     stop: Floats64, tied: Callable[[Floats64, TieGroups, int], Floats64]
 ) -> Metric:
-    """The mean of 1/rank of the stop, from the chance to stop at each row.
+    """The mean of 1/rank of the stop, from the padded chance to stop at each row.
 
     ``tied`` gives the chances at each place of a reader who has come that far, over all orders of
     tied rows.
     """
-    padded = pad(stop)
 
-    def metric(chunk: Chunk, cutoffs: Ints64) -> Floats64:
-        width = chunk.width(cutoffs)
-        stops = padded[chunk.rows]
+    def of(chunk: Chunk, values: Floats64, cutoffs: Ints64) -> Floats64:
+        width, stops = chunk.width(cutoffs), values[chunk.rows]
         any_relevant = stops.any(axis=1, keepdims=True)
         if chunk.groups is not None:
             stops = tied(stops, chunk.groups, width)
@@ -167,22 +163,18 @@ def _stopping_metric(
         terms = stops * reached / np.arange(1.0, width + 1)
         return np.where(any_relevant, chunk.at(np.cumsum(terms, axis=1), cutoffs), np.nan)
 
-    return metric
+    return Metric(stop, of)
 
 
 def _tied_stops(stops: Floats64, groups: TieGroups, width: int) -> Floats64:
-    """The chance to stop at each place of a reader who has come that far, over all orders of ties.
-
-    Only groups of mixed grades differ from ``stops``. Of those, ranks beyond ``width`` may be left
-    as they are.
-    """
+    """The chance to stop at each of ``width`` places, if reached, over all orders of ties."""
     flat = stops.ravel()
     lowest = np.minimum.reduceat(flat, groups.starts)
     mixed = np.flatnonzero(
         (lowest < np.maximum.reduceat(flat, groups.starts))
         & (groups.starts % groups.shape[1] < width)
     )
-    result = flat.copy()
+    result = flat.copy()  # only groups of mixed grades differ
     for batch in batches(groups.sizes[mixed]):
         starts, sizes = groups.starts[mixed[batch]], groups.sizes[mixed[batch]]
         columns = np.arange(sizes.max())

@@ -81,23 +81,10 @@ class LinearObjective:
 
 
 def scale_of_columns(X: Any) -> Floats64:
-    """Powers of two by which to divide columns so large that L-BFGS would fail.
-
-    Columns up to 2^20 are divided by one, others by a power of two above their largest value.
-    """
+    """Powers of two by which to divide columns so large that L-BFGS would fail; 1 for others."""
     most, least = dense(X.max(axis=0)), dense(X.min(axis=0))
     size = np.maximum(np.ravel(most), -np.ravel(least)).astype(np.float64)
     return np.where(size > _LARGE, np.exp2(np.frexp(size)[1].astype(np.float64)), 1.0)
-
-
-def rescaled(objective: Objective, scale: Floats64) -> Objective:
-    """The same objective as a function of weights times a scale; powers of two round nothing."""
-
-    def of_scaled(v: Floats64) -> tuple[float, Floats64]:
-        value, gradient = objective(v / scale)
-        return value, gradient / scale
-
-    return of_scaled
 
 
 def minimize_lbfgs(
@@ -166,11 +153,7 @@ def minimize_lbfgs(
 def starting_weights(
     init: Any, n_features: int, random_state: RandomStateLike, *, intercept: bool = False
 ) -> Floats64:
-    """The weights that ``init`` stands for, with the intercept last where there is one.
-
-    "random" draws from a normal distribution of variance 1 / n_features; an array may leave out the
-    intercept, which is then 0. A fitted linear model gives its own.
-    """
+    """The weights that ``init`` stands for, with the intercept last where there is one."""
     start = np.zeros(n_features + intercept)
     if isinstance(init, str):
         if init == "random":

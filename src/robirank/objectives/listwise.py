@@ -1,9 +1,4 @@
-"""RoBiRank's loss of many lists at once, by the native kernel.
-
-`Lists` holds a ranking problem (which rows form a list, which of them are relevant, with which
-weight), and is evaluated as often as an optimiser or a booster asks. `gradients_in_place` does the
-same for a batch of users who all rank the same items.
-"""
+"""RoBiRank's loss of many lists at once, by the native kernel."""
 
 from __future__ import annotations
 
@@ -16,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robirank import _core
-from robirank._checks import check_choice
+from robirank._checks import check_choice, check_vector
 from robirank._queries import Queries, group_queries
+from robirank._sparse import offsets
 from robirank._threads import thread_count, threads_for_cells
 from robirank._types import Floats32, Floats64, Ints32, Ints64
 from robirank.errors import ArgumentError
 from robirank.losses import RHOS, RhoName
-from robirank.metrics._arguments import check_vector
 from robirank.metrics._conventions import Gain
 from robirank.metrics._gains import gains_not_negative, ideal_dcg
 
@@ -87,21 +82,24 @@ class Lists:
         counts = np.bincount(codes[outer], minlength=len(queries))
         return cls(
             queries,
-            np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            offsets(counts),
             (outer - queries.offsets[codes[outer]]).astype(np.int32),
             v[outer] * c[codes[outer]],
             **settings,
         )
 
-    def require_relevant(self) -> Lists:
-        """Raise an error where no list has a relevant item, so that there is nothing to learn."""
-        if len(self.weight) == 0:
+    @classmethod
+    def to_learn(cls, model: Any, y: NDArray[Any], queries: Queries, **weights: Any) -> Lists:
+        """The lists of an estimator with RoBiRank's parameters, of which some must be relevant."""
+        names = ("metric", "gain", "rho", "num_threads")
+        lists = cls.build(y, queries, **weights, **{name: getattr(model, name) for name in names})
+        if len(lists.weight) == 0:
             raise ArgumentError(
                 "y",
                 "has no relevant document in any query (every label or weight is 0), "
                 "so there is nothing to learn",
             )
-        return self
+        return lists
 
     def in_order(self) -> Lists:
         """The same problem for rows that have been brought into the grouped order."""
@@ -110,7 +108,6 @@ class Lists:
     def __call__(self, scores: NDArray[Any]) -> tuple[float, NDArray[Any]]:
         """Return the loss of the scores, one a row, and its derivative by each of them."""
         result = self.evaluate(scores)
-        assert result.gradient is not None
         return result.loss, result.gradient
 
     def of_linear(self, X: NDArray[Any], w: Floats64) -> tuple[float, Floats64]:
@@ -125,25 +122,24 @@ class Lists:
             num_threads=self.threads(X.size),
         )
 
-    def evaluate(
-        self, scores: NDArray[Any], *, gradient: bool = True, hessian: HessianName | None = None
-    ) -> ListwiseLoss:
-        """The loss of every list for scores, one a row, with gradient and Hessian on request."""
+    def evaluate(self, scores: NDArray[Any], hessian: HessianName | None = None) -> ListwiseLoss:
+        """The loss and the gradient of scores, one a row; the diagonal Hessian on request."""
         by_query, by_score, diagonal, t = _core.listwise(
             np.ascontiguousarray(self.queries.sort(scores)),
             self._batch,
             rho=self.rho,
             method=self.method,
             hessian=hessian,
-            gradient=gradient,
+            gradient=True,
             num_threads=self.threads(),
         )
+        assert by_score is not None
         if np.isnan(by_query).any():
             raise ArgumentError("scores", "must be finite; they contain NaN or infinity")
         return ListwiseLoss(
             float(by_query.sum()),
             by_query,
-            None if by_score is None else self.queries.unsort(by_score),
+            self.queries.unsort(by_score),
             None if diagonal is None else self.queries.unsort(diagonal),
             t,
         )
@@ -208,15 +204,15 @@ class ListwiseLoss:
         The weighted mean over queries.
     by_query : array of shape (n_queries,)
         What each query adds to it.
-    gradient, hessian : array of shape (n_rows,), or None
-        Derivatives by the scores, in the order of the rows.
+    gradient, hessian : array of shape (n_rows,)
+        Derivatives by the scores, in the order of the rows; the Hessian is None unless asked for.
     t : array
         The inner sums of the relevant items, query by query; ξ is 1 / (1 + t).
     """
 
     loss: float
     by_query: Floats64
-    gradient: NDArray[Any] | None
+    gradient: NDArray[Any]
     hessian: NDArray[Any] | None
     t: Floats64
 
@@ -295,7 +291,7 @@ def listwise_loss(
         method=method,
         num_threads=num_threads,
     )
-    return lists.evaluate(s, hessian=hessian)
+    return lists.evaluate(s, hessian)
 
 
 def gradients_in_place(

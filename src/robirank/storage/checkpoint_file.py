@@ -85,10 +85,8 @@ class CheckpointFile:
 
     def read_progress(self) -> Any:
         """The progress in the file; None if there is no file."""
-        if not self._path.exists():
-            return None
         with self._open() as file:
-            return file.header.get("progress")
+            return None if file is None else file.header.get("progress")
 
     def read(
         self, like: Mapping[str, NDArray[Any]], best: Mapping[str, NDArray[Any]]
@@ -98,16 +96,19 @@ class CheckpointFile:
         Arrays of the types and shapes of ``like`` must be there, and those of ``best`` may be, all
         of them or none.
         """
-        if not self._path.exists():
-            return None
         with self._open() as file:
+            if file is None:
+                return None
             arrays = dict(like) | (dict(best) if file.tensors.keys() & best.keys() else {})
             expected = {name: ArraySpec.of(array) for name, array in arrays.items()}
             check_arrays(file.tensors, expected)
             return file.header.get("progress"), {name: file.read(name) for name in expected}
 
     @contextmanager
-    def _open(self) -> Iterator[ModelFile]:
+    def _open(self) -> Iterator[ModelFile | None]:
+        if not self._path.exists():
+            yield None
+            return
         with open_model(self._path) as file:
             if file.header.get("class") != _CLASS:
                 raise ValueError("it is a model, not a checkpoint")

@@ -89,9 +89,10 @@ class Folder:
         """The sorted names of all files; an empty list if the folder does not exist."""
         fs, root = _file_system(self.url)
         fs.invalidate_cache()
-        if not fs.exists(root):
+        try:
+            return sorted(Path(path).name for path in fs.ls(root, detail=False))
+        except (FileNotFoundError, NotADirectoryError):
             return []
-        return sorted(Path(path).name for path in fs.ls(root, detail=False))
 
     def remove(self, name: str) -> None:
         """Remove a file if it exists; links and folders are not removed."""
@@ -225,9 +226,6 @@ class _LocalFiles:
 
     def ls(self, root: str, detail: bool) -> list[str]:  # noqa: ARG002 (fsspec has it)
         return [os.fspath(path) for path in Path(root).iterdir()]
-
-    def exists(self, path: str) -> bool:
-        return Path(path).exists()
 
     def size(self, path: str) -> int:
         return Path(path).stat().st_size

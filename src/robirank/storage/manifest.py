@@ -37,11 +37,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     crc32: int = 0
 
 
-class _Stamp(msgspec.Struct):
-    format: str
-    format_version: int
-
-
 def write_manifest(folder: Folder, name: str, manifest: M) -> M:
     """Write a manifest and return it with its checksum."""
     manifest = structs.replace(manifest, crc32=_checksum(manifest))
@@ -51,7 +46,7 @@ def write_manifest(folder: Folder, name: str, manifest: M) -> M:
 
 def read_manifest(folder: Folder, name: str, kind: type[M]) -> M:
     """Read a manifest; the folder's class of errors is raised if it is not valid."""
-    path, stamp = folder.path(name), decode_manifest(folder, name, _Stamp)
+    path, stamp = folder.path(name), decode_manifest(folder, name, Manifest)
     expected = {field.name: field.default for field in structs.fields(kind)}
     if stamp.format != expected["format"]:
         raise folder.error(f"{path} does not describe {expected['format']}")
@@ -69,7 +64,7 @@ def read_manifest(folder: Folder, name: str, kind: type[M]) -> M:
 def format_of(folder: Folder, name: str) -> str | None:
     """The format of a manifest, even if it is damaged otherwise; None if it is no manifest."""
     try:
-        return decode_manifest(folder, name, _Stamp).format
+        return decode_manifest(folder, name, Manifest).format
     except folder.error:
         return None
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from robirank._checks import check_choice
-from robirank._queries import Queries, group_queries
+from robirank._queries import group_queries
 from robirank.errors import ArgumentError
 from robirank.losses import RHOS, RhoName
 from robirank.metrics._conventions import Gain
@@ -72,19 +72,28 @@ def robirank_loss(
         raise TypeError(
             f"scores must be of a floating-point type, for a gradient to flow; got {scores.dtype}"
         )
-    rows, flat_labels, queries = _rows(scores, labels, qid, mask)
-    flat = scores.reshape(-1) if rows is None else scores.reshape(-1)[rows]
-    if not len(flat):
-        return _wide(flat).sum()
+    if scores.shape != labels.shape:
+        raise ArgumentError(
+            "labels",
+            f"must have the shape of scores, {tuple(scores.shape)}; got {tuple(labels.shape)}",
+        )
+    if scores.ndim != 1:
+        scores, labels, qid = _rows(scores, labels, qid, mask)
+    elif mask is not None:
+        raise ArgumentError("mask", "is for padded lists; scores of shape (n_rows,) take qid")
+    ids = qid.detach().cpu().numpy() if isinstance(qid, torch.Tensor) else qid
+    queries = group_queries(ids, len(scores))
+    if not len(scores):
+        return _wide(scores).sum()
     lists = Lists.build(
-        flat_labels,
+        labels.detach().cpu().to(torch.float64).numpy(),
         queries,
         metric=metric,
         gain=gain,
         rho=rho,
         num_threads=num_threads,
     )
-    return loss_of_lists(flat, lists)
+    return loss_of_lists(scores, lists)
 
 
 def loss_of_lists(scores: torch.Tensor, lists: Lists) -> torch.Tensor:
@@ -95,19 +104,8 @@ def loss_of_lists(scores: torch.Tensor, lists: Lists) -> torch.Tensor:
 
 def _rows(
     scores: torch.Tensor, labels: torch.Tensor, qid: Any, mask: torch.Tensor | None
-) -> tuple[torch.Tensor | None, Any, Queries]:
-    """The entries of the flat scores that are items (None: all), their labels, and their lists."""
-    if scores.shape != labels.shape:
-        raise ArgumentError(
-            "labels",
-            f"must have the shape of scores, {tuple(scores.shape)}; got {tuple(labels.shape)}",
-        )
-    flat_labels = labels.detach().cpu().to(torch.float64).numpy().ravel()
-    if scores.ndim == 1:
-        if mask is not None:
-            raise ArgumentError("mask", "is for padded lists; scores of shape (n_rows,) take qid")
-        ids = qid.detach().cpu().numpy() if isinstance(qid, torch.Tensor) else qid
-        return None, flat_labels, group_queries(ids, len(flat_labels))
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The scores and labels of the items of padded lists, and the list of each."""
     if scores.ndim != 2:
         raise ArgumentError(
             "scores",
@@ -123,12 +121,8 @@ def _rows(
             f"must be a bool tensor of the shape of scores, {tuple(scores.shape)}; "
             f"got {mask.dtype} of shape {tuple(mask.shape)}",
         )
-    sizes = mask.sum(dim=1).cpu().numpy()
-    not_empty = np.flatnonzero(sizes)
-    offsets = np.concatenate(([0], np.cumsum(sizes[not_empty]))).astype(np.int64)
-    rows = mask.reshape(-1).nonzero()[:, 0]
-    queries = Queries(not_empty, offsets, None)
-    return rows.to(scores.device), flat_labels[rows.cpu().numpy()], queries
+    lists, places = mask.cpu().nonzero(as_tuple=True)
+    return scores[lists, places], labels[lists, places], lists
 
 
 class _ListLoss(torch.autograd.Function):

@@ -2,59 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from robirank._queries import Queries
-from robirank._types import Floats32, Floats64, Ints64
+from robirank._types import Floats32, Floats64
+from robirank.objectives.listwise import Lists
+from robirank.torch.loss import loss_of_lists
 
 Weights = dict[str, Floats64]
-BatchLoss = Callable[[torch.Tensor, Ints64], torch.Tensor]
 
 
 def train_epochs(
-    Z: Floats32,
-    queries: Queries,
-    loss: BatchLoss,
-    *,
-    units: int,
-    blocks: int,
-    dropout: float,
-    learning_rate: float,
-    weight_decay: float,
-    batch_size: int,
-    seed: int,
-    device: str,
+    Z: Floats32, y: Floats64, queries: Queries, params: Any, seed: int
 ) -> Iterator[tuple[float, Weights]]:
     """Train on rows that come query by query; give the mean loss and the weights of each epoch.
 
-    ``loss(scores, numbers)`` is the loss of the queries of these numbers; scores come in their
-    order. The other arguments are the parameters of `RoBiRankNet`. One thread computes, so that
-    the weights do not depend on their number.
+    ``params`` is a `RoBiRankNet`. One thread computes: the weights do not depend on their number.
     """
+    device, dropout = str(params.device), float(params.dropout)
+    loss: Any = {"metric": params.metric, "gain": params.gain, "rho": params.rho}
     with _one_thread():
         rng = np.random.default_rng(seed)
         dice = torch.Generator(device).manual_seed(seed)
         net = {
             name: torch.tensor(value, dtype=torch.float32, device=device, requires_grad=True)
-            for name, value in _draw(Z.shape[1], units, blocks, rng).items()
+            for name, value in _draw(Z.shape[1], params.units, params.blocks, rng).items()
         }
-        adam = torch.optim.AdamW(net.values(), lr=learning_rate, weight_decay=weight_decay)
+        adam = torch.optim.AdamW(
+            net.values(), lr=float(params.learning_rate), weight_decay=float(params.alpha)
+        )
         features = torch.as_tensor(Z, device=device)
         while True:
             losses = []
-            for numbers in _batches(len(queries), batch_size, rng):
-                rows = torch.as_tensor(queries.take(numbers).rows(), device=device)
-                value = loss(_scores(net, features[rows], dropout, dice), numbers)
+            order, size = rng.permutation(len(queries)), params.batch_size
+            for begin in range(0, len(order), size):
+                batch = queries.take(np.sort(order[begin : begin + size]))
+                lists = Lists.build(y[batch.rows()], replace(batch, order=None), **loss)
+                rows = torch.as_tensor(batch.rows(), device=device)
+                value = loss_of_lists(_scores(net, features[rows], dropout, dice), lists)
                 adam.zero_grad()
                 value.backward()
                 adam.step()
                 losses.append(value.item())
-            yield float(np.mean(losses)), _as_arrays(net)
+            arrays = {name: weight.detach().cpu().numpy() for name, weight in net.items()}
+            yield float(np.mean(losses)), {n: a.astype(np.float64) for n, a in arrays.items()}
 
 
 @contextmanager
@@ -65,12 +62,6 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _batches(n: int, size: int, rng: np.random.Generator) -> Iterator[Ints64]:
-    order = rng.permutation(n)
-    for begin in range(0, n, size):
-        yield np.sort(order[begin : begin + size])
 
 
 def _draw(n_features: int, units: int, blocks: int, rng: np.random.Generator) -> Weights:
@@ -87,7 +78,7 @@ def _draw(n_features: int, units: int, blocks: int, rng: np.random.Generator) ->
 def _scores(
     net: dict[str, torch.Tensor], z: torch.Tensor, dropout: float, dice: torch.Generator
 ) -> torch.Tensor:
-    """The scores in training; `robirank.ltr.robirank_net.forward` computes them without dropout."""
+    """The scores in training; `RoBiRankNet._forward` computes them without dropout."""
     hidden = z @ net["input_coef_"] + net["input_intercept_"]
     for coef, intercept in zip(net["block_coef_"], net["block_intercept_"], strict=True):
         step = torch.relu(hidden @ coef + intercept)
@@ -96,10 +87,3 @@ def _scores(
             step = step * is_active / (1 - dropout)
         hidden = hidden + step
     return hidden @ net["output_coef_"]
-
-
-def _as_arrays(net: dict[str, torch.Tensor]) -> Weights:
-    arrays: dict[str, Any] = {
-        name: value.detach().cpu().numpy().astype(np.float64) for name, value in net.items()
-    }
-    return arrays

@@ -5,11 +5,10 @@ The only module that imports Ray.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from robirank import _core
@@ -156,12 +155,11 @@ class WorkerGroup:
         self.owner = [part * n // parts for part in range(parts)]
         instruction_set = self._common_instruction_set()
         owned = [[part for part in range(parts) if self.owner[part] == w] for w in range(n)]
-        self.get(
-            [
-                actor.open.remote(self._job, owned[worker], instruction_set)
-                for worker, actor in enumerate(self._actors)
-            ]
-        )
+        opened = [
+            actor.open.remote(self._job, owned[worker], instruction_set)
+            for worker, actor in enumerate(self._actors)
+        ]
+        self.get(opened)
 
     def stop(self) -> None:
         """End all workers."""
@@ -180,8 +178,23 @@ class WorkerGroup:
 
         The error of a worker is raised here; a worker that is gone raises `WorkersLostError`.
         """
-        with _losses():
-            return list(_ray().get(list(refs)))
+        ray, exceptions = _ray(), _ray().exceptions
+        lost = (
+            exceptions.RayActorError,
+            exceptions.ObjectLostError,
+            exceptions.WorkerCrashedError,
+            exceptions.NodeDiedError,
+            exceptions.OutOfMemoryError,
+            exceptions.RaySystemError,
+        )
+        try:
+            return list(ray.get(list(refs)))
+        except exceptions.RayTaskError as error:
+            if isinstance(error.cause, lost):
+                raise WorkersLostError(_first_line(error.cause)) from None
+            raise error.cause from None
+        except lost as error:
+            raise WorkersLostError(_first_line(error)) from None
 
     def _wait_for_a_node(self) -> None:
         """Wait for a node that could train: lost ones may be replaced in a while."""
@@ -220,27 +233,6 @@ class WorkerGroup:
         """The best instruction set that all workers have: bits must be the same everywhere."""
         sets = [member["instruction_sets"] for member in self.members]
         return [name for name in sets[0] if all(name in names for names in sets)][-1]
-
-
-@contextlib.contextmanager
-def _losses() -> Iterator[None]:
-    exceptions = _ray().exceptions
-    lost = (
-        exceptions.RayActorError,
-        exceptions.ObjectLostError,
-        exceptions.WorkerCrashedError,
-        exceptions.NodeDiedError,
-        exceptions.OutOfMemoryError,
-        exceptions.RaySystemError,
-    )
-    try:
-        yield
-    except exceptions.RayTaskError as error:
-        if isinstance(error.cause, lost):
-            raise WorkersLostError(_first_line(error.cause)) from None
-        raise error.cause from None
-    except lost as error:
-        raise WorkersLostError(_first_line(error)) from None
 
 
 def _ready(actor_class: Any, wanted: int, timeout: float) -> tuple[list[Any], list[dict[str, Any]]]:

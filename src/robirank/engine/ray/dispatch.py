@@ -6,42 +6,16 @@ Of blocks it has references only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from robirank.engine.interface import Task
 from robirank.engine.ray.actors import WorkerGroup, fetch
+from robirank.engine.ray.worker import Step
 from robirank.engine.state import StateArray, travelling
 from robirank.engine.strata import DATA_ORDER, visiting_order
 from robirank.storage.checkpoint_folder import ClusterCheckpoint
 from robirank.storage.folder import FileEntry, Folder
 
 Refs = list[tuple[int, Any]]  # a worker, and the reference of its answer
-
-
-@dataclass(frozen=True)
-class Step:
-    """A sub-step of a sweep, or one entry of the settings of a scan, which has no epoch.
-
-    Between two steps the state of a run is consistent, and a step is a pure function of the state
-    before it. So a run that lost workers goes back to an older state and repeats the steps since
-    then, with the same result.
-    """
-
-    number: int
-    task: Task
-    settings: Any
-    epoch: int | None = None
-
-    @property
-    def kind(self) -> str:
-        """Whether every part meets one block ("sweep"), or sees all of them ("scan")."""
-        return "scan" if self.epoch is None else "sweep"
-
-    @property
-    def label(self) -> str:
-        """What tells this step from others of its epoch."""
-        return f"{self.task.__name__} {self.number}"
 
 
 class Dispatch:
@@ -88,19 +62,9 @@ class Dispatch:
         new_homes = [0] * n
         for part in range(n):
             block, worker = (part + step.number) % n, workers.owner[part]
-            answer, blocks[block] = workers.call(
-                worker,
-                "sweep",
-                part,
-                block,
-                epoch,
-                old_epoch,
-                step.task,
-                step.settings,
-                [home != worker for home in homes[block]],
-                *payloads[block],
-                returns=2,
-            )
+            foreign = [home != worker for home in homes[block]]
+            arguments = (part, block, step, old_epoch, foreign, *payloads[block])
+            answer, blocks[block] = workers.call(worker, "sweep", *arguments, returns=2)
             new_homes[block] = worker
             answers.append((worker, answer))
         self._blocks, self._homes, self.blocks_epoch = blocks, new_homes, epoch
@@ -111,8 +75,8 @@ class Dispatch:
         answers = []
         for part, worker in enumerate(self._workers.owner):
             visits = [(block, self._blocks[block]) for block in visiting_order(part, self._n)]
-            arguments = (part, visits, fetch, self.blocks_epoch, step.task, step.settings)
-            answers.append((worker, self._workers.call(worker, "scan", *arguments)))
+            ref = self._workers.call(worker, "scan", part, visits, fetch, self.blocks_epoch, step)
+            answers.append((worker, ref))
         return answers
 
     def _split(self, epoch: int) -> list[list[Any]]:

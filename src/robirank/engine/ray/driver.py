@@ -1,7 +1,7 @@
 """The cluster engine: the same strata on the workers of a cluster, and nothing is lost.
 
 This process holds neither users nor interactions, and of blocks only references. A run is a
-sequence of steps (see `robirank.engine.ray.dispatch.Step`). Every few seconds the workers write a
+sequence of steps (see `robirank.engine.ray.worker.Step`). Every few seconds the workers write a
 checkpoint. When a worker, or anything that one held, is lost, new workers take up the last
 checkpoint, and the steps since then are repeated: the solver does not notice, and the result has
 the same bits.
@@ -15,17 +15,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import numpy as np
-
 from robirank._callers import warn
 from robirank.engine.config import RayConfig
 from robirank.engine.interface import Figures, Sizes, Task, add_up, check_task, never
 from robirank.engine.ray.actors import ClusterError, WorkerGroup, WorkersLostError
-from robirank.engine.ray.dispatch import Dispatch, Refs, Step
+from robirank.engine.ray.dispatch import Dispatch, Refs
 from robirank.engine.ray.log import RunLog
 from robirank.engine.ray.run_folder import begin_run
-from robirank.engine.ray.worker import Job
-from robirank.engine.strata import DATA_ORDER, Plan
+from robirank.engine.ray.worker import Job, Step
 from robirank.storage.checkpoint_folder import CheckpointFolder, ClusterCheckpoint
 from robirank.storage.folder import DamagedFileError, FileEntry, Folder
 
@@ -110,12 +107,13 @@ class ClusterEngine:
         steps = [Step(number, task, entry) for number, entry in enumerate(settings)]
         if task.changes:
             return add_up(self._run(steps, should_stop))
-        return add_up(self._with_workers(lambda: [self._read(step) for step in steps]))
 
-    def _read(self, step: Step) -> Figures:
-        """The figures of a task that changes nothing, which is no step that is repeated."""
-        answers = self.workers.get([ref for _, ref in self._dispatch.scan(step)])
-        return add_up(figures for figures, _ in answers)
+        def read(step: Step) -> Figures:
+            answers = self.workers.get([ref for _, ref in self._dispatch.scan(step)])
+            return add_up(figures for figures, _ in answers)
+
+        # A task that changes nothing is no step that is repeated.
+        return add_up(self._with_workers(lambda: [read(step) for step in steps]))
 
     def begin_epoch(self, progress: dict[str, Any]) -> None:
         """Note where an epoch begins, and what a resumed run must know of those before.
@@ -329,9 +327,8 @@ class ClusterEngine:
     # ------------------------------------------------------------------------------ the checks
 
     def _check_blocks(self) -> None:
-        plan = Plan(0, DATA_ORDER, self.sizes.n_items, self.n_parts)
         row = self._job.bytes_of_item
-        largest = int(np.diff(plan.bounds).max()) * row
+        largest = -(-self.sizes.n_items // self.n_parts) * row
         if largest > MAX_BATCH_BYTES:
             parts = -(-self.sizes.n_items * row // MAX_BATCH_BYTES)
             _warn(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from robirank.engine.interface import Figures, add_up
-from robirank.engine.ray.dispatch import Step
+from robirank.engine.ray.worker import Step
 from robirank.storage.files import refuse_link
 from robirank.storage.folder import Folder
 

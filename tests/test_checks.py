@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from robirank import ArgumentError
-from robirank._params import (
+from robirank._checks import (
     AtLeastTwo,
     Count,
     CountOrNone,
