@@ -20,4 +20,5 @@ void bind_rankboost(nanobind::module_& m);
 void bind_list_metric(nanobind::module_& m);
 void bind_group_interactions(nanobind::module_& m);
 void bind_sample_rows(nanobind::module_& m);
+void bind_sparse_matrix(nanobind::module_& m);
 void bind_draw_lists(nanobind::module_& m);

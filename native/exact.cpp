@@ -1,9 +1,11 @@
 // The two steps of the exact solver that are not matrix products: the listwise kernel over a block
 // of users, in place, and Adam over a range of items.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <tuple>
 
@@ -66,16 +68,17 @@ void check_shape(const char* name, const M& matrix, size_t n, size_t d) {
 }
 
 void adam(MutableMatrix<float> rows, MutableMatrix<float> first, MutableMatrix<float> second,
-          Matrix<float> gradient, Vector<float> penalty, float rate, float b1, float b2,
-          float correction) {
+          Matrix<float> gradient, Vector<float> penalty, std::optional<Matrix<float>> centre,
+          float rate, float b1, float b2, float correction) {
   const size_t n = rows.shape(0), d = rows.shape(1);
   check_shape("first", first, n, d);
   check_shape("second", second, n, d);
   check_shape("gradient", gradient, n, d);
   check_length("penalty", penalty.shape(0), n);
+  if (centre) check_shape("centre", *centre, n, d);
   nb::gil_scoped_release released;
-  kernels().lists.adam(rows.data(), first.data(), second.data(), gradient.data(), penalty.data(), n,
-                       d, AdamStep{b1, b2, rate, correction});
+  kernels().lists.adam(rows.data(), first.data(), second.data(), gradient.data(), penalty.data(),
+                       centre ? centre->data() : nullptr, n, d, AdamStep{b1, b2, rate, correction});
 }
 
 }  // namespace
@@ -88,7 +91,9 @@ void bind_exact(nb::module_& m) {
         "relevant[starts[b]:starts[b + 1]]. Returns the loss of every row and the inner sum of "
         "every relevant item.");
   m.def("adam", &adam, nb::arg("rows").noconvert(), nb::kw_only(), nb::arg("first").noconvert(),
-        nb::arg("second").noconvert(), nb::arg("gradient"), nb::arg("penalty"), nb::arg("rate"),
-        nb::arg("b1"), nb::arg("b2"), nb::arg("correction"),
-        "One step of Adam on rows, in place; penalty[i] of row i is added to its gradient.");
+        nb::arg("second").noconvert(), nb::arg("gradient"), nb::arg("penalty"),
+        nb::arg("centre") = nb::none(), nb::arg("rate"), nb::arg("b1"), nb::arg("b2"),
+        nb::arg("correction"),
+        "One step of Adam on rows, in place; penalty[i] · (row i − its centre) is added to the "
+        "gradient. Without centres they are zero.");
 }

@@ -22,5 +22,6 @@ NB_MODULE(_core, m) {
   bind_list_metric(m);
   bind_group_interactions(m);
   bind_sample_rows(m);
+  bind_sparse_matrix(m);
   bind_draw_lists(m);
 }

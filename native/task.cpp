@@ -14,11 +14,16 @@ namespace nb = nanobind;
 
 namespace robirank {
 
-FactorRows::FactorRows(MutableMatrix<float> rows, MutableVector<float> sums, Vector<float> penalty)
-    : rows_(rows), sums_(sums), penalty_(penalty) {
+FactorRows::FactorRows(MutableMatrix<float> rows, MutableVector<float> sums, Vector<float> penalty,
+                       std::optional<Matrix<float>> centre)
+    : rows_(rows), sums_(sums), penalty_(penalty), centre_(centre) {
   check_row_width("rows", width());
   check_length("sums", sums.shape(0), n());
   check_length("penalty", penalty.shape(0), n());
+  if (centre) {
+    check_length("centre", centre->shape(0), n());
+    check_columns("centre", centre->shape(1), width());
+  }
 }
 
 UserItems::UserItems(Vector<int64_t> indptr, Vector<int32_t> items,
@@ -77,6 +82,8 @@ SortedInteractions::SortedInteractions(const UserItems& user_items, const Block&
 
 Cell SortedInteractions::cell(int64_t c, const Block& block, const FactorRows& users,
                               const FactorRows& items, uint64_t key) const {
+  if (!users.centre() != !items.centre())
+    throw std::invalid_argument("users and items must both have centres, or neither");
   const int64_t begin = block.begin(c), at = starts_[c];
   return {users.rows(),
           users.sums(),
@@ -84,6 +91,8 @@ Cell SortedInteractions::cell(int64_t c, const Block& block, const FactorRows& u
           items.sums() + begin,
           users.penalty(),
           items.penalty() + begin,
+          users.centre(),
+          items.centre() ? items.centre() + begin * items.width() : nullptr,
           users.width(),
           static_cast<int32_t>(block.begin(c + 1) - begin),
           user_.get() + at,
@@ -120,9 +129,12 @@ using namespace robirank;
 void bind_task(nb::module_& m) {
   nb::class_<FactorRows>(m, "FactorRows",
                          "Rows of factors, padded with zeros to a multiple of 16, with Adagrad's "
-                         "sum of each and the penalty that one interaction of each pays.")
-      .def(nb::init<MutableMatrix<float>, MutableVector<float>, Vector<float>>(),
-           nb::arg("rows").noconvert(), nb::arg("sums").noconvert(), nb::arg("penalty"));
+                         "sum of each, the penalty that one interaction of each pays, and perhaps "
+                         "the row that the penalty pulls to.")
+      .def(nb::init<MutableMatrix<float>, MutableVector<float>, Vector<float>,
+                    std::optional<Matrix<float>>>(),
+           nb::arg("rows").noconvert(), nb::arg("sums").noconvert(), nb::arg("penalty"),
+           nb::arg("centre") = nb::none());
   nb::class_<UserItems>(m, "UserItems",
                         "UserItems by user: user x has items[indptr[x]:indptr[x + 1]], each below "
                         "n_items, with weights (None: all 1). All is checked here, so indptr and "

@@ -11,22 +11,25 @@
 
 namespace robirank {
 
-// Rows of U or V with what row-wise Adagrad keeps for each: the sum of its mean squares, and the
-// penalty that one of the row's interactions pays.
+// Rows of U or V with what row-wise Adagrad keeps for each: the sum of its mean squares, the
+// penalty that one of the row's interactions pays, and perhaps the row that the penalty pulls to.
 class FactorRows {
  public:
-  FactorRows(MutableMatrix<float> rows, MutableVector<float> sums, Vector<float> penalty);
+  FactorRows(MutableMatrix<float> rows, MutableVector<float> sums, Vector<float> penalty,
+             std::optional<Matrix<float>> centre);
 
   int64_t n() const { return rows_.shape(0); }
   int64_t width() const { return rows_.shape(1); }
   float* rows() const { return rows_.data(); }
   float* sums() const { return sums_.data(); }
   const float* penalty() const { return penalty_.data(); }
+  const float* centre() const { return centre_ ? centre_->data() : nullptr; }  // null: zero
 
  private:
   MutableMatrix<float> rows_;
   MutableVector<float> sums_;
   Vector<float> penalty_;
+  std::optional<Matrix<float>> centre_;
 };
 
 // The interactions of a part of the users: user x has items[indptr[x]:indptr[x + 1]], each below

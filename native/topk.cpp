@@ -8,6 +8,7 @@
 #include <nanobind/stl/pair.h>
 
 #include <algorithm>
+#include <array>
 #include <cfloat>
 #include <cstdint>
 #include <limits>
@@ -123,6 +124,8 @@ struct Request {
   int64_t n_users, n_items, d;
   const int64_t* starts;  // excluded[starts[q]:starts[q + 1]] of the q-th user asked for, or null
   const int32_t* excluded;
+  const float* added;  // added[q · all_items + item] is added to a score, or null
+  int64_t all_items;
   int64_t wanted;
 
   Excluded exclusions(int64_t user) const {
@@ -130,6 +133,14 @@ struct Request {
     return {excluded + starts[user], excluded + starts[user + 1]};
   }
 };
+
+// Thresholds that every score of a tile exceeds.
+constexpr int kMostTileUsers = 64;
+const std::array<float, kMostTileUsers> kNoThreshold = [] {
+  std::array<float, kMostTileUsers> lowest;
+  lowest.fill(-std::numeric_limits<float>::infinity());
+  return lowest;
+}();
 
 // The factors of a batch stay in the second-level cache; its buffers are bounded.
 constexpr int64_t kUserBytes = 1 << 17, kBufferBytes = 1 << 24;
@@ -191,15 +202,18 @@ class Batch {
   void score(int64_t first, int64_t user, int64_t n, const float* tile, int64_t at, int64_t count,
              Best& best) {
     const auto scores = n - user == 1 ? tiles_.find_one : tiles_.find;
-    if (!scores(users_.get() + user * request_.d, tile, request_.d, best.threshold(user), &hits_))
-      return;
+    // What is added to a score is not in the tile: all of its scores are looked at then.
+    const float* threshold = request_.added ? kNoThreshold.data() : best.threshold(user);
+    if (!scores(users_.get() + user * request_.d, tile, request_.d, threshold, &hits_)) return;
     const uint64_t real = count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
     for (int64_t i = user; i < std::min(n, user + tiles_.users); ++i)
       for (uint64_t left = hits_.mask[i - user] & real; left; left &= left - 1) {
         const int j = __builtin_ctzll(left);
         const int32_t item =
             request_.item_rows ? request_.item_rows[at + j] : static_cast<int32_t>(at + j);
-        best.add(i, {hits_.scores[i - user][j], item}, request_.exclusions(first + i));
+        float score = hits_.scores[i - user][j];
+        if (request_.added) score += request_.added[(first + i) * request_.all_items + item];
+        best.add(i, {score, item}, request_.exclusions(first + i));
       }
   }
 
@@ -281,6 +295,7 @@ std::pair<Table<int32_t>, Table<float>> topk(Matrix<float> users, Vector<int32_t
                                              std::optional<Vector<int32_t>> item_rows,
                                              std::optional<Vector<float>> item_scale,
                                              std::optional<Exclusions> excluded,
+                                             std::optional<Matrix<float>> added,
                                              const PackedItems* packed, int num_threads) {
   const int64_t n_users = user_rows.shape(0), n_rows = items.shape(0);
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
@@ -294,6 +309,10 @@ std::pair<Table<int32_t>, Table<float>> topk(Matrix<float> users, Vector<int32_t
   }
   if (item_scale) check_length("item_scale", item_scale->shape(0), n_rows);
   if (excluded) check_exclusions(*excluded, n_users);
+  if (added) {
+    check_length("added", added->shape(0), n_users);
+    check_columns("added", added->shape(1), n_rows);
+  }
   if (packed) {
     check_length("packed", packed->n(), n_rows);
     check_columns("packed", packed->d(), users.shape(1));
@@ -310,6 +329,8 @@ std::pair<Table<int32_t>, Table<float>> topk(Matrix<float> users, Vector<int32_t
                            static_cast<int64_t>(items.shape(1)),
                            excluded ? excluded->first.data() : nullptr,
                            excluded ? excluded->second.data() : nullptr,
+                           added ? added->data() : nullptr,
+                           n_rows,
                            wanted};
   auto ids = allocate<int32_t>(n_users * wanted);
   auto scores = allocate<float>(n_users * wanted);
@@ -330,8 +351,10 @@ void bind_topk(nb::module_& m) {
       .def(nb::init<Matrix<float>>(), nb::arg("items"));
   m.def("topk", &topk, nb::kw_only(), nb::arg("users"), nb::arg("user_rows"), nb::arg("items"),
         nb::arg("wanted"), nb::arg("item_rows") = nb::none(), nb::arg("item_scale") = nb::none(),
-        nb::arg("excluded") = nb::none(), nb::arg("packed") = nb::none(), nb::arg("num_threads"),
+        nb::arg("excluded") = nb::none(), nb::arg("added") = nb::none(),
+        nb::arg("packed") = nb::none(), nb::arg("num_threads"),
         "The best items of each user and their scores, -1 where nothing is left. The user of row q "
-        "must not get excluded[1][excluded[0][q]:excluded[0][q + 1]]. packed has the same rows as "
+        "must not get excluded[1][excluded[0][q]:excluded[0][q + 1]]; added[q, i] is added to the "
+        "score of item i. packed has the same rows as "
         "items, and is used where all of them are searched.");
 }

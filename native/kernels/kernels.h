@@ -28,7 +28,8 @@ struct ListKernels {
   LossKernels<float> f32;
   LossKernels<double> f64;
   void (*adam)(float* rows, float* first, float* second, const float* gradient,
-               const float* penalty, int64_t n, int64_t d, const AdamStep& step);
+               const float* penalty, const float* centre, int64_t n, int64_t d,
+               const AdamStep& step);
   // Sums over a row of items for its points: t[i] = Σ_j log2(1 + 2^(s_j − points[i])). After
   // opening, the caller points moments and t to zeros. Adding leaves the counts zero, as they must
   // be before; closing writes the sums.

@@ -20,35 +20,45 @@ namespace {
 #include "sgd_robirank.h"
 #include "sgd_warp.h"
 
-// Common widths get code of their own, with U_x in registers.
-CellReport robirank(const Cell& cell, const RobirankRule& rule) {
+// Common widths get code of their own, with U_x in registers, and so do rows without centres.
+template <bool kCentred>
+CellReport robirank_of(const Cell& cell, const RobirankRule& rule) {
   switch (cell.width) {
     case 16:
-      return robirank_cell<16>(cell, rule);
+      return robirank_cell<16, kCentred>(cell, rule);
     case 32:
-      return robirank_cell<32>(cell, rule);
+      return robirank_cell<32, kCentred>(cell, rule);
     case 64:
-      return robirank_cell<64>(cell, rule);
+      return robirank_cell<64, kCentred>(cell, rule);
     case 128:
-      return robirank_cell<128>(cell, rule);
+      return robirank_cell<128, kCentred>(cell, rule);
     case 256:
-      return robirank_cell<256>(cell, rule);
+      return robirank_cell<256, kCentred>(cell, rule);
     default:
-      return robirank_cell<0>(cell, rule);
+      return robirank_cell<0, kCentred>(cell, rule);
+  }
+}
+
+CellReport robirank(const Cell& cell, const RobirankRule& rule) {
+  return cell.centre_u ? robirank_of<true>(cell, rule) : robirank_of<false>(cell, rule);
+}
+
+template <bool kCentred>
+CellReport warp_of(const Cell& cell, const WarpRule& rule) {
+  switch (cell.width) {
+    case 32:
+      return warp_cell<32, kCentred>(cell, rule);
+    case 64:
+      return warp_cell<64, kCentred>(cell, rule);
+    case 128:
+      return warp_cell<128, kCentred>(cell, rule);
+    default:
+      return warp_cell<0, kCentred>(cell, rule);
   }
 }
 
 CellReport warp(const Cell& cell, const WarpRule& rule) {
-  switch (cell.width) {
-    case 32:
-      return warp_cell<32>(cell, rule);
-    case 64:
-      return warp_cell<64>(cell, rule);
-    case 128:
-      return warp_cell<128>(cell, rule);
-    default:
-      return warp_cell<0>(cell, rule);
-  }
+  return cell.centre_u ? warp_of<true>(cell, rule) : warp_of<false>(cell, rule);
 }
 
 float dot(const float* a, const float* b, int64_t width) {

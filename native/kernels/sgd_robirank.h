@@ -9,7 +9,8 @@
 //
 // which makes the sum over the draws an unbiased estimate of the sum over all items, the gradient
 // of V_y' is c U_x, that of V_y is b V_y − Σ c U_x, and that of U_x is a U_x + Σ c (V_y' − V_y); a
-// and b are the share of the row's penalty that one of its interactions pays.
+// and b are the share of the row's penalty that one of its interactions pays. Where rows have
+// centres, b V_y and a U_x are b and a times the way from the centre to the row.
 //
 // Every row has one Adagrad sum (of mean squares), so the step of V_y' needs no pass of its own.
 
@@ -56,7 +57,7 @@ inline float weigh(float weight, float s, float norm, float rate, int n, Draws& 
   return total;
 }
 
-template <int D>
+template <int D, bool kCentred>
 CellReport robirank_cell(const Cell& cell, const RobirankRule& rule) {
   const Rows<D> rows(cell.width);
   Draws d;
@@ -84,10 +85,16 @@ CellReport robirank_cell(const Cell& cell, const RobirankRule& rule) {
                      log2f(1.0f + exp2_fast(d.score[0] - s));
 
     rows.start(u, y_row, cell.penalty_u[x], -total, g);
+    if constexpr (kCentred) rows.pull_to(cell.centre_u, x, cell.penalty_u[x], g);
     for (int k = 0; k < n; ++k)
       rows.exchange(rows.at(cell.V, d.item[k]), d.pull[k], d.step[k], u, g);
     for (int k = 0; k < n; ++k) cell.acc_v[d.item[k]] += d.acc[k];
-    rows.descend(y_row, u, cell.penalty_v[y], -total, rule.rate_v, rule.per_factor, cell.acc_v + y);
+    if constexpr (kCentred)
+      rows.descend_to(cell.centre_v, y, y_row, u, cell.penalty_v[y], -total, rule.rate_v,
+                      rule.per_factor, cell.acc_v + y);
+    else
+      rows.descend(y_row, u, cell.penalty_v[y], -total, rule.rate_v, rule.per_factor,
+                   cell.acc_v + y);
     rows.descend(u_row, g, 0.0f, 1.0f, rule.rate_u, rule.per_factor, cell.acc_u + x);
     report.draws += rule.negatives;
   }

@@ -45,6 +45,12 @@ struct Rows {
     for (int j = 0; j < count(); ++j) g[j] = reg * u[j] + c * ROBIRANK_ISA::load(row + j * kLanes);
   }
 
+  // g −= reg centre, the row of a user or an item among all centres
+  void pull_to(const float* centres, int64_t of, float reg, vec* g) const {
+    const float* centre = at(centres, of);
+    for (int j = 0; j < count(); ++j) g[j] -= reg * ROBIRANK_ISA::load(centre + j * kLanes);
+  }
+
   // g += c row, then row −= step u
   void exchange(float* row, float c, float step, const vec* u, vec* g) const {
     for (int j = 0; j < count(); ++j) {
@@ -68,5 +74,14 @@ struct Rows {
       const vec v = ROBIRANK_ISA::load(row + j * kLanes);
       store(row + j * kLanes, v - step * (c * g[j] + reg * v));
     }
+  }
+
+  // The same where the penalty pulls the row to its centre.
+  void descend_to(const float* centres, int64_t of, float* row, const vec* g, float reg, float c,
+                  float rate, float per_factor, float* acc) const {
+    vec along[kVectors];
+    for (int j = 0; j < count(); ++j) along[j] = c * g[j];
+    pull_to(centres, of, reg, along);
+    descend(row, along, reg, 1.0f, rate, per_factor, acc);
   }
 };

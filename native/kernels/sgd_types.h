@@ -16,6 +16,7 @@ struct Cell {
   float *U, *acc_u;                    // rows of the users of the part, and Adagrad's sums
   float *V, *acc_v;                    // rows of the items of the cell
   const float *penalty_u, *penalty_v;  // of each row: the penalty that one of its interactions pays
+  const float *centre_u, *centre_v;    // rows that the penalty pulls to; both or neither
   int64_t width;                       // floats per row
   int32_t items;
   const int32_t* user;   // of each interaction, never decreasing

@@ -9,7 +9,7 @@ inline bool is_positive(const Cell& cell, int64_t begin, int64_t end, uint32_t i
   return false;
 }
 
-template <int D>
+template <int D, bool kCentred>
 CellReport warp_cell(const Cell& cell, const WarpRule& rule) {
   const Rows<D> rows(cell.width);
   constexpr int kAhead = 16;  // trials are drawn a few at a time: often the first one is enough
@@ -46,9 +46,14 @@ CellReport warp_cell(const Cell& cell, const WarpRule& rule) {
       const float c = cell.weight[i] * rule.weight_after[trials];
       report.loss += static_cast<double>(c) * violation;
       rows.start(u, y_row, cell.penalty_u[x], -c, g);
+      if constexpr (kCentred) rows.pull_to(cell.centre_u, x, cell.penalty_u[x], g);
       rows.exchange(row, c, 0.0f, u, g);
       rows.descend(row, u, 0.0f, c, rule.rate_v, rule.per_factor, cell.acc_v + other);
-      rows.descend(y_row, u, cell.penalty_v[y], -c, rule.rate_v, rule.per_factor, cell.acc_v + y);
+      if constexpr (kCentred)
+        rows.descend_to(cell.centre_v, y, y_row, u, cell.penalty_v[y], -c, rule.rate_v,
+                        rule.per_factor, cell.acc_v + y);
+      else
+        rows.descend(y_row, u, cell.penalty_v[y], -c, rule.rate_v, rule.per_factor, cell.acc_v + y);
       rows.descend(u_row, g, 0.0f, 1.0f, rule.rate_u, rule.per_factor, cell.acc_u + x);
       break;
     }

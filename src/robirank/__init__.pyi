@@ -5,6 +5,8 @@ from . import losses as losses
 from . import metrics as metrics
 from ._queries import MissingQidWarning as MissingQidWarning
 from .classifier import RobustClassifier as RobustClassifier
+from .data.feature_rows import UnknownValueWarning as UnknownValueWarning
+from .data.features import Features as Features
 from .data.folds import load_dataset as load_dataset
 from .data.generators import make_ranking as make_ranking
 from .data.interaction_files import load_interactions as load_interactions
@@ -20,6 +22,7 @@ from .data.ranking import RankingData as RankingData
 from .data.ranking import normalize_queries as normalize_queries
 from .data.ranking import signed_log as signed_log
 from .data.splits import split_leave_one_out as split_leave_one_out
+from .data.splits import split_new_items as split_new_items
 from .data.splits import split_new_users as split_new_users
 from .data.splits import split_ratio as split_ratio
 from .data.splits import split_time as split_time

@@ -89,7 +89,7 @@ def test_outside_ids_travel_along(model, path):
     model.save(path)
     assert Tiny.load(path).user_ids_ is None
     model.user_ids_ = ids.Ids(["too", "few"])
-    with pytest.raises(ValueError, match="user_ids_ must name 5 users; it names 2"):
+    with pytest.raises(ValueError, match="user_ids_ must have 5 users; it has 2"):
         model.save(path)
 
 
@@ -99,7 +99,7 @@ def test_ids_that_are_damaged(model, path):
     for tensors, message in (
         ({"item_ids_.offsets": np.arange(7)}, "item_ids_"),
         ({"item_ids_.offsets": None}, "item_ids_"),
-        (ids.Ids([1, 2]).to_tensors("item_ids_"), "item_ids_ must name 7 items; it names 2"),
+        (ids.Ids([1, 2]).to_tensors("item_ids_"), "item_ids_ must have 7 items; it has 2"),
     ):
         model.save(path)
         tamper(path, **tensors)

@@ -260,6 +260,16 @@ class Ids:
         return self._values
 
 
+def column_like(name: str, new: Ids, old: Ids, where: str) -> pl.Series:
+    """New ids as a column of the type of old ones: integers become text if the old ids are text.
+
+    Errors call the new ids by ``name``; the old ones are those of ``where``.
+    """
+    if len(old) and (old.kind, new.kind) == ("int", "str"):
+        raise ArgumentError(name, f"must be integers, as in {where}; got {new[0]!r}")
+    return as_ids((new.as_text() if old.kind == "str" else new)[:], name)
+
+
 _Range = range  # within the class, range is the method
 _Values = pl.Series | _Range
 

@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from robirank import _core
 from robirank._checks import check_count, check_length
 from robirank._threads import thread_count
-from robirank.data._columns import as_ids, as_times, pick_columns
+from robirank.data._columns import as_times, pick_columns
 from robirank.data._encoder import Choice, Encoder, check_error_or_drop
-from robirank.data.ids import Ids, Positions
+from robirank.data.ids import Ids, Positions, column_like
 from robirank.data.nearest import did_you_mean
 from robirank.data.user_items import UserItems, as_csr, check_table, without_duplicates
 from robirank.errors import ArgumentError, UnknownIdError
@@ -227,8 +227,8 @@ class Interactions:
         [[0.0, 0.0], [1.0, 0.0]]
         """
         check_error_or_drop("unseen", unseen)
-        user = other.users.index(_like("user", self.users, other.users, "other"))
-        item = other.items.index(_like("item", self.items, other.items, "other"))
+        user = other.users.index(column_like("users", self.users, other.users, "other"))
+        item = other.items.index(column_like("items", self.items, other.items, "other"))
         unknown = (user[self.user_codes()] < 0) | (item[self.indices] < 0)
         if unseen != "drop" and unknown.any():
             first = int(unknown.argmax())
@@ -291,8 +291,12 @@ class Interactions:
                 f"rows have {times_in_words(rows)}; convert one of them, such as seconds to dates "
                 "by polars.from_epoch",
             )
-        new_users, users = self.users.encode(_like("user", rows.users, self.users, "this table"))
-        new_items, items = self.items.encode(_like("item", rows.items, self.items, "this table"))
+        new_users, users = self.users.encode(
+            column_like("users", rows.users, self.users, "this table")
+        )
+        new_items, items = self.items.encode(
+            column_like("items", rows.items, self.items, "this table")
+        )
         times = None
         if self.timestamps is not None and rows.timestamps is not None:
             times = np.concatenate([self.timestamps, rows.timestamps])
@@ -509,10 +513,3 @@ def _ids_for(name: str, ids: Any, n: int) -> Ids:
     if len(ids) != n:
         raise ArgumentError(name, f"must have {n} distinct ids, as the matrix has; got {len(ids)}")
     return ids
-
-
-def _like(side: str, new: Ids, old: Ids, where: str) -> pl.Series:
-    """New ids as a column of the type of old ones: integers become text if the old ids are text."""
-    if len(old) and (old.kind, new.kind) == ("int", "str"):
-        raise ArgumentError(f"{side}s", f"must be integers, as in {where}; got {new[0]!r}")
-    return as_ids((new.as_text() if old.kind == "str" else new)[:], f"{side}s")

@@ -201,6 +201,65 @@ def split_new_users(
     return data.take(~held_out), data.take(held_out & ~unseen), data.take(unseen)
 
 
+def split_new_items(
+    data: Interactions,
+    fraction: float = 0.1,
+    *,
+    test: float = 0.0,
+    by_time: bool = False,
+    random_state: RandomStateLike = 0,
+) -> tuple[Interactions, Interactions]:
+    """Hold out whole items: all their interactions are for the test.
+
+    A model with features of items is trained on the others, and ranks the new ones by what is known
+    of them.
+
+    Parameters
+    ----------
+    data : Interactions
+    fraction : float
+        The share of the items with interactions to hold out.
+    test : float
+        The share of each user's other interactions that goes to the test too, at random, so that
+        old items can be evaluated as well.
+    by_time : bool
+        Whether to take the items that appeared last (whose first interaction is the latest) in
+        place of random ones.
+    random_state : int, Generator, RandomState or None
+        Decides everything that is random.
+
+    Returns
+    -------
+    train, test : Interactions
+
+    Examples
+    --------
+    >>> data = Interactions.from_arrays([1, 1, 2, 2], [5, 6, 6, 7], times=[10, 30, 20, 40])
+    >>> train, test = split_new_items(data, 0.34, by_time=True)
+    >>> test.items[test.indices].tolist()
+    [7]
+    """
+    check_fraction("fraction", fraction)
+    if test:
+        check_fraction("test", test)
+    rng = new_generator(random_state)
+    items = np.unique(data.indices)
+    n_new = round(fraction * len(items))
+    if by_time:
+        first = np.full(data.n_items, np.inf)
+        np.minimum.at(first, data.indices, _times(data))
+        new_items = items[np.argsort(first[items], kind="stable")][len(items) - n_new :]
+    else:
+        new_items = rng.permutation(items)[:n_new]
+    is_new = np.zeros(data.n_items, dtype=bool)
+    is_new[new_items] = True
+    is_test = is_new[data.indices]
+    if test:
+        old = data.take(~is_test)
+        is_test[np.flatnonzero(~is_test)[random_share(old.indptr, test, rng)]] = True
+    return _cut(data, is_test)
+
+
 def _cut(data: Interactions, test: Mask) -> tuple[Interactions, Interactions]:
     return data.take(~test), data.take(test)
 

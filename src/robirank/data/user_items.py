@@ -7,12 +7,14 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from robirank import _core
 from robirank._callers import warn
 from robirank._random import native_seed
 from robirank._sparse import check_rows, offsets, places_of_rows, sound_csr
 from robirank._threads import thread_count
+from robirank.data.feature_rows import AlignedFeatures, FeatureRows
 from robirank.errors import ArgumentError
 
 Weighting = Literal["binary", "log", "count"]
@@ -36,6 +38,8 @@ class UserItems:
     cut: tuple[int, int] | None = None
     user_ids: Any = None
     item_ids: Any = None
+    user_features: FeatureRows | None = None
+    item_features: FeatureRows | None = None
 
     @property
     def n_users(self) -> int:
@@ -52,6 +56,11 @@ class UserItems:
         """The number of interactions."""
         return len(self.items)
 
+    @property
+    def has_features(self) -> bool:
+        """Whether something is known of users or of items."""
+        return self.user_features is not None or self.item_features is not None
+
     def user_counts(self) -> NDArray[np.int64]:
         """The number of interactions of each user."""
         return np.diff(self.indptr)
@@ -62,7 +71,8 @@ class UserItems:
 
     def rows(self, users: NDArray[Any]) -> UserItems:
         """The rows of the given users, in that order; their positions are 0, 1, 2, … there."""
-        return self._select(*places_of_rows(self.indptr, users))
+        features = None if self.user_features is None else self.user_features.take(users)
+        return self._select(*places_of_rows(self.indptr, users), features)
 
     def take(self, chosen: NDArray[np.bool_]) -> UserItems:
         """The same users with only the items that a mask marks."""
@@ -70,12 +80,67 @@ class UserItems:
         lengths = np.zeros(self.n_users, dtype=np.int64)
         if len(filled):
             lengths[filled] = np.add.reduceat(chosen, self.indptr[filled], dtype=np.int64)
-        return self._select(offsets(lengths), chosen)
+        return self._select(offsets(lengths), chosen, self.user_features)
 
     def from_user(self, first_user: int, n_items: int) -> UserItems:
         """The rows of the users from ``first_user`` on, with the first ``n_items`` items alone."""
         rows = self.rows(np.arange(first_user, self.n_users))
-        return replace(rows.take(rows.items < n_items), n_items=n_items)
+        return rows.of_items(np.arange(n_items))
+
+    def of_items(self, items: NDArray[Any]) -> UserItems:
+        """The same users with some of the items, which rise; their positions are 0, 1, 2, … there.
+
+        Examples
+        --------
+        >>> table = UserItems(np.array([0, 2, 3]), np.array([4, 7, 1], np.int32), None, 8)
+        >>> table.of_items(np.array([1, 7])).items
+        array([1, 0], dtype=int32)
+        """
+        place = np.full(self.n_items, -1, np.int32)
+        place[items] = np.arange(len(items), dtype=np.int32)
+        part = self.take(place[self.items] >= 0)
+        features = None if self.item_features is None else self.item_features.take(items)
+        return replace(part, items=place[part.items], n_items=len(items), item_features=features)
+
+    def extended(self, n_users: int, n_items: int) -> UserItems:
+        """The same interactions among more users and items, which come after the present ones."""
+        indptr = np.concatenate([self.indptr, np.full(n_users - self.n_users, self.indptr[-1])])
+        return replace(self, indptr=indptr, n_items=n_items)
+
+    def joined(self, other: UserItems) -> UserItems:
+        """The interactions of both tables, without weights; the other may have fewer rows.
+
+        Examples
+        --------
+        >>> table = UserItems(np.array([0, 1, 2]), np.array([4, 7], np.int32), None, 8)
+        >>> table.joined(UserItems(np.array([0, 2]), np.array([1, 4], np.int32), None, 8)).items
+        array([1, 4, 7], dtype=int32)
+        """
+        n_users = max(self.n_users, other.n_users)
+        both = [t.extended(n_users, max(self.n_items, other.n_items)) for t in (self, other)]
+        ones = [
+            sparse.csr_matrix((np.ones(len(t.items), np.int8), t.items, t.indptr), shape=t.shape)
+            for t in both
+        ]
+        union = sparse.csr_matrix(ones[0] + ones[1])
+        union.sort_indices()
+        indptr, items = union.indptr.astype(np.int64), union.indices.astype(np.int32)
+        return UserItems(indptr, items, None, union.shape[1])
+
+    def with_features(
+        self, user_features: AlignedFeatures | None, item_features: AlignedFeatures | None
+    ) -> UserItems:
+        """The same interactions with features, and with users and items known by them alone."""
+        table = self
+        if user_features is not None:
+            rows, ids = user_features
+            table = table.extended(len(rows), table.n_items)
+            table = replace(table, user_features=rows, user_ids=ids, cut=None)
+        if item_features is not None:
+            rows, ids = item_features
+            table = table.extended(table.n_users, len(rows))
+            table = replace(table, item_features=rows, item_ids=ids)
+        return table
 
     def of_users(
         self, users: NDArray[Any]
@@ -101,10 +166,19 @@ class UserItems:
             return 1.0
         return float(self.weight.mean(dtype=np.float64))
 
-    def _select(self, indptr: NDArray[np.int64], where: Any) -> UserItems:
+    def _select(
+        self, indptr: NDArray[np.int64], where: Any, user_features: FeatureRows | None
+    ) -> UserItems:
         """Other rows, which know neither parts nor ids."""
         weight = None if self.weight is None else self.weight[where]
-        return UserItems(indptr, self.items[where], weight, self.n_items)
+        return UserItems(
+            indptr,
+            self.items[where],
+            weight,
+            self.n_items,
+            user_features=user_features,
+            item_features=self.item_features,
+        )
 
 
 def check_table(

@@ -10,16 +10,20 @@ from dataclasses import replace
 from typing import Any, Self, Unpack, get_args
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from robirank._checks import check_choice, check_count
 from robirank._random import as_random_state
 from robirank._threads import thread_count
 from robirank._types import Floats32
+from robirank.data.features import Features
+from robirank.data.interactions import Interactions
 from robirank.data.user_items import UserItems, Weighting, as_user_items
 from robirank.engine.config import RayConfig
 from robirank.errors import ArgumentError
+from robirank.latent.factors.content import Content, UserContent
 from robirank.latent.factors.factor_model import FactorModel
-from robirank.latent.factors.factors import Factors, Side, random_rows
+from robirank.latent.factors.factors import Factors, Queries, Side, random_rows
 from robirank.latent.factors.questions import check_same_ids
 from robirank.latent.train.local import LocalFit
 from robirank.latent.train.loop import FitResult
@@ -66,6 +70,8 @@ class LatentModel(FactorModel):
         show_progress: bool = True,
         callback: Callable[[int, float, float], Any] | None = None,
         *,
+        user_features: Features | None = None,
+        item_features: Features | None = None,
         validation: Any = None,
         metric: str | None = None,
         patience: int | None = None,
@@ -87,6 +93,11 @@ class LatentModel(FactorModel):
         callback : callable, optional
             Called after every epoch as ``callback(epoch, seconds, loss)``, as implicit does: epochs
             count from 0, the seconds are those of the epoch. If it returns True, training ends.
+        user_features, item_features : Features, optional
+            What is known of users and items, by their ids (by positions, for a matrix). Rows are
+            pulled to what their features say, as far as features explain them; users and items
+            without interactions are ranked by their features alone. Features of new ones make
+            these part of the model; users and items without features are fine.
         validation : sparse matrix or Interactions, optional
             Held-out interactions of the same users and items. The metric is computed about 16
             times during the fit (every epoch with ``patience``), and the model of the best
@@ -130,6 +141,8 @@ class LatentModel(FactorModel):
             show_progress=show_progress,
             callback=callback,
             callbacks=callbacks,
+            user_features=user_features,
+            item_features=item_features,
             validation=validation,
             metric=metric,
             patience=patience,
@@ -152,14 +165,17 @@ class LatentModel(FactorModel):
         """Go on from the present factors with a table that may have new users and items.
 
         Rows and columns beyond the known ones are new. New users begin where `fold_in` puts them,
-        new items near zero. Then come a few epochs over the given interactions at a reduced rate; a
-        user without any in the table keeps their factors. A model without factors is fitted.
+        new items near zero, or where their features say. Then come a few epochs over the given
+        interactions at a reduced rate; a user without any in the table keeps their factors. A model
+        without factors is fitted. Features that the model knows stay; those given here are added,
+        or take their place.
 
         Parameters
         ----------
         user_items : sparse matrix or Interactions
             At least as many rows and columns as the model has users and items. Interactions must
-            begin with the ids that the model knows, as `Interactions.extend` makes them.
+            begin with the ids that the model knows, as `Interactions.extend` makes them; of a
+            model with features they may be in any order.
         iterations : int, default=10
         show_progress : bool, default=False
         callback, options
@@ -188,6 +204,7 @@ class LatentModel(FactorModel):
                 "factors", f"must be {width}, as the model has; got {request.factors}"
             )
         check_count("iterations", iterations)
+        user_items = self._in_order_of_model(user_items)
         interactions = as_user_items(user_items, self.weighting)
         n_users, n_items = len(self.user_factors), len(self.item_factors)
         if interactions.n_users < n_users or interactions.n_items < n_items:
@@ -205,40 +222,109 @@ class LatentModel(FactorModel):
             epochs=iterations,
             rate=_PARTIAL_RATE,
             regularization=self._penalty_of(request, interactions),
+            content=self._content_weights(),
         )
         before = self.factors_.items.counts
-        self._fit(request, user_items, fit_options, self._grown(interactions, request.seed))
+        self._fit(request, user_items, fit_options, go_on=True)
+        if self._has_features():
+            return self
         counts = self.item_counts_
         if before is not None:  # the table may hold new interactions alone, or all of them
             counts[:n_items] = np.maximum(counts[:n_items], before)
         self.factors_ = self.factors_.named(*ids, counts)
         return self
 
-    def fold_in(self, user_items: Any) -> Floats32:
-        """Find factors for users that the model has not seen, from what they have.
+    def fold_in(self, user_items: Any, user_features: Any = None) -> Floats32:
+        """Find factors for users that the model has not seen, from what they have and are.
 
         The items stay as they are. `LatentRoBiRank` solves each user's own problem by L-BFGS
         until its gradient is 1e-4 of that at the start; `WARP` makes 50 passes over the user's
-        items. A user without items gets zeros, which score every item alike.
+        items. A user without items gets what their features say, and without features zeros, which
+        score every item alike.
 
         Parameters
         ----------
         user_items : sparse matrix or Interactions, one row a user
+        user_features : Features, dict or list of dicts, optional
+            What is known of these users, a row for each in the same order; for one user, values by
+            column. The model must have been fitted with features of users.
 
         Returns
         -------
         float32 array of shape (n_users, factors)
         """
         self._check_fitted()
+        items = self.factors_.items
         check_same_ids("user_items", user_items, "the model", self, ("items",))
         interactions = as_user_items(user_items, self.weighting)
-        if interactions.n_items != len(self.item_factors):
+        if interactions.n_items > len(items) or (
+            interactions.n_items < len(items) and items.centres is None
+        ):
             raise ArgumentError(
                 "user_items",
-                f"must have one column for each of the {len(self.item_factors)} items; it has "
+                f"must have one column for each of the {len(items)} items; it has "
                 f"{interactions.n_items}",
             )
-        return self._fold_in(self.item_factors, interactions)
+        interactions = interactions.extended(interactions.n_users, len(items))
+        centres = self._user_centres(user_features, interactions.n_users)
+        V = self.item_factors
+        if items.centres is not None and items.counts is not None:
+            # As in the fit, new items are nobody's losers.
+            is_there = items.counts > 0
+            is_there[interactions.items] = True
+            chosen = np.flatnonzero(is_there)
+            interactions, V = interactions.of_items(chosen), np.ascontiguousarray(V[chosen])
+        return self._fold_in(V, interactions, centres)
+
+    def _user_centres(self, user_features: Any, n: int) -> Floats32 | None:
+        """What features say of n users; None without."""
+        if user_features is None:
+            return None
+        centres = self.factors_.users.centres
+        if centres is None:
+            raise ArgumentError(
+                "user_features",
+                "cannot be used: the model was fitted without features of users. Give them to fit",
+            )
+        rows = centres.features.rows_of("user_features", user_features)
+        if len(rows) != n:
+            raise ArgumentError(
+                "user_features", f"must have a row for each of the {n} users; it has {len(rows)}"
+            )
+        return centres.of(rows)
+
+    def _folded_in(self, user_items: Any, user_features: Any = None) -> Queries:
+        """New users, by what they have and are, to search with."""
+        rows = np.ascontiguousarray(self.fold_in(user_items, user_features), np.float32)
+        content = self.factors_.users.content
+        if content is None:
+            return Queries.all_of(rows)
+        taken = as_user_items(user_items).extended(len(rows), len(self.factors_.items))
+        return Queries.all_of(rows, UserContent(content.weights, taken))
+
+    def _has_features(self) -> bool:
+        """Whether the model knows features of users or items."""
+        sides = self.factors_.users, self.factors_.items
+        return any(side.centres is not None for side in sides)
+
+    def _content_weights(self) -> Content:
+        """The weights of content scores; zeros where there are none."""
+        content = self.factors_.users.content
+        return Content() if content is None else content.weights
+
+    def _in_order_of_model(self, user_items: Any) -> Any:
+        """A table that begins with the users and items of a model with features.
+
+        Features may have brought items into the model that the table does not have.
+        """
+        users, items = self.factors_.users.ids, self.factors_.items.ids
+        if not isinstance(user_items, Interactions) or not self._has_features():
+            return user_items
+        if users is None or items is None:
+            return user_items
+        shape: Any = (len(users), len(items))
+        empty = csr_matrix(shape, dtype=np.float32)
+        return Interactions.from_matrix(empty, users, items).extend(user_items)
 
     def regularization_for(self, user_items: Any) -> float:
         """The λ that `fit` takes for a table where it does not search: given, or by the rule.
@@ -281,19 +367,29 @@ class LatentModel(FactorModel):
         """The parameters as a `Request`; an error names a wrong one."""
 
     @abstractmethod
-    def _fold_in(self, V: Floats32, interactions: UserItems) -> Floats32:
-        """Rows for the users of some interactions, with V as it is."""
+    def _fold_in(
+        self, V: Floats32, interactions: UserItems, centres: Floats32 | None = None
+    ) -> Floats32:
+        """Rows for the users of some interactions, pulled to centres, with V as it is."""
 
     def _grown(self, interactions: UserItems, seed: int) -> Factors:
         """The factors of all users and items of a table; those of the model stay."""
-        (n_users, d), n_items = self.user_factors.shape, len(self.item_factors)
+        users, items = self.factors_.users, self.factors_.items
+        (n_users, d), n_items = users.rows.shape, len(items)
         U = np.zeros((interactions.n_users, d), np.float32)
-        U[:n_users] = self.user_factors
+        U[:n_users] = users.rows
         if interactions.n_users > n_users:
-            U[n_users:] = self._fold_in(self.item_factors, interactions.from_user(n_users, n_items))
+            new = interactions.from_user(n_users, n_items)
+            centres = None
+            if users.centres is not None and new.user_features is not None:
+                centres = users.centres.of(new.user_features)
+            U[n_users:] = self._fold_in(items.rows, new, centres)
         V = np.empty((interactions.n_items, d), np.float32)
-        V[:n_items] = self.item_factors
+        V[:n_items] = items.rows
         V[n_items:] = 0.1 * random_rows(seed, _NEW_ITEMS, interactions.n_items - n_items, d)
+        if items.centres is not None and interactions.item_features is not None:
+            added = np.arange(n_items, interactions.n_items)
+            V[n_items:] += items.centres.of(interactions.item_features.take(added))
         return Factors(Side(U), Side(V))
 
     def _penalty_of(self, request: Request, interactions: UserItems) -> float:
@@ -304,11 +400,17 @@ class LatentModel(FactorModel):
         return self.regularization_ * (noise / self.noise_level_)
 
     def _fit(
-        self, request: Request, user_items: Any, options: FitOptions, start: Factors | None = None
+        self, request: Request, user_items: Any, options: FitOptions, *, go_on: bool = False
     ) -> None:
-        """Read the tables, settle what was left open, train, and take the result."""
+        """Read the tables, settle what was left open, train, and take the result.
+
+        Where it is to ``go_on``, the fit begins with the present factors.
+        """
         if request.engine == "local":
-            opened: Any = nullcontext(LocalFit(request, user_items, options, start))
+            fit = LocalFit(request, user_items, options, self.factors_ if go_on else None)
+            if go_on:
+                fit.start_from(self._grown(fit.interactions, request.seed))
+            opened: Any = nullcontext(fit)
         else:
             from robirank.latent.train.cluster import open_cluster_fit
 

@@ -11,11 +11,13 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator, clone
 
 from robirank._checks import check_count
-from robirank.data.user_items import as_user_items
+from robirank.data.features import Features
+from robirank.data.user_items import UserItems, as_user_items
 from robirank.errors import ArgumentError
 from robirank.latent.base import LatentModel
 from robirank.latent.factors.list_metrics import check_metric
 from robirank.latent.model import LatentRoBiRank
+from robirank.latent.train.local import with_features
 from robirank.latent.train.request import DEFAULT_METRIC
 from robirank.latent.tune.search import PenaltySearch
 from robirank.storage.checkpoint_file import CheckpointFile
@@ -56,7 +58,9 @@ class LatentRoBiRankCV(BaseEstimator):
         The metric on the held-out interactions.
     cv_results_ : dict of lists
         Everything that was tried, one place in each list: kind ("path" or "fit"), split,
-        regularization, value, seconds, and the parameters of ``grid``.
+        regularization, value, seconds, and the parameters of ``grid``. With features, also the
+        metric of "old" users and items, of "new_items" and of "new_users"; the value of a fit is
+        their mean, that of a path the metric of the old ones.
 
     Examples
     --------
@@ -90,6 +94,8 @@ class LatentRoBiRankCV(BaseEstimator):
         user_items: Any,
         show_progress: bool = True,
         *,
+        user_features: Features | None = None,
+        item_features: Features | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
     ) -> Self:
@@ -100,6 +106,9 @@ class LatentRoBiRankCV(BaseEstimator):
         user_items : sparse matrix or Interactions
         show_progress : bool, default=True
             Print a line for each run and fit, and the progress of the last one.
+        user_features, item_features : Features, optional
+            What is known of users and items, as in `LatentRoBiRank.fit`. Whole users and items are
+            then held out beside interactions.
         checkpoint : path, optional
             Keep the last fit here, as the models do, and what was tried in a file of that name
             with ``.search`` after it.
@@ -110,11 +119,15 @@ class LatentRoBiRankCV(BaseEstimator):
         -------
         self
         """
-        chosen = self.search(user_items, show_progress, checkpoint=checkpoint, resume=resume)
+        options: dict[str, Any] = {
+            "user_features": user_features,
+            "item_features": item_features,
+            "checkpoint": checkpoint,
+            "resume": resume,
+        }
+        chosen = self.search(user_items, show_progress, **options)
         self.best_estimator_ = self._base().set_params(**chosen)
-        self.best_estimator_.fit(
-            user_items, show_progress=show_progress, checkpoint=checkpoint, resume=resume
-        )
+        self.best_estimator_.fit(user_items, show_progress=show_progress, **options)
         return self
 
     def search(
@@ -122,6 +135,8 @@ class LatentRoBiRankCV(BaseEstimator):
         user_items: Any,
         show_progress: bool = True,
         *,
+        user_features: Features | None = None,
+        item_features: Features | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
     ) -> dict[str, Any]:
@@ -135,7 +150,9 @@ class LatentRoBiRankCV(BaseEstimator):
         log_path = None if checkpoint is None else f"{os.fspath(checkpoint)}.search"
         if checkpoint is not None and not resume:  # before the search, for the fit after it
             CheckpointFile(checkpoint, "").check_overwrite()
-        interactions = as_user_items(user_items, base.weighting)
+        interactions = with_features(
+            as_user_items(user_items, base.weighting), user_features, item_features
+        )
         if not interactions.n_interactions:
             raise ArgumentError(
                 "user_items", "holds no interaction, so there is nothing to search on"
@@ -145,7 +162,7 @@ class LatentRoBiRankCV(BaseEstimator):
             interactions,
             grid=self._grid(base),
             metric=self.metric,
-            cv=int(self.cv) if isinstance(self.cv, Integral) else as_user_items(self.cv, name="cv"),
+            cv=self._held_out(user_items, interactions),
             users=self.sample_users,
             log_path=log_path,
             resume=resume,
@@ -154,6 +171,14 @@ class LatentRoBiRankCV(BaseEstimator):
         self.best_params_, self.best_score_ = search.run()
         self.cv_results_ = search.results(sorted(self.grid or {}))
         return self.best_params_
+
+    def _held_out(self, user_items: Any, interactions: UserItems) -> int | UserItems:
+        """How many times interactions are held out, or which; features may add users and items."""
+        if isinstance(self.cv, Integral):
+            return int(self.cv)
+        held_out = as_user_items(self.cv, name="cv")
+        same_shape = held_out.shape == user_items.shape
+        return held_out.extended(*interactions.shape) if same_shape else held_out
 
     def _base(self) -> Any:
         return clone(self.estimator or LatentRoBiRank())

@@ -11,6 +11,7 @@ from robirank.data.user_items import UserItems, Weighting, as_user_items
 from robirank.engine.config import RayConfig
 from robirank.errors import ArgumentError
 from robirank.latent.base import LatentModel
+from robirank.latent.factors.content import check_content
 from robirank.latent.gpu.resolve import resolve_device
 from robirank.latent.solvers import ON_DEVICE, robirank_solvers
 from robirank.latent.solvers.fold_in import fold_in
@@ -72,6 +73,11 @@ class LatentRoBiRank(LatentModel):
     parts : int, default=8
         Into how many parts "sgd" cuts users and items: as many threads can work side by side.
         Unlike the number of threads it changes the result. `Partitions` have their own number.
+    content : (float, float, float), optional
+        Where `fit` is given features of items: the weights of content scores for items with many
+        interactions and for items without, and the scale of the latter's scores
+        (`robirank.latent.factors.content`). By default "exact" looks for them on held-out items and
+        interactions, and "sgd" takes a rule; (0, 0, 1) stands for none.
     engine : "local", "ray" or RayConfig, default="local"
         Where "sgd" runs: on threads of this process, or on the workers of a Ray cluster. The result
         has the same bits. "ray" takes the cluster that this process is connected to or that
@@ -106,6 +112,8 @@ class LatentRoBiRank(LatentModel):
         Epoch, seconds, loss and perhaps the validation metric.
     user_ids_, item_ids_ : Ids
         Outside ids, where the model was fitted to `Interactions`.
+    user_centres_, item_centres_ : Centres or None
+        What features say of the factors, where `fit` was given features.
 
     References
     ----------
@@ -135,6 +143,7 @@ class LatentRoBiRank(LatentModel):
         weighting: Weighting = "binary",
         negatives: int = 128,
         parts: int = 8,
+        content: tuple[float, float, float] | None = None,
         engine: Literal["local", "ray"] | RayConfig = "local",
         device: Literal["cpu", "cuda", "auto"] = "cpu",
         random_state: Any = None,
@@ -151,6 +160,7 @@ class LatentRoBiRank(LatentModel):
         self.weighting = weighting
         self.negatives = negatives
         self.parts = parts
+        self.content = content
         self.engine = engine
         self.device = device
         self.random_state = random_state
@@ -186,13 +196,16 @@ class LatentRoBiRank(LatentModel):
         """The solver that `fit` takes for a table of that shape."""
         return self._request(seed=0).solver_for(n_users, n_items)
 
-    def _fold_in(self, V: Floats32, interactions: UserItems) -> Floats32:
+    def _fold_in(
+        self, V: Floats32, interactions: UserItems, centres: Floats32 | None = None
+    ) -> Floats32:
         weights = RowWeights(self.user_exponent, self.user_scale_)
         return fold_in(
             V,
             interactions,
             rho=self.rho,
             penalty=weights.of(interactions.user_counts(), self.regularization_),
+            centres=centres,
             num_threads=int(self.num_threads),
             device=resolve_device(self.device),
         )
@@ -226,6 +239,7 @@ class LatentRoBiRank(LatentModel):
             num_threads=int(self.num_threads),
             engine=self.engine,
             device=self._training_device(),
+            content=check_content(self.content),
         )
 
     def _training_device(self) -> str:

@@ -13,6 +13,7 @@ from robirank._workers import Workers
 from robirank.data.user_items import UserItems, Weighting
 from robirank.engine.config import RayConfig
 from robirank.latent.base import LatentModel
+from robirank.latent.factors.content import check_content
 from robirank.latent.factors.factors import Factors, Side
 from robirank.latent.solvers.in_memory import StrataInMemory
 from robirank.latent.solvers.warp import WarpSolver
@@ -50,6 +51,8 @@ class WARP(LatentModel):
     parts : int, default=8
         Into how many parts users and items are cut; it changes the result, the number of threads
         does not.
+    content : (float, float, float), optional
+        The weights of content scores, as in `LatentRoBiRank`; by default those of a rule.
     engine : "local", "ray" or RayConfig, default="local"
         Where it runs, as in `LatentRoBiRank`.
     random_state : int, RandomState or None, default=None
@@ -86,6 +89,7 @@ class WARP(LatentModel):
         max_trials: int = 100,
         weighting: Weighting = "binary",
         parts: int = 8,
+        content: tuple[float, float, float] | None = None,
         engine: Literal["local", "ray"] | RayConfig = "local",
         random_state: Any = None,
         num_threads: int = 0,
@@ -97,24 +101,32 @@ class WARP(LatentModel):
         self.max_trials = max_trials
         self.weighting = weighting
         self.parts = parts
+        self.content = content
         self.engine = engine
         self.random_state = random_state
         self.num_threads = num_threads
 
-    def _fold_in(self, V: Floats32, interactions: UserItems) -> Floats32:
+    def _fold_in(
+        self, V: Floats32, interactions: UserItems, centres: Floats32 | None = None
+    ) -> Floats32:
         U = np.zeros((interactions.n_users, V.shape[1]), np.float32)
+        if centres is not None:
+            U[:] = centres
         if not interactions.n_interactions:
             return U
         request = replace(self._request(seed=0), regularization=self.regularization_)
         problem = settle_by_table(request, interactions)
         # Penalised as in the fit: the scale is that of its users, whoever else is folded in here.
         users = replace(problem.penalty.users, scale=self.user_scale_)
-        problem = replace(problem, penalty=replace(problem.penalty, users=users))
+        penalty = replace(problem.penalty, users=users)
+        problem = replace(problem, penalty=penalty, has_features=centres is not None)
         with Workers(self.num_threads) as workers:
             start = Factors(Side(U), Side(V))
             solver = StrataInMemory(
                 WarpSolver, problem, interactions, start, workers, freeze_items=True
             )
+            if centres is not None:
+                solver.pull_to(centres, None)
             for _ in run_epochs(solver, Epochs(_FOLD_IN_EPOCHS)):
                 pass
             rows: Floats32 = solver.factors().users.rows
@@ -141,4 +153,5 @@ class WARP(LatentModel):
             parts=int(self.parts),
             num_threads=int(self.num_threads),
             engine=self.engine,
+            content=check_content(self.content),
         )

@@ -57,6 +57,22 @@ class FittedArray:
 
 
 @dataclass(frozen=True)
+class FittedObject:
+    """A fitted object with an entry for each user or item; ``to_tensors(name)`` gives its arrays.
+
+    Attributes
+    ----------
+    length : str
+        The name of the length that is the number of its entries.
+    from_tensors : callable
+        ``from_tensors(arrays, name)`` makes it again.
+    """
+
+    length: str
+    from_tensors: Callable[[Mapping[str, Any], str], Any]
+
+
+@dataclass(frozen=True)
 class FittedParts:
     """The fitted attributes of an estimator class; its parameters are saved in any case.
 
@@ -74,10 +90,8 @@ class FittedParts:
         Whether an unfitted estimator can be saved too, as in the implicit package.
     features : bool
         Whether the estimator takes features: it has ``n_features_in_``, and optionally names.
-    ids : mapping from attribute to str
-        Outside ids (or None), and the name of the length that is their number.
-    ids_from : callable, optional
-        ``ids_from(arrays, name)`` makes ids of the arrays that their ``to_tensors(name)`` gave.
+    objects : mapping from attribute to FittedObject
+        Objects (or None) that consist of arrays, such as outside ids.
     check : callable, optional
         Called with the fitted attributes by name; raises a ValueError if they are inconsistent.
     """
@@ -88,8 +102,7 @@ class FittedParts:
     required: tuple[str, ...] = ("coef_",)
     unfitted: bool = False
     features: bool = True
-    ids: Mapping[str, str] = field(default_factory=dict)
-    ids_from: Callable[[Mapping[str, Any], str], Any] | None = None
+    objects: Mapping[str, FittedObject] = field(default_factory=dict)
     check: Callable[[Mapping[str, Any]], None] | None = None
 
     def plus(
@@ -121,11 +134,11 @@ class FittedParts:
             labels = fitted[name]
             if len(labels) != count or not np.array_equal(np.unique(labels), labels):
                 raise ValueError(f"{name} must hold {count} labels that differ, in rising order")
-        for name, length in self.ids.items():
-            ids = fitted.get(name)
-            if ids is not None and len(ids) != lengths[length]:
+        for name, declared in self.objects.items():
+            entries, length = fitted.get(name), declared.length
+            if entries is not None and len(entries) != lengths[length]:
                 raise ValueError(
-                    f"{name} must name {lengths[length]} {length}; it names {len(ids)}"
+                    f"{name} must have {lengths[length]} {length}; it has {len(entries)}"
                 )
         if self.check is not None:
             self.check(fitted)

@@ -166,13 +166,13 @@ def _pack_fitted(model: Any, parts: FittedParts) -> dict[str, NDArray[Any]]:
         for name, expected in parts.arrays.items()
         if hasattr(model, name)
     }
-    ids = {name: getattr(model, name, None) for name in parts.ids}
-    parts.validate(vars(model) | _numbers(model, parts) | arrays | ids)
+    objects = {name: getattr(model, name, None) for name in parts.objects}
+    parts.validate(vars(model) | _numbers(model, parts) | arrays | objects)
     for name, array in arrays.items():
         if not all_finite(array):
             raise ValueError(f"{name} holds NaN or infinity; such a model cannot be saved")
-    for name, values in ids.items():
-        arrays |= {} if values is None else values.to_tensors(name)
+    for name, entries in objects.items():
+        arrays |= {} if entries is None else entries.to_tensors(name)
     return arrays
 
 
@@ -193,14 +193,14 @@ def _unpack_fitted(file: ModelFile, header: ModelHeader, parts: FittedParts) -> 
             )
         return {}
     features = _unpack_features(header) if parts.features else {}
-    for name in parts.ids:
+    for name, declared in parts.objects.items():
         tensors = {part: fitted.pop(part) for part in [*fitted] if part.startswith(f"{name}.")}
-        if tensors and parts.ids_from is not None:
-            fitted[name] = parts.ids_from(tensors, name)
+        if tensors:
+            fitted[name] = declared.from_tensors(tensors, name)
     fitted |= header.numbers
     fitted |= {name: _unpack_labels(name, labels) for name, labels in header.labels.items()}
     for name in fitted:
-        if name not in {*parts.arrays, *parts.ids, *parts.numbers, *parts.labels}:
+        if name not in {*parts.arrays, *parts.objects, *parts.numbers, *parts.labels}:
             raise ValueError(f"it has {name!r:.80}, which is no part of that class")
     fitted |= features
     parts.validate(fitted)

@@ -16,7 +16,11 @@ def open_log(path, resume=True, search="mine"):
     return TrialLog(path, search, resume, lambda _: None)
 
 
-def ask(log, number, do=lambda: ([0.1], [0.5])):
+def results(regularizations=(0.1,), values=(0.5,)):
+    return {"regularizations": list(regularizations), "values": list(values)}
+
+
+def ask(log, number, do=results):
     return log.get("fit", {"factors": number}, 0, do)
 
 
@@ -29,7 +33,7 @@ def path(tmp_path):
     path = tmp_path / "fit.search"
     log = open_log(path)
     for number in range(4):
-        ask(log, number, lambda: ([0.1, 0.2], [1 / 3, 0.25]))
+        ask(log, number, lambda: results([0.1, 0.2], [1 / 3, 0.25]))
     return path
 
 

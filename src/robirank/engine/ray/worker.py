@@ -59,6 +59,31 @@ class Job:
         return sum(4 * max(1, array.columns) for array in travelling(self.declared))
 
 
+@dataclass(frozen=True)
+class Step:
+    """A sub-step of a sweep, or one entry of the settings of a scan, which has no epoch.
+
+    Between two steps the state of a run is consistent, and a step is a pure function of the state
+    before it. So a run that lost workers goes back to an older state and repeats the steps since
+    then, with the same result.
+    """
+
+    number: int
+    task: Task
+    settings: Any
+    epoch: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """Whether every part meets one block ("sweep"), or sees all of them ("scan")."""
+        return "scan" if self.epoch is None else "sweep"
+
+    @property
+    def label(self) -> str:
+        """What tells this step from others of its epoch."""
+        return f"{self.task.__name__} {self.number}"
+
+
 class PartWorker:
     """Owns parts of the users, with their interactions and arrays; it reads no others.
 
@@ -67,17 +92,16 @@ class PartWorker:
 
     def __init__(self, job: Job, parts: Sequence[int], instruction_set: str) -> None:
         _core.use_instruction_set(instruction_set)
-        self._job, self._n_items = job, job.data.n_items
+        self._job = job
         self._travelling = travelling(job.declared)
         self._item_counts = job.data.item_counts()
         self._constants = constants_of_items(job.declared, self._item_counts)
         self.parts = {number: self._read(number) for number in parts}
         constant = [array for array in job.declared if array.is_constant]
         set_start(list(self.parts.values()), constant)  # no checkpoint has them
-        self._plan = lru_cache(maxsize=2)(self._make_plan)
-
-    def _make_plan(self, epoch: int) -> Plan:
-        return Plan(self._job.seed, epoch, self._n_items, self._job.data.parts)
+        self._plan = lru_cache(maxsize=2)(
+            lambda epoch: Plan(job.seed, epoch, job.data.n_items, job.data.parts)
+        )
 
     def _read(self, number: int) -> Part:
         job = self._job
@@ -101,10 +125,8 @@ class PartWorker:
         self,
         part: int,
         block: int,
-        epoch: int,
+        step: Step,
         old_epoch: int,
-        task: Task,
-        settings: Any,
         foreign: Sequence[bool],
         *payloads: Payload,
     ) -> tuple[tuple[Figures, Figures], Payload]:
@@ -113,16 +135,15 @@ class PartWorker:
         The block comes whole, or, where it is the first of an epoch, in pieces: one of each block
         of the old epoch. ``foreign`` tells which of the payloads another worker made.
         """
-        begin = time.thread_time()
+        begin, task, epoch = time.thread_time(), step.task, int(step.epoch or 0)
         plan = self._plan(epoch)
-        items = plan.items(block)
-        order = None if old_epoch == epoch else self._order_of_pieces(items, old_epoch)
+        order = None
+        if old_epoch != epoch:
+            order = self._order_of_pieces(plan.items(block), old_epoch)
         arrays = {array.name: _joined(array, payloads, order) for array in self._travelling}
-        visitor = self._block(plan, block, arrays)
+        seen = seen_by(task, self.parts[part]), seen_by(task, self._block(plan, block, arrays))
         key = task_key(self._job.seed, epoch, part, block)
-        figures = task(
-            seen_by(task, self.parts[part]), seen_by(task, visitor), plan.position, settings, key
-        )
+        figures = task(*seen, plan.position, step.settings, key)
         result = {
             array.name: np.ascontiguousarray(array.content(arrays[array.name]))
             for array in self._travelling
@@ -136,18 +157,23 @@ class PartWorker:
         blocks: Sequence[tuple[int, Any]],
         fetch: Callable[[Any], Payload],
         epoch: int,
-        task: Task,
-        settings: Any,
+        step: Step,
     ) -> tuple[Figures, Figures]:
-        """Show all blocks to a part, one by one; returns figures and cost.
+        """Show all blocks, in the order of an epoch, to a part; returns figures and cost.
 
         ``blocks`` are pairs of a number and what ``fetch`` gets the block by.
         """
-        begin = time.thread_time()
-        plan = self._plan(epoch)
-        visitors = _Visitors(self, plan, task, blocks, fetch)
-        figures = task(seen_by(task, self.parts[part]), visitors, plan.position, settings)
-        return figures, _cost(begin, [], [], [])
+        begin, task, plan = time.thread_time(), step.task, self._plan(epoch)
+
+        def visit() -> Iterator[Block]:
+            for number, ref in blocks:
+                payload = fetch(ref)
+                read = [array for array in self._travelling if array.name in task.reads]
+                arrays = {array.name: _padded(array, payload[array.name]) for array in read}
+                yield seen_by(task, self._block(plan, number, arrays))
+
+        seen = seen_by(task, self.parts[part]), _Visits(visit)
+        return task(*seen, plan.position, step.settings), _cost(begin, [], [], [])
 
     def split(self, block: int, epoch: int, next_epoch: int, payload: Payload) -> list[Payload]:
         """Cut a block into the pieces that the blocks of another epoch will be made of."""
@@ -241,30 +267,14 @@ class PartWorker:
         return folder.write_arrays(f"items-{shard:05d}-{version}.safetensors", arrays)
 
 
-class _Visitors:
+@dataclass(frozen=True)
+class _Visits:
     """Blocks as a scan shows them, gone through as often as the task likes."""
 
-    def __init__(
-        self,
-        worker: PartWorker,
-        plan: Plan,
-        task: Task,
-        blocks: Sequence[tuple[int, Any]],
-        fetch: Callable[[Any], Payload],
-    ) -> None:
-        self._worker, self._plan, self._task = worker, plan, task
-        self._blocks, self._fetch = blocks, fetch
+    visit: Callable[[], Iterator[Block]]
 
     def __iter__(self) -> Iterator[Block]:
-        declared = self._worker._travelling
-        for number, ref in self._blocks:
-            payload = self._fetch(ref)
-            arrays = {
-                array.name: _padded(array, payload[array.name])
-                for array in declared
-                if array.name in self._task.reads
-            }
-            yield seen_by(self._task, self._worker._block(self._plan, number, arrays))
+        return self.visit()
 
 
 def _padded(array: StateArray, values: NDArray[Any]) -> NDArray[Any]:

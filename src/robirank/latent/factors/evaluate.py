@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from robirank._checks import check_count
 from robirank._sparse import sound_csr
@@ -75,20 +76,29 @@ class Evaluation(Mapping[str, float]):
         How many users were counted, that is those with something in ``test``.
     k : tuple of int
         The cut-offs.
+    n_items : int
+        How many items were ranked.
     coverage : Coverage or None
-        Whom and what was measured; None in the two parts below.
+        Whom and what was measured; None in the parts below.
     with_history, without_history : Evaluation or None
         The same of the users who have interactions in ``train``, and of those who have none; None
         where there are no such users.
+    old_items, new_items : Evaluation or None
+        The same with the items alone that have interactions in ``train``, and with those alone that
+        have none: these are ranked, and test interactions with others do not count. None unless
+        the model knows features of items and some test interactions are with items of the kind.
     """
 
     means: dict[str, float]
     errors: dict[str, float]
     n_users: int
     k: tuple[int, ...]
+    n_items: int = 0
     coverage: Coverage | None = None
     with_history: Evaluation | None = None
     without_history: Evaluation | None = None
+    old_items: Evaluation | None = None
+    new_items: Evaluation | None = None
 
     def __getitem__(self, name: str) -> float:
         if name not in self.means:
@@ -104,16 +114,26 @@ class Evaluation(Mapping[str, float]):
     def table(self) -> str:
         """The means, a line a metric and a column a cut-off, with their standard errors.
 
-        The last line says whom and what was measured.
+        Lines for old and new items follow where they were ranked apart, and the last line says whom
+        and what was measured.
         """
         lines = [f"{f'{self.n_users:,} users':>14s}" + "".join(f"{f'@{k}':>18s}" for k in self.k)]
-        for metric in METRICS:
-            names = [f"{metric}@{k}" for k in self.k]
-            cells = [f"{self.means[n]:10.4f} ± {self.errors[n]:.4f}" for n in names]
-            lines.append(f"{metric:>14s}" + "".join(f"{cell:>18s}" for cell in cells))
+        lines += self._lines(METRICS)
+        for name, part in (("old", self.old_items), ("new", self.new_items)):
+            if part is not None:
+                lines.append(f"{part.n_items:,} {name} items alone, {part.n_users:,} users")
+                lines += part._lines(METRICS[:3])
         if self.coverage is not None:
             lines.append(str(self.coverage))
         return "\n".join(lines)
+
+    def _lines(self, metrics: Sequence[str]) -> list[str]:
+        lines = []
+        for metric in metrics:
+            names = [f"{metric}@{k}" for k in self.k]
+            cells = [f"{self.means[n]:10.4f} ± {self.errors[n]:.4f}" for n in names]
+            lines.append(f"{metric:>14s}" + "".join(f"{cell:>18s}" for cell in cells))
+        return lines
 
     def __repr__(self) -> str:
         return self.table()
@@ -126,6 +146,7 @@ def evaluate(
     test: Any,
     k: int | Sequence[int] = (1, 10, 20),
     users: ArrayLike | None = None,
+    items: ArrayLike | None = None,
     recalculate_user: bool = False,
     batch_size: int = 4096,
 ) -> Evaluation:
@@ -153,17 +174,21 @@ def evaluate(
 
     Of users without an interaction in what it was fitted to, a model knows nothing: the models of
     this package recommend the most popular items to them. The result has the means of users with
-    and without an interaction in ``train`` apart, and counts both.
+    and without an interaction in ``train`` apart, and counts both. Where the model knows features
+    of items, it also has the means of items with and without an interaction in ``train`` apart.
 
     Parameters
     ----------
     model : LatentRoBiRank, WARP, or any object with the ``recommend`` of the implicit package
     train, test : CSR matrix or Interactions, users × items
         Of the same shape; Interactions with the same ids in the same order, as those of the model.
+        Features may have brought more items into the model, which are ranked too.
     k : int or sequence of int
         Cut-offs, of any size; a list ends with the last item.
     users : array of int, optional
         Count only these users.
+    items : array of int, optional
+        Rank only these items, and count only test interactions with them.
     recalculate_user : bool, default=False
         Score each user with factors folded in from their row of ``train``, as for users that the
         model has not seen.
@@ -194,35 +219,100 @@ def evaluate(
     sides: tuple[SideName, ...] = ("items",) if recalculate_user else ("users", "items")
     check_same_ids("train", train, "the model", model, sides)
     train, test = _check_matrices(train, test)
-    chosen = _check_users(users, test)
+    has_features = False
     if isinstance(model, FactorModel):
         model = copy.copy(model).prepare()
-    has_history = np.diff(train.indptr)[chosen] > 0
-    sums = {True: _Sums(cutoffs), False: _Sums(cutoffs)}
-    for begin in range(0, len(chosen), batch_size):
-        part = slice(begin, begin + batch_size)
-        lists = _lists(model, chosen[part], train, max(cutoffs), recalculate_user)
-        rows = test[chosen[part]]
-        held_out = UserItems(rows.indptr, rows.indices, None, test.shape[1])
-        values = metric_values(lists, held_out, cutoffs)
-        for group, total in sums.items():
-            total.add(values[..., has_history[part] == group])
-    return (sums[True] + sums[False]).evaluation(
-        coverage=_coverage(train, test, chosen, has_history),
-        with_history=sums[True].evaluation() if sums[True].n else None,
-        without_history=sums[False].evaluation() if sums[False].n else None,
+        has_features = model.factors_.items.centres is not None
+    if has_features:
+        train, test = (_widened(matrix, len(model.factors_.items)) for matrix in (train, test))
+    measure = _Measure(model, train, test, cutoffs, recalculate_user, batch_size)
+    n_items = train.shape[1]
+    among = (
+        None if items is None else np.unique(checked_positions("items", items, n_items, "items"))
+    )
+    chosen = _check_users(users, measure.of_items(among))
+    result = measure(chosen, among)
+    if not has_features or items is not None:
+        return result
+    is_old = np.bincount(train.indices, minlength=n_items) > 0
+    return replace(
+        result,
+        old_items=measure.apart(chosen, np.flatnonzero(is_old)),
+        new_items=measure.apart(chosen, np.flatnonzero(~is_old)),
     )
 
 
-def _lists(model: Any, users: Ints32, train: Any, depth: int, recalculate: bool) -> NDArray[Any]:
-    """The items that a model recommends; −1 where no item is left."""
-    # The result counts users without history, so that no warning has to.
-    takes = signature(model.recommend).parameters
-    quiet = {"unknown_users": "popular"} if "unknown_users" in takes else {}
-    n = min(depth, train.shape[1])
-    ids, scores = model.recommend(users, train[users], N=n, recalculate_user=recalculate, **quiet)
-    # Some programs fill up with items that were to be left out, at the lowest score.
-    return np.where(np.asarray(scores) > NOTHING, ids, -1)
+def _widened(matrix: Any, n_items: int) -> Any:
+    """A matrix with as many columns as a model has items; those added are empty."""
+    if matrix.shape[1] >= n_items:
+        return matrix
+    entries = (matrix.data, matrix.indices, matrix.indptr)
+    return sparse.csr_matrix(entries, shape=(matrix.shape[0], n_items))
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """Measures a model for some users, who choose among some items."""
+
+    model: Any
+    train: Any
+    test: Any
+    cutoffs: tuple[int, ...]
+    recalculate_user: bool
+    batch_size: int
+
+    def of_items(self, items: Ints32 | None) -> Any:
+        """The test interactions with some items."""
+        if items is None:
+            return self.test
+        is_there = np.zeros(self.test.shape[1], bool)
+        is_there[items] = True
+        test = self.test.copy()
+        test.data = is_there[test.indices].astype(np.int8)
+        test.eliminate_zeros()
+        return test
+
+    def apart(self, users: Ints32, items: NDArray[Any]) -> Evaluation | None:
+        """The metrics with some items alone; None without test interactions with them."""
+        candidates = items.astype(np.int32)
+        users = users[np.diff(self.of_items(candidates).indptr)[users] > 0]
+        return replace(self(users, candidates), coverage=None) if len(users) else None
+
+    def __call__(self, users: Ints32, items: Ints32 | None) -> Evaluation:
+        train, test = self.train, self.of_items(items)
+        has_history = np.diff(train.indptr)[users] > 0
+        sums = {True: _Sums(self.cutoffs), False: _Sums(self.cutoffs)}
+        for begin in range(0, len(users), self.batch_size):
+            part = slice(begin, begin + self.batch_size)
+            rows = test[users[part]]
+            held_out = UserItems(rows.indptr, rows.indices, None, test.shape[1])
+            values = metric_values(self._lists(users[part], items), held_out, self.cutoffs)
+            for group, total in sums.items():
+                total.add(values[..., has_history[part] == group])
+        return (sums[True] + sums[False]).evaluation(
+            n_items=train.shape[1] if items is None else len(items),
+            coverage=_coverage(train, test, users, has_history),
+            with_history=sums[True].evaluation() if sums[True].n else None,
+            without_history=sums[False].evaluation() if sums[False].n else None,
+        )
+
+    def _lists(self, users: Ints32, items: Ints32 | None) -> NDArray[Any]:
+        """The items that the model recommends; −1 where no item is left."""
+        # The result counts users without history, so that no warning has to.
+        takes = signature(self.model.recommend).parameters
+        more: dict[str, Any] = {"unknown_users": "popular"} if "unknown_users" in takes else {}
+        n = self.train.shape[1]
+        if items is not None:
+            more["items"], n = items, len(items)
+        ids, scores = self.model.recommend(
+            users,
+            self.train[users],
+            N=min(max(self.cutoffs), n),
+            recalculate_user=self.recalculate_user,
+            **more,
+        )
+        # Some programs fill up with items that were to be left out, at the lowest score.
+        return np.where(np.asarray(scores) > NOTHING, ids, -1)
 
 
 def _coverage(train: Any, test: Any, chosen: Ints32, has_history: NDArray[np.bool_]) -> Coverage:

@@ -13,8 +13,13 @@ from sklearn.exceptions import NotFittedError
 
 from robirank._checks import check_choice, check_count
 from robirank._types import Floats32, Ints32
+from robirank.data.feature_rows import align_features
+from robirank.data.features import Features
 from robirank.data.ids import Ids
-from robirank.latent.factors.factors import AnySide, Factors, Side
+from robirank.errors import ArgumentError
+from robirank.latent.factors.centres import Centres
+from robirank.latent.factors.content import UserContent
+from robirank.latent.factors.factors import AnySide, Factors, Queries, Side
 from robirank.latent.factors.questions import (
     ByOutsideId,
     ByPosition,
@@ -31,7 +36,7 @@ from robirank.latent.factors.topk import NOTHING, inverse_norms
 from robirank.latent.factors.unknown_users import UnknownUsers, check_policy, popular_for_unknown
 from robirank.latent.gpu.resolve import resolve_device
 from robirank.storage.estimators import SaveMixin
-from robirank.storage.fitted_parts import FittedArray, FittedParts
+from robirank.storage.fitted_parts import FittedArray, FittedObject, FittedParts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,7 +59,7 @@ class _OfSide:
             return self
         factors = model.__dict__.get("factors_")
         value = None if factors is None else getattr(getattr(factors, self._side), self._part)
-        if value is None and self._part != "ids":
+        if value is None and self._part not in ("ids", "centres", "content"):
             raise AttributeError(f"this {type(model).__name__} has no {self._name}; call fit first")
         return value
 
@@ -137,12 +142,18 @@ class FactorModel(SaveMixin, BaseEstimator):
             "user_factors": FittedArray(("users", "factors"), "F32"),
             "item_factors": FittedArray(("items", "factors"), "F32"),
             "item_counts_": FittedArray(("items",), "I32"),
+            "user_counts_": FittedArray(("users",), "I32"),
         },
         required=("user_factors", "item_factors"),
         unfitted=True,
         features=False,
-        ids={"user_ids_": "users", "item_ids_": "items"},
-        ids_from=Ids.from_tensors,
+        objects={
+            "user_ids_": FittedObject("users", Ids.from_tensors),
+            "item_ids_": FittedObject("items", Ids.from_tensors),
+            "user_centres_": FittedObject("users", Centres.from_tensors),
+            "item_centres_": FittedObject("items", Centres.from_tensors),
+            "user_content_": FittedObject("users", UserContent.from_tensors),
+        },
     )
 
     factors_: Factors
@@ -151,6 +162,10 @@ class FactorModel(SaveMixin, BaseEstimator):
     user_ids_: Any = _OfSide("users", "ids")
     item_ids_: Any = _OfSide("items", "ids")
     item_counts_: Any = _OfSide("items", "counts")
+    user_counts_: Any = _OfSide("users", "counts")
+    user_centres_: Any = _OfSide("users", "centres")
+    item_centres_: Any = _OfSide("items", "centres")
+    user_content_: Any = _OfSide("users", "content")
     num_threads: int = 0
     device: str = "cpu"
     _asks_by_id = False  # whether integers are outside ids too
@@ -290,16 +305,17 @@ class FactorModel(SaveMixin, BaseEstimator):
 
     def recommend_for(
         self,
-        liked: Any,
+        liked: Any = (),
         N: int = 10,
         filter_already_liked_items: bool = True,
         filter_items: ArrayLike | None = None,
         items: ArrayLike | None = None,
         *,
+        features: Any = None,
         unknown: UnknownIds = "error",
         unknown_users: UnknownUsers | None = None,
     ) -> Answer:
-        """Find the best items for someone the model has not seen, from a list of what they like.
+        """Find the best items for someone the model has not seen, by what they like and are.
 
         Their factors are found by `fold_in`; nothing is kept.
 
@@ -309,6 +325,10 @@ class FactorModel(SaveMixin, BaseEstimator):
             Items, by positions or outside ids: one list for one person, several for several. Who
             likes nothing is a user without an interaction; an empty list alone is answered in
             outside ids where those are text.
+        features : dict, list of dicts or Features, optional
+            What is known of them, where the model was fitted with features of users: values by
+            column for one person, one dict for each of several. Without ``liked``, or with empty
+            lists, it is all that is known.
         N, filter_already_liked_items, filter_items, items, unknown_users
             As in `recommend`.
         unknown : {"error", "ignore"}, default="error"
@@ -330,13 +350,15 @@ class FactorModel(SaveMixin, BaseEstimator):
         """
         check_choice("unknown", unknown, ("error", "ignore"))
         lists, is_one = lists_of_items(liked)
+        if is_one and not len(liked) and features is not None and not isinstance(features, dict):
+            lists, is_one = [[] for _ in range(len(features))], False
         by_text = getattr(self.item_ids_, "kind", "int") == "str"
         every = [item for basket in lists for item in basket]
         names = self._names(by_text, liked=every, items=items, filter_items=filter_items)
         rows = names.baskets(lists, unknown)
         without_liked = filter_already_liked_items
         wanted = _Wanted.of(names.items, N, without_liked, filter_items, items, unknown_users)
-        best = self._best_items(wanted, len(lists), None, rows)
+        best = self._best_items(wanted, len(lists), None, rows, features)
         return _answer(names.items, *best, is_one)
 
     def recommend_frame(
@@ -391,6 +413,68 @@ class FactorModel(SaveMixin, BaseEstimator):
         best = self._best_items(wanted, len(positions), positions, rows)
         return lists_frame(id_series("user", names.users.ids, positions), *best, names.items.ids)
 
+    def add_items(self, features: Features) -> Self:
+        """Let the catalogue grow by items that are known by their features alone, without a fit.
+
+        A new item gets the factors that its features say, and `recommend` ranks it beside the
+        others. The features of an item that the model has are replaced; if it has no interactions,
+        its factors are too.
+
+        Parameters
+        ----------
+        features : Features
+            With the columns of the fit. Ids are outside ids; of a model that was fitted to a
+            matrix, positions from the number of items on.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import robirank as rr
+        >>> plays = rr.Interactions.from_arrays(["ann", "ann", "bob"], ["tea", "rum", "tea"])
+        >>> kinds = rr.Features.from_frame({"id": ["tea", "rum"], "kind": ["hot", "strong"]})
+        >>> model = rr.LatentRoBiRank(factors=2, random_state=0)
+        >>> model = model.fit(plays, show_progress=False, item_features=kinds)
+        >>> model = model.add_items(rr.Features.from_frame({"id": ["gin"], "kind": ["strong"]}))
+        >>> sorted(model.recommend("bob", plays, N=2)[0])
+        ['gin', 'rum']
+        """
+        self._check_fitted()
+        items = self.factors_.items
+        if items.centres is None or not isinstance(items, Side):
+            raise ArgumentError(
+                "features",
+                "cannot be added: the model was fitted without features of items. Give "
+                "item_features to fit",
+            )
+        n, features_before = len(items), items.centres.features
+        aligned = align_features("features", features, items.ids, n, features_before)
+        assert aligned is not None
+        self.factors_ = self.factors_.with_items(aligned.rows, aligned.ids)
+        return self
+
+    def remove_items(self, items: ArrayLike) -> Self:
+        """Take items out of the catalogue, for good; `filter_items` leaves them out of one answer.
+
+        Parameters
+        ----------
+        items : array of int or of str
+            Positions or outside ids. The positions of the items after them change.
+
+        Returns
+        -------
+        self
+        """
+        names = self._names(items=items).items
+        stays = np.ones(len(self.factors_.items), bool)
+        stays[names.positions("items", names.several("items", items)[0])] = False
+        if not stays.any():
+            raise ArgumentError("items", "must leave at least one item in the model")
+        self.factors_ = self.factors_.of_items(np.flatnonzero(stays))
+        return self
+
     def similar_items(
         self,
         itemid: ArrayLike,
@@ -402,7 +486,8 @@ class FactorModel(SaveMixin, BaseEstimator):
     ) -> Answer:
         """Find the items whose factors point the same way, by the cosine of their angle.
 
-        An item without an interaction is similar to nothing, and nothing is similar to it.
+        An item without an interaction is similar to nothing, and nothing is similar to it, unless
+        the model knows its features.
 
         Parameters
         ----------
@@ -443,7 +528,8 @@ class FactorModel(SaveMixin, BaseEstimator):
     ) -> Answer:
         """Find the users whose factors point the same way, by the cosine of their angle.
 
-        A user without an interaction is similar to nobody, and nobody is similar to them.
+        A user without an interaction is similar to nobody, and nobody is similar to them, unless
+        the model knows their features.
 
         Parameters
         ----------
@@ -483,6 +569,14 @@ class FactorModel(SaveMixin, BaseEstimator):
             f"{type(self).__name__} cannot fold in new users; leave recalculate_user=False"
         )
 
+    def _folded_in(self, user_items: Any, user_features: Any = None) -> Queries:
+        """New users, by what they have and are, to search with."""
+        if user_features is not None:
+            raise ArgumentError(
+                "features", f"cannot be used: {type(self).__name__} knows no features of users"
+            )
+        return Queries.all_of(np.ascontiguousarray(self.fold_in(user_items), dtype=np.float32))
+
     def _names(self, by_text: bool = False, /, **arguments: Any) -> Names:
         """How a question with these arguments calls users and items."""
         self._check_fitted()
@@ -495,29 +589,36 @@ class FactorModel(SaveMixin, BaseEstimator):
         return Names(ByPosition(len(users), "users"), ByPosition(len(items), "items"))
 
     def _best_items(
-        self, wanted: _Wanted, n_users: int, positions: Ints32 | None, user_items: Any
+        self,
+        wanted: _Wanted,
+        n_users: int,
+        positions: Ints32 | None,
+        user_items: Any,
+        user_features: Any = None,
     ) -> tuple[Ints32, Floats32]:
         """Positions and scores of the best items, for users of the model or for new ones.
 
-        ``positions`` are None for new users, whose rows are folded in from ``user_items``.
+        ``positions`` are None for new users, whose rows are folded in from ``user_items`` and
+        ``user_features``.
         """
         items = self.factors_.items
         liked = None
         if wanted.without_liked or positions is None:
-            liked = items_of_users(user_items, n_users, len(items))
+            liked = items_of_users(
+                user_items, n_users, len(items), or_fewer=items.centres is not None
+            )
         if positions is None:
-            queries: Any = np.ascontiguousarray(self.fold_in(user_items), dtype=np.float32)
-            asked = np.arange(n_users, dtype=np.int32)
+            queries = self._folded_in(user_items, user_features)
         else:
-            queries, asked = self.factors_.users.queries(positions)
+            queries = self.factors_.users.queries(positions)
         options: dict[str, Any] = {
             "candidates": wanted.candidates,
             "excluded": liked if wanted.without_liked else None,
             "num_threads": self.num_threads,
         }
         device = resolve_device(self.device)
-        best = items.search(queries, asked, wanted.n_best, device=device, **options)
-        popular_for_unknown(best, queries, asked, items, wanted.unknown_users, **options)
+        best = items.search(queries, wanted.n_best, device=device, **options)
+        popular_for_unknown(best, queries, items, wanted.unknown_users, **options)
         return best
 
     def _similar(
@@ -534,13 +635,14 @@ class FactorModel(SaveMixin, BaseEstimator):
         check_count("N", N)
         positions = naming.positions(argument, asked)
         scale = inverse_norms(side.rows)
-        is_trained = scale > 0 if side.counts is None else (scale > 0) & (side.counts > 0)
+        is_trained = scale > 0
+        if side.counts is not None and side.centres is None:
+            is_trained &= side.counts > 0
         if not is_trained.all():
             every = np.arange(len(side), dtype=np.int32) if among is None else among
             among = every[is_trained[every]]
         best, scores = side.search(
-            side.rows,
-            positions,
+            Queries(side.rows, positions),
             min(int(N), len(side)),
             candidates=among,
             scale=scale,

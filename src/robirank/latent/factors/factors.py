@@ -6,22 +6,54 @@ Solvers, checkpoints, retrieval and files take and give a `Factors`. Each of its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robirank._checks import all_finite
 from robirank._types import Floats32, Ints32
+from robirank.data.feature_rows import FeatureRows
 from robirank.data.ids import Ids
 from robirank.data.user_items import UserItems
 from robirank.engine.state import Rows
-from robirank.latent.factors.topk import NOTHING, prepare_rows, top_rows
+from robirank.latent.factors.centres import Centres
+from robirank.latent.factors.content import Content, UserContent
+from robirank.latent.factors.topk import NOTHING, no_rows, prepare_rows, top_rows
 
 USERS, ITEMS = 0, 1  # the streams of random numbers for the rows of each side
 _CHUNK_ROWS = 1 << 14  # random rows that are made at a time
+
+
+class Queries(NamedTuple):
+    """What a search takes: rows of users, or of other things that are to be compared.
+
+    Attributes
+    ----------
+    rows : matrix
+    asked : int32 array
+        The positions in ``rows`` that are asked for.
+    content : UserContent or None
+        What those asked for have, where content scores count too.
+    """
+
+    rows: Any
+    asked: Ints32
+    content: UserContent | None = None
+
+    @classmethod
+    def all_of(cls, rows: Floats32, content: UserContent | None = None) -> Queries:
+        """Ask for all rows of a matrix."""
+        return cls(rows, np.arange(len(rows), dtype=np.int32), content)
+
+    def without_knowledge(self) -> NDArray[np.intp]:
+        """The places of those of whom nothing is known: a row of zeros, and no items."""
+        places = zero_rows(self.rows, self.asked)
+        if self.content is not None:
+            places = places[self.content.taken.user_counts()[places] == 0]
+        return places
 
 
 class AnySide(Protocol):
@@ -39,16 +71,22 @@ class AnySide(Protocol):
     def counts(self) -> Ints32 | None:
         """The number of interactions of each in the fit; None where nobody counted them."""
 
+    @property
+    def centres(self) -> Centres | None:
+        """What features say of the rows; None where the model knows no features of this side."""
+
+    @property
+    def content(self) -> UserContent | None:
+        """The items that users have, where content scores count; None otherwise."""
+
     def __len__(self) -> int:
         """The number of users or items."""
         ...
 
-    def queries(self, positions: Ints32) -> tuple[Floats32, Ints32]:
-        """A matrix that has the rows at some positions, and where in it they are."""
+    def queries(self, positions: Ints32) -> Queries:
+        """The rows at some positions, to search with."""
 
-    def search(
-        self, queries: Floats32, asked: Ints32, n_best: int, **options: Any
-    ) -> tuple[Ints32, Floats32]:
+    def search(self, queries: Queries, n_best: int, **options: Any) -> tuple[Ints32, Floats32]:
         """The rows with the largest inner products; see `robirank.latent.factors.topk.top_rows`."""
 
 
@@ -63,6 +101,8 @@ class Side:
     rows: Any
     ids: Ids | None = None
     counts: Ints32 | None = None
+    centres: Centres | None = None
+    content: UserContent | None = None
     prepared: Any = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -71,16 +111,37 @@ class Side:
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"prepared": None}
 
-    def queries(self, positions: Ints32) -> tuple[Any, Ints32]:
-        """The matrix itself, of which no row is copied, and the positions."""
-        return self.rows, positions
+    def queries(self, positions: Ints32) -> Queries:
+        """The rows at some positions; none is copied."""
+        content = None if self.content is None else self.content.take(positions)
+        return Queries(self.rows, positions, content)
 
     def search(
-        self, queries: Any, asked: Ints32, n_best: int, **options: Any
+        self, queries: Queries, n_best: int, *, excluded: UserItems | None = None, **options: Any
     ) -> tuple[Ints32, Floats32]:
-        """The rows with the largest inner products; see `robirank.latent.factors.topk.top_rows`."""
+        """The rows with the largest scores; see `robirank.latent.factors.topk.top_rows`.
+
+        Scores are inner products, and content scores where the queries have them.
+        """
+        matrix, asked, content = queries
         rows = self.rows if self.prepared is None else self.prepared
-        return top_rows(queries, asked, rows, n_best, **options)
+        if content is None or self.centres is None or self.counts is None:
+            return top_rows(matrix, asked, rows, n_best, excluded=excluded, **options)
+        features = self.centres.features
+        scales, weights = content.weights.of_items(self.counts)
+        best, scores = no_rows(len(asked), n_best)
+        for batch in content.batches(features):
+            best[batch], scores[batch] = top_rows(
+                matrix,
+                asked[batch],
+                rows,
+                n_best,
+                scale=scales,
+                added=weights * content.take(batch).likeness(features),
+                excluded=None if excluded is None else excluded.rows(batch),
+                **options,
+            )
+        return best, scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,14 +161,73 @@ class Factors:
 
     def with_rows(self, user_rows: Any, item_rows: Any) -> Factors:
         """A model of the same users and items with other rows."""
-        users = Side(user_rows, self.users.ids, self.users.counts)
-        return Factors(users, Side(item_rows, self.items.ids, self.items.counts))
-
-    def named(self, user_ids: Ids | None, item_ids: Ids | None, item_counts: Ints32) -> Factors:
-        """The same rows, with outside ids and the items' numbers of interactions."""
+        sides: Any = (self.users, self.items)
         return Factors(
-            Side(self.users.rows, user_ids), Side(self.items.rows, item_ids, item_counts)
+            *(
+                Side(rows, side.ids, side.counts, side.centres, side.content)
+                for rows, side in zip((user_rows, item_rows), sides, strict=True)
+            )
         )
+
+    def named(
+        self,
+        user_ids: Ids | None,
+        item_ids: Ids | None,
+        item_counts: Ints32,
+        user_counts: Ints32 | None = None,
+    ) -> Factors:
+        """The same rows, with outside ids and numbers of interactions."""
+        users: Any = self.users
+        items: Any = self.items
+        return Factors(
+            replace(users, ids=user_ids, counts=user_counts),
+            replace(items, ids=item_ids, counts=item_counts),
+        )
+
+    def with_content(self, weights: Content, interactions: UserItems) -> Factors:
+        """The same factors, with content scores by what users have."""
+        users: Any = self.users
+        taken = UserItems(interactions.indptr, interactions.items, None, interactions.n_items)
+        content = UserContent(weights, taken) if weights else None
+        return Factors(replace(users, content=content), self.items)
+
+    def with_items(self, features: FeatureRows, ids: Ids | None) -> Factors:
+        """The same users, and items with these features and ids, after the present ones new ones.
+
+        Items without interactions have the factors that their features say.
+        """
+        items: Any = self.items
+        n, total = len(items), len(features)
+        centres = replace(items.centres, features=features)
+        counts = np.zeros(total, np.int32)
+        counts[:n] = items.counts
+        rows = np.zeros((total, items.rows.shape[1]), np.float32)
+        rows[:n] = items.rows
+        untrained = np.flatnonzero(counts == 0)
+        rows[untrained] = centres.of(features.take(untrained))
+        return self._with_catalogue(
+            Side(rows, ids, counts, centres), lambda t: t.extended(t.n_users, total)
+        )
+
+    def of_items(self, chosen: NDArray[Any]) -> Factors:
+        """The same users, and some of the items, which rise."""
+        items: Any = self.items
+        centres = items.centres
+        side = Side(
+            np.ascontiguousarray(items.rows[chosen]),
+            None if items.ids is None else Ids(items.ids[chosen]),
+            None if items.counts is None else items.counts[chosen],
+            None if centres is None else replace(centres, features=centres.features.take(chosen)),
+        )
+        return self._with_catalogue(side, lambda taken: taken.of_items(chosen))
+
+    def _with_catalogue(self, items: Side, taken: Callable[[UserItems], UserItems]) -> Factors:
+        """The same users with other items; ``taken`` says what becomes of the items they have."""
+        users: Any = self.users
+        if users.content is not None:
+            content = replace(users.content, taken=taken(users.content.taken))
+            users = replace(users, content=content)
+        return Factors(users, items)
 
     def copy(self) -> Factors:
         """A model whose rows do not change when those of this one do."""
@@ -145,23 +265,25 @@ class Factors:
         users: Ints32,
         n_best: int,
         *,
+        candidates: Ints32 | None = None,
         excluded: UserItems | None = None,
         num_threads: int = 0,
         device: str = "cpu",
     ) -> tuple[Ints32, Floats32]:
         """The best items of users by position; those without interactions get popular items."""
-        queries, asked = self.users.queries(users)
+        queries = self.users.queries(users)
+        options: dict[str, Any] = {"candidates": candidates, "num_threads": num_threads}
         best, scores = self.items.search(
-            queries, asked, n_best, excluded=excluded, num_threads=num_threads, device=device
+            queries, n_best, excluded=excluded, device=device, **options
         )
-        without = zero_rows(queries, asked)
+        without = queries.without_knowledge()
         if len(without) and self.items.counts is not None:
             best[without], scores[without] = popular_items(
                 self.items.counts,
                 len(without),
                 n_best,
                 excluded=None if excluded is None else excluded.rows(without),
-                num_threads=num_threads,
+                **options,
             )
         return best, scores
 

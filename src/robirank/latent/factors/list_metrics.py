@@ -39,6 +39,7 @@ def metric_of_factors(
     metric: str,
     *,
     users: NDArray[Any] | None = None,
+    candidates: Ints32 | None = None,
     num_threads: int = 0,
     device: str = "cpu",
 ) -> float:
@@ -52,6 +53,8 @@ def metric_of_factors(
     metric : str
     users : array, optional
         Positions of users with held-out interactions. Default: all such users.
+    candidates : array, optional
+        The positions of the items that are ranked, in rising order. Default: all items.
     num_threads : int, default=0
     device : "cpu" or "cuda"
     """
@@ -59,11 +62,16 @@ def metric_of_factors(
     if users is None:
         users = np.flatnonzero(held_out.user_counts())
     factors = factors.prepared(device)
-    n_best, total = min(k, held_out.n_items), 0
+    n_best, total = min(k, held_out.n_items if candidates is None else len(candidates)), 0
     for begin in range(0, len(users), _BATCH_USERS):
         batch: Ints32 = users[begin : begin + _BATCH_USERS].astype(np.int32)
         lists, _ = factors.best_items(
-            batch, n_best, excluded=train.rows(batch), num_threads=num_threads, device=device
+            batch,
+            n_best,
+            candidates=candidates,
+            excluded=train.rows(batch),
+            num_threads=num_threads,
+            device=device,
         )
         values = metric_values(lists, held_out.rows(batch), (k,))
         total = total + in_units(values[METRICS.index(kind), 0])

@@ -282,8 +282,13 @@ def candidates(naming: Naming, only: tuple[str, Any], without: tuple[str, Any]) 
     return np.flatnonzero(is_candidate).astype(np.int32)
 
 
-def items_of_users(user_items: Any, n_users: int, n_items: int) -> UserItems:
-    """The items of the users of a question, out of a CSR matrix; stored zeros count too."""
+def items_of_users(
+    user_items: Any, n_users: int, n_items: int, *, or_fewer: bool = False
+) -> UserItems:
+    """The items of the users of a question, out of a CSR matrix; stored zeros count too.
+
+    The matrix has a column for each item, ``or_fewer``: those of the first ones alone.
+    """
     if user_items is None:
         raise ArgumentError(
             "user_items",
@@ -298,7 +303,8 @@ def items_of_users(user_items: Any, n_users: int, n_items: int) -> UserItems:
             "must be a CSR matrix or Interactions, one row for each user asked for; got "
             f"{type(user_items).__name__}",
         )
-    if matrix.shape != (n_users, n_items):
+    has_columns = matrix.shape[1] == n_items or (or_fewer and matrix.shape[1] < n_items)
+    if matrix.shape[0] != n_users or not has_columns:
         raise ArgumentError(
             "user_items",
             f"must have one row for each of the {n_users} users asked for and one column for each "
@@ -335,6 +341,9 @@ def check_same_ids(
         expected = ids_of(reference, side)
         if not isinstance(expected, Ids) or ids == expected:
             continue
+        has_features = getattr(reference, f"{side.removesuffix('s')}_centres_", None) is not None
+        if has_features and np.array_equal(ids[:], expected[: len(ids)]):
+            continue  # features brought more into the model
         other_kind = or_positions and ids.kind != expected.kind
         if other_kind and any(x == Ids.range(len(x)) for x in (ids, expected)):
             continue

@@ -22,7 +22,7 @@ from robirank.data.user_items import UserItems
 from robirank.data.user_parts import user_parts
 from robirank.engine.strata import DATA_ORDER, Plan
 from robirank.latent.factors.factor_model import FactorModel
-from robirank.latent.factors.factors import Factors
+from robirank.latent.factors.factors import Factors, Queries
 from robirank.latent.factors.topk import merge_best, no_rows, top_rows
 from robirank.storage.folder import FileEntry, Folder
 from robirank.storage.manifest import MANIFEST, Manifest, read_manifest
@@ -79,6 +79,9 @@ class _Shards:
         self._folder, self._manifest = folder, manifest
         self._opened: dict[int, Floats32] = {}
 
+    centres: None = None
+    content: None = None
+
     def __getstate__(self) -> dict[str, Any]:
         return {"_folder": self._folder, "_manifest": self._manifest, "_opened": {}}
 
@@ -118,20 +121,18 @@ class UsersInShards(_Shards):
             ids[users] = self._ids_of(self._read(shard), len(users))[:]
         return Ids(ids.tolist())
 
-    def queries(self, positions: Ints32) -> tuple[Floats32, Ints32]:
+    def queries(self, positions: Ints32) -> Queries:
         """The rows of some users; only the shards that have them are opened."""
         shards, places = (of_user[positions] for of_user in self._places)
         rows = np.empty((len(positions), self._manifest.factors), np.float32)
         for shard in np.unique(shards).tolist():
             is_here = shards == shard
             rows[is_here] = self._mapped(shard)[places[is_here]]
-        return rows, np.arange(len(positions), dtype=np.int32)
+        return Queries.all_of(rows)
 
-    def search(
-        self, queries: Floats32, asked: Ints32, n_best: int, **options: Any
-    ) -> tuple[Ints32, Floats32]:
+    def search(self, queries: Queries, n_best: int, **options: Any) -> tuple[Ints32, Floats32]:
         """The users with the largest inner products; all rows are read."""
-        return top_rows(queries, asked, self.rows, n_best, **options)
+        return top_rows(queries.rows, queries.asked, self.rows, n_best, **options)
 
     @cached_property
     def _parts(self) -> list[Ints32]:
@@ -201,14 +202,13 @@ class ItemsInShards(_Shards):
         spec = {"item_counts": ArraySpec("I32", (len(self),))}
         return self._folder.read_arrays(entry, spec)["item_counts"]
 
-    def queries(self, positions: Ints32) -> tuple[Floats32, Ints32]:
+    def queries(self, positions: Ints32) -> Queries:
         """All rows, and the positions."""
-        return self.rows, positions
+        return Queries(self.rows, positions)
 
     def search(
         self,
-        queries: Floats32,
-        asked: Ints32,
+        queries: Queries,
         n_best: int,
         *,
         candidates: Ints32 | None = None,
@@ -217,15 +217,15 @@ class ItemsInShards(_Shards):
         **options: Any,
     ) -> tuple[Ints32, Floats32]:
         """The items with the largest inner products; shards are gone through one by one."""
-        best = no_rows(len(asked), n_best)
+        best = no_rows(len(queries.asked), n_best)
         for shard in range(self._manifest.parts):
             first, last = self._bounds[shard], self._bounds[shard + 1]
             among = None if candidates is None else _between(candidates, first, last)
             if among is not None and not len(among):
                 continue
             positions, scores = top_rows(
-                queries,
-                asked,
+                queries.rows,
+                queries.asked,
                 self._mapped(shard),
                 n_best,
                 candidates=among,

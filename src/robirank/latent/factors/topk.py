@@ -46,6 +46,7 @@ def top_rows(
     candidates: Ints32 | None = None,
     scale: Floats32 | None = None,
     excluded: UserItems | None = None,
+    added: Floats32 | None = None,
     num_threads: int = 0,
     device: str = "cpu",
 ) -> tuple[Ints32, Floats32]:
@@ -71,6 +72,8 @@ def top_rows(
         Multiply each row by this number first.
     excluded : UserItems, optional
         The positions that each query must not get.
+    added : float32 array of shape (len(asked), m), optional
+        What is added to the inner products.
     num_threads : int, default=0
         0: every core.
     device : "cpu" or "cuda"
@@ -96,7 +99,14 @@ def top_rows(
         from robirank.latent.factors import topk_on_card
 
         return topk_on_card.top_rows(
-            queries, asked, rows, n_best, candidates=candidates, scale=scale, excluded=excluded
+            queries,
+            asked,
+            rows,
+            n_best,
+            candidates=candidates,
+            scale=scale,
+            excluded=excluded,
+            added=added,
         )
     packed = rows.packed if isinstance(rows, PackedRows) else None
     return _core.topk(
@@ -106,6 +116,7 @@ def top_rows(
         item_rows=candidates,
         item_scale=scale,
         excluded=None if excluded is None else (excluded.indptr, excluded.items),
+        added=added,
         packed=packed,
         wanted=n_best,
         num_threads=thread_count(num_threads),

@@ -91,6 +91,7 @@ def top_rows(
     candidates: Ints32 | None = None,
     scale: Floats32 | None = None,
     excluded: UserItems | None = None,
+    added: Floats32 | None = None,
     device: torch.device | None = None,
 ) -> tuple[Ints32, Floats32]:
     """As `robirank.latent.factors.topk.top_rows`, on the current card."""
@@ -107,11 +108,18 @@ def top_rows(
         V = prepared.chosen(candidates, scale)
         Q = _tensor(_taken(queries, asked), device)
         pairs = _Pairs.of(excluded, len(asked), candidates, device)
-        search = _sorted if V.halves is None else _collected
+        sums = None if added is None else _tensor(added, device)
+        if sums is not None and candidates is not None:
+            sums = sums[:, torch.from_numpy(candidates).long().to(device)]
         for begin in range(0, len(Q), _MOST_USERS):
             batch = slice(begin, min(begin + _MOST_USERS, len(Q)))
             without = pairs.of_queries(batch.start, batch.stop)
-            positions, values = search(Q[batch], V, n, without)
+            if sums is not None:
+                positions, values = _sorted(Q[batch], V, n, without, sums[batch])
+            elif V.halves is None:
+                positions, values = _sorted(Q[batch], V, n, without)
+            else:
+                positions, values = _collected(Q[batch], V, n, without)
             best[batch, :n] = positions.cpu().numpy()
             scores[batch, :n] = values.cpu().numpy()
     if candidates is not None:
@@ -165,7 +173,7 @@ class _Pairs:
 
 
 def _sorted(
-    Q: torch.Tensor, V: CardRows, n: int, excluded: _Pairs
+    Q: torch.Tensor, V: CardRows, n: int, excluded: _Pairs, added: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The best rows by plain PyTorch: all scores of a few queries, sorted."""
     size = max(1, _CELLS // len(V.rows))
@@ -173,6 +181,8 @@ def _sorted(
     for begin in range(0, len(Q), size):
         pairs = excluded.of_queries(begin, min(begin + size, len(Q)))
         scores = Q[begin : begin + size] @ V.rows.T
+        if added is not None:
+            scores += added[begin : begin + size]
         scores[pairs.keys >> 32, pairs.keys & 0xFFFFFFFF] = -torch.inf
         values, positions = torch.sort(scores, dim=1, descending=True, stable=True)
         answers.append(_or_nothing(positions[:, :n].int(), values[:, :n]))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from robirank._callers import warn
 from robirank._checks import check_choice
 from robirank._types import Floats32, Ints32
 from robirank.data.user_items import UserItems
 from robirank.errors import Argument, ArgumentError
-from robirank.latent.factors.factors import AnySide, popular_items, zero_rows
+from robirank.latent.factors.factors import AnySide, Queries, popular_items
 from robirank.latent.factors.topk import no_rows
 
 #: The items with the most interactions, nothing, or an error.
@@ -28,8 +28,7 @@ def check_policy(unknown_users: UnknownUsers | None) -> None:
 
 def popular_for_unknown(
     best: tuple[Ints32, Floats32],
-    queries: Any,
-    asked: Ints32,
+    queries: Queries,
     items: AnySide,
     unknown_users: UnknownUsers | None,
     *,
@@ -42,11 +41,11 @@ def popular_for_unknown(
     Their rows are zero. None stands for the popular items and a warning.
     """
     positions, scores = best
-    unknown = zero_rows(queries, asked)
+    unknown = queries.without_knowledge()
     if not len(unknown):
         return
     counts = None if unknown_users in ("empty", "error") else items.counts
-    _tell(unknown_users, len(unknown), len(asked), int(unknown[0]), counts is None)
+    _tell(unknown_users, len(unknown), len(queries.asked), int(unknown[0]), counts is None)
     n_best = positions.shape[1]
     if counts is None:
         positions[unknown], scores[unknown] = no_rows(len(unknown), n_best)

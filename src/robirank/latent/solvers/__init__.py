@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from robirank._threads import thread_count
@@ -15,6 +16,7 @@ from robirank._workers import Workers
 from robirank.data.user_items import UserItems
 from robirank.latent.factors.factors import Factors
 from robirank.latent.solvers import sgd
+from robirank.latent.solvers.centred import CentredSolver
 from robirank.latent.solvers.exact import ExactSolver
 from robirank.latent.solvers.in_memory import StrataInMemory
 from robirank.latent.solvers.interface import InMemorySolver
@@ -137,12 +139,14 @@ def make_solver(
 ) -> InMemorySolver:
     """The solver of a problem in the memory of this process, or on its device."""
     entry = SOLVERS[problem.solver]
+    make: Any = entry.make
     if problem.device != "cpu":
-        solver: InMemorySolver = entry.on_device(problem, interactions, start, workers)
+        make = entry.on_device
     elif entry.in_strata:
-        solver = StrataInMemory(entry.make, problem, interactions, start, workers)
-    else:
-        solver = entry.make(problem, interactions, start, workers)
+        make = partial(StrataInMemory, entry.make)
+    if interactions.has_features:
+        return CentredSolver(make, problem, interactions, start, workers)
+    solver: InMemorySolver = make(problem, interactions, start, workers)
     return solver
 
 

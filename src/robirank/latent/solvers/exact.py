@@ -115,6 +115,12 @@ class ExactSolver:
         self._user_sum = np.zeros(len(self.U), np.float32)
         self._first, self._second = np.zeros_like(self.V), np.zeros_like(self.V)
         self._scores = score_rows(self._batch, interactions.n_items)
+        self._user_centres: Floats32 | None = None
+        self._item_centres: Floats32 | None = None
+
+    def pull_to(self, user_centres: Floats32 | None, item_centres: Floats32 | None) -> None:
+        """Go on with a penalty that pulls rows to these centres; None stands for zero."""
+        self._user_centres, self._item_centres = user_centres, item_centres
 
     def penalize(self, penalty: Penalty) -> None:
         """Go on under a penalty."""
@@ -162,13 +168,14 @@ class ExactSolver:
     ) -> Floats32:
         """One step of Adam on a range of items; returns the range's part of d loss / d U."""
         by_users = self.products.product(by_scores[:, items], self.V[items])
-        n = self._step_number
+        n, centres = self._step_number, self._item_centres
         _core.adam(
             self.V[items],
             first=self._first[items],
             second=self._second[items],
             gradient=self.products.product(by_scores[:, items].T, U),
             penalty=self._item_penalty[items] * np.float32(share),
+            centre=None if centres is None else centres[items],
             rate=self._rate * rate / (1.0 - B1**n),
             b1=B1,
             b2=B2,
@@ -181,7 +188,8 @@ class ExactSolver:
     ) -> None:
         """One Adagrad step on rows of U, whose old sums are first multiplied by ``keep``."""
         with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
-            gradient += self._user_penalty[users, None] * U
+            away = U if self._user_centres is None else U - self._user_centres[users]
+            gradient += self._user_penalty[users, None] * away
             sums = np.float32(keep) * self._user_sum[users]
             self._user_sum[users] = sums + np.einsum("ij,ij->i", gradient, gradient) / U.shape[1]
             length = np.sqrt(self._user_sum[users]) + np.float32(1e-8)

@@ -86,6 +86,12 @@ class DeviceExactFits:
             self.penalize([problem.penalty for problem in problems])
             self._U = self._place_users(start.users.rows, len(problems))
             self._user_sum = torch.zeros(self._U.shape[:2], device=self._device)
+        self._user_centres: torch.Tensor | None = None
+        self._item_centres: torch.Tensor | None = None
+
+    def pull_to(self, user_centres: torch.Tensor | None, item_centres: torch.Tensor | None) -> None:
+        """Go on with a penalty that pulls the rows of all fits to these centres, on the device."""
+        self._user_centres, self._item_centres = user_centres, item_centres
 
     def penalize(self, penalties: Sequence[Penalty]) -> None:
         """Go on under penalties, one for each fit."""
@@ -138,6 +144,7 @@ class DeviceExactFits:
         )
         self.steps_done += 1
         n, share = self.steps_done, U.shape[1] / max(1, len(self._users))
+        self._pull(gradients, batch, share)
         item_rate = self._rate * rate / (1.0 - B1**n)
         step = AdamStep(share, B1, B2, item_rate, 1.0 / (1.0 - B2**n))
         self._steps.adam(self._V, gradients.items, self._adam, step)
@@ -148,6 +155,15 @@ class DeviceExactFits:
         else:
             self._U.index_copy_(1, torch.from_numpy(batch.users), U.cpu())
         return gradients.losses
+
+    def _pull(self, gradients: Gradients, batch: Batch, share: float) -> None:
+        """Take from the gradients what the steps below add too much: they pull rows to zero."""
+        if self._item_centres is not None:
+            penalty = self._adam.penalty[..., None]
+            gradients.items.addcmul_(penalty, self._item_centres, value=-share)
+        if self._user_centres is not None:
+            penalty = self._user_penalty[:, batch.places, None]
+            gradients.users.addcmul_(penalty, self._user_centres[batch.places], value=-1.0)
 
     def _rows_of(self, batch: Batch) -> torch.Tensor:
         if self._U.device == self._device:
@@ -195,6 +211,10 @@ class DeviceExactSolver:
     def penalize(self, penalty: Penalty) -> None:
         """Go on under a penalty."""
         self._fits.penalize([penalty])
+
+    def pull_to(self, user_centres: Any, item_centres: Any) -> None:
+        """Go on with a penalty that pulls rows to these centres, on the device; None: to zero."""
+        self._fits.pull_to(user_centres, item_centres)
 
     def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
         """One pass over the users; see `ExactSolver.epoch`."""

@@ -3,11 +3,12 @@ r"""Factors for users that the model has not seen: each user's own small problem
 With V fixed the loss of a user is a function of d numbers,
 
 .. math:: f(u) = \sum_y w_y\, \rho\Bigl(\sum_{y' \ne y} \sigma_0(u·V_y - u·V_{y'})\Bigr)
-          + \tfrac{λ a}{2} ‖u‖²
+          + \tfrac{λ a}{2} ‖u - c‖²
 
-With ξ fixed it is convex; ξ follows u here, so that L-BFGS goes down the true loss from u = 0 to
-where its gradient vanishes. All users of a batch take their steps together: one product gives the
-scores of all, another sends the gradient back, and each user has a line search of its own.
+where c is what the user's features say, and zero without features. With ξ fixed it is convex; ξ
+follows u here, so that L-BFGS goes down the true loss from u = c to where its gradient vanishes.
+All users of a batch take their steps together: one product gives the scores of all, another sends
+the gradient back, and each user has a line search of its own.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ def fold_in(
     *,
     rho: RhoName,
     penalty: Floats64,
+    centres: Floats32 | None = None,
     num_threads: int = 0,
     device: str = "cpu",
 ) -> Floats32:
-    """Solve for the factors of every user of the interactions; users without any get zeros.
+    """Solve for the factors of every user of the interactions; without any, they are the centre.
 
     Parameters
     ----------
@@ -51,6 +53,8 @@ def fold_in(
     rho : str
     penalty : array of shape (n_users,)
         The penalty weight λ a of each user.
+    centres : array of shape (n_users, factors), optional
+        The row that the penalty pulls each user to; zeros by default.
     num_threads : int, default=0
         0: every core.
     device : "cpu" or "cuda"
@@ -60,13 +64,16 @@ def fold_in(
     float32 array of shape (n_users, factors)
     """
     U = np.zeros((interactions.n_users, V.shape[1]), np.float32)
+    if centres is not None:
+        U[:] = centres
     users = np.flatnonzero(interactions.user_counts() > 0)
     work = min(len(users), _MOST_USERS) * V.size
     with Workers(threads_for(work, num_threads)) as workers:
         losses, size = _losses(V, interactions, rho, workers, device)
         for begin in range(0, len(users), size):
             batch = users[begin : begin + size]
-            U[batch] = _minimise(_Problem(losses, penalty[batch], batch), len(batch), V.shape[1])
+            centre = U[batch].astype(np.float64)
+            U[batch] = _minimise(_Problem(losses, penalty[batch], centre, batch), centre)
     return U
 
 
@@ -118,14 +125,15 @@ class _Problem:
 
     losses: _Losses
     penalty: Floats64
+    centre: Floats64
     users: Ints64
 
     def at(self, u: Floats64, active: Ints64) -> tuple[Floats64, Floats64]:
         """Losses and gradients of some users of the batch."""
         losses, gradient = self.losses.losses(u, self.users[active])
-        penalty = self.penalty[active]
-        losses += 0.5 * penalty * np.einsum("ij,ij->i", u, u)
-        return losses, gradient + penalty[:, None] * u
+        penalty, away = self.penalty[active], u - self.centre[active]
+        losses += 0.5 * penalty * np.einsum("ij,ij->i", away, away)
+        return losses, gradient + penalty[:, None] * away
 
 
 @dataclass
@@ -161,9 +169,9 @@ class _History:
             del self.steps[0], self.changes[0]
 
 
-def _minimise(problem: _Problem, n: int, d: int) -> Floats64:
-    u = np.zeros((n, d))
-    active = np.arange(n)
+def _minimise(problem: _Problem, start: Floats64) -> Floats64:
+    u = start.copy()
+    active = np.arange(len(u))
     value, gradient = problem.at(u, active)
     goal = _TOLERANCE * np.linalg.norm(gradient, axis=1)
     history = _History()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from robirank._types import Floats32
 from robirank._workers import Workers
 from robirank.data.user_items import UserItems
 from robirank.engine.interface import Figures, never
@@ -13,7 +14,7 @@ from robirank.engine.state import Arrays
 from robirank.engine.threads import ThreadEngine
 from robirank.latent.factors.factors import Factors
 from robirank.latent.solvers.problem import Penalty, Problem
-from robirank.latent.solvers.strata import StartRows, penalty_arrays
+from robirank.latent.solvers.strata import StartRows, centre_arrays, penalty_arrays
 
 
 class StrataInMemory:
@@ -40,7 +41,7 @@ class StrataInMemory:
         workers: Workers,
         **options: Any,
     ) -> None:
-        self._start = start
+        self._start, self._factors = start, problem.factors
         declared = make.arrays(problem, StartRows.of(start))
         self.memory = StrataMemory(interactions, declared, parts=problem.parts, seed=problem.seed)
         self.engine = ThreadEngine(self.memory, problem.sizes, workers)
@@ -54,6 +55,10 @@ class StrataInMemory:
     def penalize(self, penalty: Penalty) -> None:
         """Go on under another penalty."""
         self.memory.restart(penalty_arrays(penalty))
+
+    def pull_to(self, user_centres: Floats32 | None, item_centres: Floats32 | None) -> None:
+        """Go on with a penalty that pulls rows to these centres; None stands for zero."""
+        self.memory.restart(centre_arrays(self._factors, user_centres, item_centres))
 
     def factors(self) -> Factors:
         """The factors as they stand."""

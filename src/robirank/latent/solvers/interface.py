@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from robirank.engine.interface import Engine, Figures
 from robirank.engine.state import Arrays, StateArray
@@ -42,6 +42,16 @@ class InMemorySolver(Solver, Protocol):
 
     def restore(self, state: Arrays) -> None:
         """Go back to a state that `state` gave."""
+
+
+class PullableSolver(InMemorySolver, Protocol):
+    """A solver for tables with features; see `robirank.latent.solvers.centred`."""
+
+    def pull_to(self, user_centres: Any, item_centres: Any) -> None:
+        """Go on with a penalty that pulls rows to these centres; None stands for zero.
+
+        Centres are arrays of the kind that the rows of `factors` are.
+        """
 
 
 class InStrataSolver(Solver, Protocol):

@@ -19,6 +19,7 @@ import numpy as np
 from robirank._types import Floats32, Floats64, Ints64
 from robirank.data.user_items import UserItems, Weighting
 from robirank.engine.interface import Sizes
+from robirank.latent.factors.content import NO_CONTENT, Content
 from robirank.latent.factors.factors import Factors
 from robirank.losses import RHOS, RhoName
 
@@ -157,25 +158,33 @@ class TableShape:
     Attributes
     ----------
     sizes : Sizes
+        Of what is trained: where items have features, items without interactions are not.
     users, items : RowLengths
     mean_weight : float
+    has_features, has_item_features : bool
     """
 
     sizes: Sizes
     users: RowLengths
     items: RowLengths
     mean_weight: float
+    has_features: bool = False
+    has_item_features: bool = False
 
     @classmethod
     def of_user_items(cls, interactions: UserItems) -> TableShape:
         """The shape of a table in memory."""
         users, items = interactions.user_counts(), interactions.item_counts()
-        active = int(np.count_nonzero(users))
+        active, n_items = int(np.count_nonzero(users)), interactions.n_items
+        if interactions.item_features is not None:
+            n_items = int(np.count_nonzero(items))
         return cls(
-            Sizes(interactions.n_users, active, interactions.n_items, interactions.n_interactions),
+            Sizes(interactions.n_users, active, n_items, interactions.n_interactions),
             RowLengths.of_counts(users),
             RowLengths.of_counts(items),
             interactions.mean_weight(),
+            interactions.has_features,
+            interactions.item_features is not None,
         )
 
     @classmethod
@@ -217,6 +226,10 @@ class Problem:
         The mean weight of an interaction.
     noise_level : float
         The noise of the table; see `robirank.latent.tune.settle.noise_level`.
+    has_features : bool
+        Whether rows are pulled to what their features say; see `robirank.latent.solvers.centred`.
+    content : Content
+        The weights of content scores in the model; see `robirank.latent.factors.content`.
     """
 
     solver: str
@@ -234,6 +247,8 @@ class Problem:
     device: str = "cpu"
     mean_weight: float = 1.0
     noise_level: float = 0.0
+    has_features: bool = False
+    content: Content = NO_CONTENT
 
     @property
     def idle_loss(self) -> float:

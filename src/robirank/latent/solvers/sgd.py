@@ -14,8 +14,10 @@ from robirank.engine.state import Block, Part, StateArray, weights
 from robirank.engine.strata import share, user_batches
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.solvers.strata import (
+    CENTRES,
     CHANGED,
     NO_FIGURES,
+    PENALTY,
     StartRows,
     adagrad_schedule,
     cell_size,
@@ -168,7 +170,7 @@ class SgdSteps:
     keep: float = 1.0
 
 
-@task(reads=["user_penalty", "item_penalty", "item_counts", "rho_weight"], changes=CHANGED)
+@task(reads=[*PENALTY, "item_counts", "rho_weight"], optional=CENTRES, changes=CHANGED)
 def sgd_task(part: Part, block: Block, position: Ints32, steps: SgdSteps, key: int) -> Figures:
     """Visit once every interaction of the part whose item lies in the block."""
     keep_sums(part, block, steps.keep)

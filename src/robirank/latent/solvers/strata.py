@@ -24,6 +24,7 @@ from robirank.engine.state import (
     Part,
     Rows,
     StateArray,
+    ZeroRows,
     padded,
     zeros,
 )
@@ -41,8 +42,10 @@ LIMITS = {"factors": 4096, "negatives": 1024, "max_trials": 1 << 20}
 NO_FIGURES: Figures = {"done": 0, "loss": 0.0, "not_finite": 0}
 
 
-#: The arrays that a task of a sweep changes.
+#: The arrays that a task of a sweep changes, those of the penalty, and those of its centres.
 CHANGED = ("U", "user_sums", "V", "item_sums")
+PENALTY = ("user_penalty", "item_penalty")
+CENTRES = ("user_centre", "item_centre")
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ def factor_arrays(problem: Problem, start: StartRows) -> list[StateArray]:
         StateArray("item_sums", "item", zeros),
         StateArray("item_counts", "item", FromCounts(_as_floats), is_constant=True),
         *penalty_arrays(problem.penalty),
+        *(centre_arrays(d) if problem.has_features else []),
     ]
 
 
@@ -85,6 +89,20 @@ def penalty_arrays(penalty: Penalty) -> list[StateArray]:
     return [
         StateArray("user_penalty", "user", users, is_constant=True),
         StateArray("item_penalty", "item", items, is_constant=True),
+    ]
+
+
+def centre_arrays(
+    factors: int, user_centres: Floats32 | None = None, item_centres: Floats32 | None = None
+) -> list[StateArray]:
+    """The rows that the penalty pulls to; zeros for None."""
+    users, items = (
+        ZeroRows(factors) if rows is None else FromMatrix(rows)
+        for rows in (user_centres, item_centres)
+    )
+    return [
+        StateArray("user_centre", "user", users, columns=factors, is_constant=True),
+        StateArray("item_centre", "item", items, columns=factors, is_constant=True),
     ]
 
 
@@ -128,8 +146,12 @@ def task_rows(
 ) -> dict[str, Any]:
     """What the native tasks of all losses take: rows of both sides, and the interactions."""
     return {
-        "users": _core.FactorRows(part["U"], part["user_sums"], part["user_penalty"]),
-        "items": _core.FactorRows(block["V"], block["item_sums"], block["item_penalty"]),
+        "users": _core.FactorRows(
+            part["U"], part["user_sums"], part["user_penalty"], part.get("user_centre")
+        ),
+        "items": _core.FactorRows(
+            block["V"], block["item_sums"], block["item_penalty"], block.get("item_centre")
+        ),
         "user_items": _core.UserItems(
             indptr=part.interactions.indptr,
             items=part.interactions.items,

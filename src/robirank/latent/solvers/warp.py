@@ -13,8 +13,10 @@ from robirank.engine.interface import Engine, Figures, never, task
 from robirank.engine.state import Block, Part
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.solvers.strata import (
+    CENTRES,
     CHANGED,
     NO_FIGURES,
+    PENALTY,
     adagrad_schedule,
     cell_size,
     check_limits,
@@ -107,7 +109,7 @@ class WarpSteps:
     keep: float = 1.0
 
 
-@task(reads=["user_penalty", "item_penalty"], changes=CHANGED)
+@task(reads=PENALTY, optional=CENTRES, changes=CHANGED)
 def warp_task(part: Part, block: Block, position: Ints32, steps: WarpSteps, key: int) -> Figures:
     """Visit once every interaction of the part whose item lies in the block."""
     keep_sums(part, block, steps.keep)

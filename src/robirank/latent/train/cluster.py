@@ -82,7 +82,7 @@ class ClusterFit:
         self._problem: Problem
         self._model_files: tuple[Folder, dict[str, list[FileEntry]]] | None = None
 
-    def saved_regularization(self) -> None:
+    def saved_search(self) -> None:
         """A cluster takes λ from the table's shape, so a checkpoint need not say it."""
 
     def run(self, problem: Problem) -> FitResult:

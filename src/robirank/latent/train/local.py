@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from robirank._types import Ints32
 from robirank._workers import Workers
+from robirank.data.feature_rows import align_features
 from robirank.data.user_items import UserItems, as_user_items
 from robirank.engine.state import Arrays
 from robirank.errors import Argument, ArgumentError
+from robirank.latent.factors.content import Content
 from robirank.latent.factors.factors import ITEMS, USERS, Factors, Side, random_rows
 from robirank.latent.factors.list_metrics import metric_of_factors
 from robirank.latent.factors.questions import check_same_ids
 from robirank.latent.solvers import make_solver
+from robirank.latent.solvers.centred import with_centres
 from robirank.latent.solvers.interface import InMemorySolver
 from robirank.latent.solvers.problem import Problem, TableShape
 from robirank.latent.train.loop import FitResult, Loop, Progress
@@ -33,43 +38,65 @@ class LocalFit:
     request : Request
     data : sparse matrix or Interactions
     options : FitOptions
-    start : Factors, optional
-        Where the factors begin; its rows are changed. Random rows by default.
+    before : Factors, optional
+        The model that the fit goes on from; `start_from` then says where its rows begin.
     """
 
     def __init__(
-        self, request: Request, data: Any, options: FitOptions, start: Factors | None = None
+        self, request: Request, data: Any, options: FitOptions, before: Factors | None = None
     ) -> None:
-        self._request, self._options, self._start = request, options, start
-        self.interactions = as_user_items(data, request.weighting)
-        self.validation = _read_validation(options.validation, data)
+        self._request, self._options, self._before = request, options, before
+        self._start: Factors | None = None
+        features = options.user_features, options.item_features
+        table = as_user_items(data, request.weighting)
+        self.interactions = with_features(table, *features, before)
+        self.validation = _read_validation(options.validation, data, self.interactions)
         if not self.interactions.n_interactions:
             raise ArgumentError("user_items", "holds no interaction, so there is nothing to learn")
         self._checkpoint = _checkpoint(
-            request, options, (self.interactions, self.validation), start
+            request, options, (self.interactions, self.validation), before
         )
         self.whole_epochs = self._checkpoint is not None
         self.shape = TableShape.of_user_items(self.interactions)
         self._solver: InMemorySolver
         self._best: Factors | None = None
 
-    def saved_regularization(self) -> float | None:
+    def start_from(self, start: Factors) -> None:
+        """Begin with these factors, whose rows are changed, in place of random ones."""
+        self._start = start
+
+    def saved_search(self) -> tuple[float, Content] | None:
         """What the search of a fit had found before its last checkpoint."""
         if self._checkpoint is None or not self._options.resume:
             return None
         saved = self._checkpoint.read_progress()
-        return None if saved is None else _read_progress(saved).regularization
+        if saved is None:
+            return None
+        progress = _read_progress(saved)
+        if progress.regularization is None:
+            return None
+        return progress.regularization, progress.content
 
     def run(self, problem: Problem) -> FitResult:
         """Train to the end."""
         with Workers(problem.num_threads) as workers:
-            start = self._start or random_start(problem, self.interactions)
             table = self.interactions
-            counts = table.item_counts().astype(np.int32)
-            start = start.named(table.user_ids, table.item_ids, counts)
-            self._solver = make_solver(problem, self.interactions, start, workers)
+            start = self._start or random_start(problem, table)
+            if table.has_features:
+                item_counts, user_counts = _all_counts(table, self._before)
+                start = start.named(table.user_ids, table.item_ids, item_counts, user_counts)
+            else:
+                counts = table.item_counts().astype(np.int32)
+                start = start.named(table.user_ids, table.item_ids, counts)
+            self._solver = make_solver(problem, table, start, workers)
             loop = Loop(problem, self._solver, self, self._options, self._request.model)
-            return loop.run()
+            result = loop.run()
+        if not table.has_features:
+            return result
+        factors = with_centres(result.factors, table, problem, is_final=True)
+        before = None if self._before is None else self._before.users.content
+        taken = table if before is None else table.joined(before.taken)
+        return replace(result, factors=factors.with_content(problem.content, taken))
 
     def restore(self) -> Progress | None:
         """Go back to the checkpoint, if there is one and it is wanted."""
@@ -136,6 +163,33 @@ class LocalFit:
         return {f"state.{name}": array for name, array in self._solver.state().items()}
 
 
+def with_features(
+    table: UserItems, user_features: Any, item_features: Any, before: Factors | None = None
+) -> UserItems:
+    """A table with the features that a fit was given, and those that a model knew before."""
+    users = items = None
+    if before is not None:
+        users, items = (
+            None if side.centres is None else side.centres.features
+            for side in (before.users, before.items)
+        )
+    return table.with_features(
+        align_features("user_features", user_features, table.user_ids, table.n_users, users),
+        align_features("item_features", item_features, table.item_ids, table.n_items, items),
+    )
+
+
+def _all_counts(table: UserItems, before: Factors | None) -> tuple[Ints32, Ints32]:
+    """The interactions of items and of users, here or before; a table may hold new ones alone."""
+    counts = table.item_counts().astype(np.int32), table.user_counts().astype(np.int32)
+    if before is not None:
+        for total, side in zip(counts, (before.items, before.users), strict=True):
+            known = side.counts
+            if known is not None:
+                total[: len(known)] = np.maximum(total[: len(known)], known)
+    return counts
+
+
 def random_start(problem: Problem, interactions: UserItems) -> Factors:
     """Rows of length about one in random directions; zeros for users without interactions."""
     U = random_rows(problem.seed, USERS, interactions.n_users, problem.factors)
@@ -161,6 +215,9 @@ def checksum(interactions: UserItems | None) -> list[int] | None:
     value = zlib.crc32(interactions.items.data, zlib.crc32(interactions.indptr.data))
     if interactions.weight is not None:
         value = zlib.crc32(interactions.weight.data, value)
+    for features in (interactions.user_features, interactions.item_features):
+        for array in [] if features is None else features.to_tensors("").values():
+            value = zlib.crc32(np.ascontiguousarray(array).tobytes(), value)
     return [*interactions.shape, interactions.n_interactions, value]
 
 
@@ -188,19 +245,19 @@ def _read_progress(saved: Any) -> Progress:
         raise ModelFileError(f"the checkpoint cannot be used: {error}") from None
 
 
-def _read_validation(validation: Any, data: Any) -> UserItems | None:
+def _read_validation(validation: Any, data: Any, table: UserItems) -> UserItems | None:
     if validation is None:
         return None
     interactions = as_user_items(validation, name="validation")
     check_validation(validation, interactions.n_interactions, data)
-    return interactions
+    return interactions.extended(*table.shape)
 
 
 def _checkpoint(
     request: Request,
     options: FitOptions,
     tables: tuple[UserItems, UserItems | None],
-    start: Factors | None,
+    before: Factors | None,
 ) -> CheckpointFile | None:
     file = Argument("checkpoint")
     if options.checkpoint is None:
@@ -214,8 +271,8 @@ def _checkpoint(
             "checkpoint", "needs a random_state: without one no fit is like another"
         )
     begins = None
-    if start is not None:
-        begins = [zlib.crc32(side.rows.tobytes()) for side in (start.users, start.items)]
+    if before is not None:
+        begins = [zlib.crc32(side.rows.tobytes()) for side in (before.users, before.items)]
     data = [checksum(table) for table in tables]
     fit = fingerprint(request, data, options.watched, start=begins)
     checkpoint = CheckpointFile(options.checkpoint, fit, minutes=options.checkpoint_minutes)

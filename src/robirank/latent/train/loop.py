@@ -22,6 +22,7 @@ from robirank._progress import FitProgress
 from robirank.data.user_items import UserItems
 from robirank.engine.interface import Figures, never
 from robirank.errors import RobirankError
+from robirank.latent.factors.content import NO_CONTENT, Content
 from robirank.latent.factors.factors import Factors
 from robirank.latent.solvers import epoch_seconds
 from robirank.latent.solvers.interface import Solver
@@ -57,6 +58,8 @@ class Progress(msgspec.Struct):
         The value of the validation metric in that epoch.
     regularization : float or None
         The λ of the penalty; None in a fit that began before it was known.
+    content : Content
+        The weights of content scores in the model.
     stopped : str
         Why training ended before its last epoch; empty if it did not.
     """
@@ -69,6 +72,7 @@ class Progress(msgspec.Struct):
     best_epoch: _Epoch = 0
     best_value: float | None = None
     regularization: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    content: Content = NO_CONTENT
     stopped: Literal["", "no better", "by callback", "interrupted"] = ""
 
     @classmethod
@@ -150,8 +154,8 @@ class Fit(Protocol):
     def validation(self) -> UserItems | None:
         """The validation part, where there is one in the memory of this process."""
 
-    def saved_regularization(self) -> float | None:
-        """The λ of the checkpoint that the fit goes on from; None where there is none."""
+    def saved_search(self) -> tuple[float, Content] | None:
+        """λ and the content weights of the checkpoint that the fit goes on from; or None."""
 
     def run(self, problem: Problem) -> FitResult:
         """Train to the end."""
@@ -218,7 +222,9 @@ class Loop:
         self._is_here = not where
         regularization = problem.penalty.regularization
         self._title = f"{model} ({problem.solver}{where}, λ = {regularization:.3g})"
-        self.progress = Progress(problem.epochs, regularization=regularization)
+        self.progress = Progress(
+            problem.epochs, regularization=regularization, content=problem.content
+        )
 
     def run(self) -> FitResult:
         """Train to the end."""

@@ -12,6 +12,7 @@ from robirank._checks import check_count, check_positive
 from robirank._types import Floats32
 from robirank.data.user_items import Weighting
 from robirank.errors import Argument, ArgumentError
+from robirank.latent.factors.content import Content
 from robirank.latent.factors.list_metrics import check_metric
 from robirank.latent.solvers import ON_DEVICE, SOLVERS, choose_solver, robirank_solvers
 from robirank.latent.solvers.problem import EXPONENTS, Penalty, Problem, RowWeights, TableShape
@@ -50,6 +51,8 @@ class Request:
     device : "cpu" or "cuda"
     rate : float
         A factor of the solver's step sizes.
+    content : Content or None
+        The weights of content scores; None: to be found.
     """
 
     model: str
@@ -69,6 +72,7 @@ class Request:
     engine: Any = "local"
     device: str = "cpu"
     rate: float = 1.0
+    content: Content | None = None
 
     def solver_for(self, n_users: int, n_items: int) -> str:
         """The solver that is meant: "auto" goes by device and size, a cluster needs strata."""
@@ -104,6 +108,7 @@ class Request:
             device=self.device,
             mean_weight=shape.mean_weight,
             noise_level=noise_level,
+            has_features=shape.has_features,
         )
 
     def _solver_on_cluster(self) -> str:
@@ -156,6 +161,8 @@ class EpochReport:
 class FitKeywords(TypedDict, total=False):
     """The keyword arguments that `fit` and `partial_fit` share."""
 
+    user_features: Any
+    item_features: Any
     validation: Any
     metric: str | None
     patience: int | None
@@ -173,6 +180,8 @@ class FitOptions:
     show_progress: bool = True
     callback: Callable[[int, float, float], Any] | None = None
     callbacks: Sequence[Callable[[EpochReport], Any]] = ()
+    user_features: Any = None
+    item_features: Any = None
     validation: Any = None
     metric: str | None = None
     patience: int | None = None

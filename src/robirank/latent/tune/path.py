@@ -15,34 +15,27 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from robirank._types import Floats64, Ints64
+from robirank._types import Floats64
 from robirank._workers import Workers
-from robirank.data.user_items import UserItems, random_share
 from robirank.engine.interface import never
-from robirank.latent.factors.factors import Factors
-from robirank.latent.factors.list_metrics import metric_of_factors
 from robirank.latent.solvers import make_solver
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.train.local import random_start
 from robirank.latent.train.loop import Epochs, run_epochs
+from robirank.latent.tune.judge import Judge, Parts
+from robirank.latent.tune.split import Split
 from robirank.losses import RhoName
 
 #: The best λ of an epoch on the path, divided by the best λ of a whole fit.
 LAG = 0.62
 #: Epochs of a path, about.
 STEPS = 16
-#: Held-out interactions that a search needs; below, the metric is mostly chance.
-LEAST_HELD_OUT = 1000
-
 _HIGHEST, _LOWEST = 1.36, 0.42  # where the path begins and should end, in λs of the rule
 _MOST_STEPS = 32
 _PAST = 4  # epochs without a better mean after which the peak is passed
 _WINDOW = 5  # epochs whose mean is compared
 _TASTE = 0.55  # about 1 / (2 ln 2) is what the clearest taste of all reaches
 _WARP = 11.0  # the gradients of WARP, compared with those of ρ = log
-_SPLIT, _SAMPLE = 3, 4  # streams of random numbers: what is held out, which users are taken
-_HELD_OUT = 0.1  # of the interactions of each user
-_MOST_USERS = 5000  # for whom items are ranked
 _ENDLESS = 1 << 40  # planned epochs: the learning rate of a path does not fall
 
 
@@ -53,6 +46,9 @@ class PenaltyPath:
     Attributes
     ----------
     regularizations, values : float64 arrays
+    parts : tuple of dict
+        The metric of each group of held-out interactions; the value is that of the old users and
+        items. The best λ is about the same for new ones, whose metric may be chance.
     is_complete : bool
         Whether the path came to its end; one that was cut short may not have reached the best λ.
 
@@ -66,6 +62,7 @@ class PenaltyPath:
 
     regularizations: Floats64
     values: Floats64
+    parts: tuple[Parts, ...] = ()
     is_complete: bool = True
 
     def means(self) -> Floats64:
@@ -99,31 +96,6 @@ class PenaltyPath:
         return float(np.exp(top)) / LAG
 
 
-@dataclass(frozen=True)
-class Split:
-    """A table in two parts: interactions to train on, and held-out ones that a metric ranks."""
-
-    train: UserItems
-    held_out: UserItems
-    metric: str
-
-    def value(self, factors: Factors, problem: Problem) -> float:
-        """The metric of factors, on a sample of the users where there are many."""
-        users = np.flatnonzero(self.held_out.user_counts())
-        if len(users) > _MOST_USERS:
-            rng = np.random.default_rng([problem.seed, len(users)])
-            users = np.sort(rng.choice(users, _MOST_USERS, replace=False))
-        return metric_of_factors(
-            factors,
-            self.train,
-            self.held_out,
-            self.metric,
-            users=users,
-            num_threads=problem.num_threads,
-            device=problem.device,
-        )
-
-
 def follow_path(
     problem: Problem,
     split: Split,
@@ -144,15 +116,18 @@ def follow_path(
             solver.penalize(replace(problem.penalty, regularization=regularization))
             yield regularization
 
-    path = PenaltyPath(np.empty(0), np.empty(0))
+    path, judge = PenaltyPath(np.empty(0), np.empty(0)), Judge(split, problem)
     epochs = run_epochs(solver, Epochs(_ENDLESS), should_stop)
     # λ falls before each epoch.
     for regularization, _ in zip(falling_penalties(), epochs, strict=False):
         if should_stop():
             reached_peak = len(path.values) > 0 and path.is_past() and not path.at_border()
             return replace(path, is_complete=reached_peak)
-        values = np.append(path.values, split.value(solver.factors(), problem))
-        path = PenaltyPath(np.append(path.regularizations, regularization), values)
+        parts = judge.parts(solver.factors())
+        values = np.append(path.values, parts["old"])
+        path = PenaltyPath(
+            np.append(path.regularizations, regularization), values, (*path.parts, parts)
+        )
         tell(path)
         if path.is_past() and len(values) >= STEPS // 2:
             break
@@ -163,20 +138,6 @@ def _falling(centre: float) -> Iterator[float]:
     ratio = (_LOWEST / _HIGHEST) ** (1 / (STEPS - 1))
     for step in range(_MOST_STEPS):
         yield centre * _HIGHEST * ratio**step
-
-
-def hold_out(interactions: UserItems, seed: int, metric: str) -> Split:
-    """Take a tenth of each user's interactions out of a table, at random."""
-    taken = random_share(interactions.indptr, _HELD_OUT, np.random.default_rng([seed, _SPLIT]))
-    return Split(interactions.take(~taken), interactions.take(taken), metric)
-
-
-def sample_users(users: Ints64, count: int, seed: int) -> Ints64 | None:
-    """A random sample of ``count`` users; None where there are no more than that."""
-    if len(users) <= count:
-        return None
-    rng = np.random.default_rng([seed, _SAMPLE])
-    return np.sort(rng.choice(users, count, replace=False))
 
 
 def clearest_taste(rho: RhoName | None, n_items: int) -> float:

@@ -20,8 +20,11 @@ from robirank.latent.solvers.problem import Problem
 from robirank.latent.train.local import checksum, fingerprint, random_start
 from robirank.latent.train.loop import Epochs, run_epochs
 from robirank.latent.train.request import Request
-from robirank.latent.tune.path import PenaltyPath, Split, follow_path, hold_out, sample_users
+from robirank.latent.tune.content import best_content
+from robirank.latent.tune.judge import Judge
+from robirank.latent.tune.path import PenaltyPath, follow_path
 from robirank.latent.tune.settle import scale_of_table, settle_by_table
+from robirank.latent.tune.split import Split, hold_out, sample_users
 from robirank.latent.tune.trials import Trial, TrialLog
 
 log = logging.getLogger("robirank.latent")
@@ -116,26 +119,37 @@ class PenaltySearch:
             centre = float(np.exp(np.mean([np.log(path.best()) for path in paths])))
             best = [self._closely(params, n, centre) for n in iterations]
         value, reg, n = max(best)
-        chosen = {"regularization": reg * self._scale, **params}
-        return chosen | ({"iterations": n} if len(iterations) > 1 else {}), value
+        chosen: dict[str, Any] = {"regularization": reg * self._scale, **params}
+        if len(iterations) > 1:
+            chosen["iterations"] = n
+        fits = [t for t in self._log.trials if t.kind == "fit" and t.contents]
+        if fits:  # the weights that the best fit had
+            best_fit = max(fits, key=lambda trial: max(trial.values))
+            chosen["content"] = tuple(best_fit.contents[int(np.argmax(best_fit.values))])
+        return chosen, value
 
     def results(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """All trials as columns, with the parameters of these names."""
         rows: list[dict[str, Any]] = [
             {"kind": trial.kind, "split": trial.split, "regularization": reg, "value": value}
             | {"seconds": trial.seconds / len(trial.values)}
+            | (trial.parts[i] if trial.parts else {})
             | {name: trial.params.get(name) for name in names}
             for trial in self._log.trials
-            for reg, value in zip(trial.regularizations, trial.values, strict=True)
+            for i, (reg, value) in enumerate(zip(trial.regularizations, trial.values, strict=True))
         ]
         return {name: [row[name] for row in rows] for name in rows[0]}
 
     def _path(self, params: dict[str, Any], split: int) -> PenaltyPath:
         problem = self._problem(params, self._splits[split].train)
 
-        def follow() -> tuple[list[float], list[float]]:
+        def follow() -> dict[str, Any]:
             path = follow_path(problem, self._splits[split], self._workers)
-            return path.regularizations.tolist(), path.values.tolist()
+            return {
+                "regularizations": path.regularizations.tolist(),
+                "values": path.values.tolist(),
+                "parts": list(path.parts) if problem.has_features else [],
+            }
 
         trial = self._log.get("path", params, split, follow)
         return PenaltyPath(np.array(trial.regularizations), np.array(trial.values))
@@ -173,10 +187,10 @@ class PenaltySearch:
             replace(fits.problem, penalty=replace(penalty, regularization=reg)) for reg in regs
         ]
 
-        def fit() -> tuple[list[float], list[float]]:
+        def fit() -> dict[str, Any]:
             if fits.together:
-                return regs, fits_side_by_side(problems, tables)
-            return regs, [whole_fit(problems[0], tables, self._workers)]
+                return {"regularizations": regs, "values": fits_side_by_side(problems, tables)}
+            return {"regularizations": regs} | whole_fit(problems[0], tables, self._workers)
 
         tried = fits.params | {"regularization": regs[0], "fits": len(regs)}
         return self._log.get("fit", tried, split, fit).values
@@ -209,18 +223,31 @@ class PenaltySearch:
                 _print(line)
 
 
-def whole_fit(problem: Problem, split: Split, workers: Workers) -> float:
-    """The metric on held-out interactions after all epochs of a fit; −1 where it diverges."""
+def whole_fit(problem: Problem, split: Split, workers: Workers) -> dict[str, Any]:
+    """The metric on held-out interactions after all epochs of a fit; −1 where it diverges.
+
+    With features it is the mean of old users and items, new items and new users, which are given
+    apart too, with the content weights that are best for them.
+    """
     solver = make_solver(problem, split.train, random_start(problem, split.train), workers)
     for figures, _ in run_epochs(solver, Epochs(problem.epochs)):
         if not np.isfinite(figures["loss"]) or figures.get("not_finite"):
-            return _DIVERGED
-    return split.value(solver.factors(), problem)
+            return {"values": [_DIVERGED]}
+    factors, judge = solver.factors(), Judge(split, problem)
+    if not problem.has_features:
+        return {"values": [judge.parts(factors)["old"]]}
+    factors, content = factors.on_host(), None
+    if split.train.item_features is not None:
+        content = best_content(factors, split, problem)
+    parts = judge.parts(factors, content)
+    results = {"values": [float(np.mean([*parts.values()]))], "parts": [parts]}
+    return results if content is None else results | {"contents": [content]}
 
 
 def runs_side_by_side(problem: Problem) -> bool:
     """Whether fits under several λ can run at once: on a card, if the solver knows how."""
-    return problem.device != "cpu" and SOLVERS[problem.solver].side_by_side is not None
+    entry = SOLVERS[problem.solver]
+    return problem.device != "cpu" and entry.side_by_side is not None and not problem.has_features
 
 
 def fits_side_by_side(problems: Sequence[Problem], split: Split) -> list[float]:
@@ -233,7 +260,8 @@ def fits_side_by_side(problems: Sequence[Problem], split: Split) -> list[float]:
             if not np.isfinite(losses).any():
                 break
         for loss, factors in zip(losses, fits.factors(), strict=True):
-            values.append(split.value(factors, first) if np.isfinite(loss) else _DIVERGED)
+            value = Judge(split, first).parts(factors)["old"]
+            values.append(value if np.isfinite(loss) else _DIVERGED)
         del fits  # room for the next ones
     return values
 

@@ -7,6 +7,7 @@ their items independently of each other.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,21 +16,20 @@ from robirank._callers import warn
 from robirank._progress import FitProgress
 from robirank._workers import Workers
 from robirank.data.user_items import UserItems
+from robirank.latent.factors.content import Content
 from robirank.latent.solvers import SOLVERS, epoch_seconds
 from robirank.latent.solvers.problem import EXPONENTS, Problem, RowLengths, TableShape
 from robirank.latent.train.loop import Fit
 from robirank.latent.train.request import FitOptions, Request
+from robirank.latent.tune.content import default_content, search_content
 from robirank.latent.tune.path import (
-    LEAST_HELD_OUT,
     STEPS,
     PenaltyPath,
-    Split,
     clearest_taste,
     follow_path,
     gradient_scale,
-    hold_out,
-    sample_users,
 )
+from robirank.latent.tune.split import LEAST_HELD_OUT, Split, hold_out, sample_users
 from robirank.losses import RhoName
 
 log = logging.getLogger("robirank.latent")
@@ -41,19 +41,27 @@ _SHARE_OF_TIME = 1 / 3  # of a time limit that the search may take
 
 
 def settle(request: Request, fit: Fit, options: FitOptions) -> Problem:
-    """Settle what a request left open: λ comes from a checkpoint, a search or the rule."""
+    """Settle what a request left open, by a checkpoint, a search or a rule."""
     problem = settle_by_shape(request, fit.shape)
-    if request.regularization is not None or not SOLVERS[problem.solver].searches:
+    if not SOLVERS[problem.solver].searches:
         return problem
-    regularization = fit.saved_regularization()
-    if regularization is None and fit.interactions is not None:
-        interactions, validation = fit.interactions, fit.validation
-        regularization = search_penalty(request, interactions, validation, options)
-        if regularization is not None:
-            log.info("%s: a search found λ = %.4g", request.model, regularization)
-    if regularization is None:
+    saved = fit.saved_search()
+    if saved is not None:
+        return _with(problem, *saved)
+    if fit.interactions is None or not _is_open(request, fit.interactions):
         return problem
-    return replace(problem, penalty=replace(problem.penalty, regularization=regularization))
+    return search(request, problem, fit.interactions, fit.validation, options)
+
+
+def _is_open(request: Request, interactions: UserItems) -> bool:
+    """Whether there is something to search for."""
+    has_content = interactions.item_features is not None
+    return request.regularization is None or (has_content and request.content is None)
+
+
+def _with(problem: Problem, regularization: float, content: Content) -> Problem:
+    penalty = replace(problem.penalty, regularization=regularization)
+    return replace(problem, penalty=penalty, content=content)
 
 
 def settle_by_shape(request: Request, shape: TableShape) -> Problem:
@@ -69,7 +77,9 @@ def settle_by_shape(request: Request, shape: TableShape) -> Problem:
             exponents=request.exponents,
         )
     noise = noise_level(shape.users, shape.items, request.exponents)
-    return request.settled(shape, regularization, noise)
+    problem = request.settled(shape, regularization, noise)
+    content = default_content(shape) if request.content is None else request.content
+    return replace(problem, content=content)
 
 
 def settle_by_table(request: Request, interactions: UserItems) -> Problem:
@@ -77,46 +87,73 @@ def settle_by_table(request: Request, interactions: UserItems) -> Problem:
     return settle_by_shape(request, TableShape.of_user_items(interactions))
 
 
-def search_penalty(
-    request: Request, interactions: UserItems, validation: UserItems | None, options: FitOptions
-) -> float | None:
-    """The λ that fits a table best; None, for the rule's, where the search cannot tell.
+def search(
+    request: Request,
+    problem: Problem,
+    interactions: UserItems,
+    validation: UserItems | None,
+    options: FitOptions,
+) -> Problem:
+    """A problem with the λ and the content weights that fit a table best.
 
     A validation part is what the path is watched on; without one, interactions are held out, and
     the search needs at least `LEAST_HELD_OUT` of them. Within a time limit the search takes at most
-    a third of it: on a sample of the users where the whole table would take longer.
+    a third of it: on a sample of the users where the whole table would take longer. What the search
+    cannot tell is left as it is.
     """
     seconds = options.seconds_left() * _SHARE_OF_TIME
     end = options.seconds_left() - seconds
+
+    has_content = request.content is None and interactions.item_features is not None
+
+    def is_late() -> bool:
+        return options.seconds_left() < end
+
     sample, held_out = _sample_for(seconds, request, interactions, validation)
     if held_out is None:
-        split = hold_out(sample, request.seed, options.watched)
+        split = watched = hold_out(sample, request.seed, options.watched)
     else:
-        split = Split(sample, held_out, options.watched)
-    if split.held_out.n_interactions < LEAST_HELD_OUT:
+        watched = Split(sample, held_out, options.watched)
+        split = hold_out(sample, request.seed, options.watched) if has_content else watched
+    if min(part.held_out.n_interactions for part in (split, watched)) < LEAST_HELD_OUT:
         if sample is not interactions:
             _warn_of_time(options)
-        return None
-    with (
-        Workers(request.num_threads) as workers,
-        FitProgress(options.show_progress, total=STEPS, title="looking for λ") as bar,
-    ):
+        return problem
+    with Workers(request.num_threads) as workers:
+        if request.regularization is None:
+            path = _path(request, watched, options, workers, is_late)
+            if not path.is_complete:
+                _warn_of_time(options)
+                return problem
+            scale = scale_of_table(request.exponents, watched.train, sample, interactions)
+            problem = _with(problem, path.best() * scale, problem.content)
+            log.info("%s: a search found λ = %.4g", request.model, path.best() * scale)
+        if has_content:
+            scale = scale_of_table(request.exponents, split.train, sample, interactions)
+            on_split = settle_by_table(request, split.train)
+            reg = problem.penalty.regularization / scale
+            content = search_content(_with(on_split, reg, Content()), split, workers, is_late)
+            if content is not None:
+                log.info("%s: a search found content weights %s", request.model, content)
+                problem = replace(problem, content=content)
+    return problem
+
+
+def _path(
+    request: Request,
+    split: Split,
+    options: FitOptions,
+    workers: Workers,
+    is_late: Callable[[], bool],
+) -> PenaltyPath:
+    """The path under a falling λ, with a bar that shows it."""
+    with FitProgress(options.show_progress, total=STEPS, title="looking for λ") as bar:
 
         def tell(path: PenaltyPath) -> None:
             last = {"λ": f"{path.best():.3g}", options.watched: f"{path.values[-1]:.4f}"}
             bar.update(len(path.values), **last)
 
-        path = follow_path(
-            settle_by_table(request, split.train),
-            split,
-            workers,
-            tell,
-            lambda: options.seconds_left() < end,
-        )
-    if not path.is_complete:
-        _warn_of_time(options)
-        return None
-    return path.best() * scale_of_table(request.exponents, split.train, sample, interactions)
+        return follow_path(settle_by_table(request, split.train), split, workers, tell, is_late)
 
 
 def _sample_for(

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from robirank._callers import warn
+from robirank.latent.factors.content import Content
 from robirank.storage.files import write_whole
 from robirank.storage.tensor_file import ModelFileError
 
@@ -36,6 +37,10 @@ class Trial(msgspec.Struct, frozen=True):
     regularizations, values : list of float
         λ and metric of each epoch of a path, or of each fit; several fits run at once on a card.
     seconds : float
+    parts : list of dict
+        With features: the metric of old users and items, of new items and of new users, each apart.
+    contents : list of Content
+        With features of items: the weights of content scores that each fit had.
     """
 
     kind: Literal["path", "fit"]
@@ -44,6 +49,8 @@ class Trial(msgspec.Struct, frozen=True):
     regularizations: list[Positive]
     values: list[float]
     seconds: Annotated[float, msgspec.Meta(ge=0)]
+    parts: list[dict[str, float]] = []
+    contents: list[Content] = []
 
     def is_of(self, kind: str, params: dict[str, Any], split: int) -> bool:
         """Whether the trial has this kind, these parameters and this split."""
@@ -89,9 +96,9 @@ class TrialLog:
         kind: Literal["path", "fit"],
         params: dict[str, Any],
         split: int,
-        do: Callable[[], tuple[list[float], list[float]]],
+        do: Callable[[], dict[str, Any]],
     ) -> Trial:
-        """A trial that the file holds, or else one that is done now."""
+        """A trial that the file holds, or else one that is done now; ``do`` gives its results."""
         for trial in self._from_file:
             if trial.is_of(kind, params, split):
                 self.trials.append(trial)
@@ -99,7 +106,8 @@ class TrialLog:
         else:
             begin = time.perf_counter()
             results = do()
-            trial = Trial(kind, params, split, *results, seconds=time.perf_counter() - begin)
+            seconds = time.perf_counter() - begin
+            trial = Trial(kind=kind, params=params, split=split, seconds=seconds, **results)
             self.trials.append(trial)
             self._write()
         self._tell(trial)

@@ -1,0 +1,245 @@
+"""Tables of features: what is known of users or items, under their outside ids."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from robirank._checks import check_not_negative
+from robirank.data._columns import as_frame, as_ids, check_columns, collected, column_names
+from robirank.data.feature_columns import Kind, check_kind, guess_kind
+from robirank.data.ids import Ids, as_integers
+from robirank.errors import ArgumentError, TableError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Features:
+    """What is known of users or items: a row for each, under its outside id.
+
+    Made by `from_frame`, `from_file`, `from_array` or `from_matrix`. A model that is fitted with
+    features learns from the table how columns become numbers, and keeps that: new rows are
+    converted in the same way, and a category that the fit had not seen is counted and passed over.
+
+    Columns are of these kinds:
+
+    ============  =======================================================  =======================
+    kind          a row has                                                by default for columns
+    ============  =======================================================  =======================
+    ``category``  one value, such as a brand                               of short text
+    ``list``      several values: a list, or text such as "Drama|Comedy"   with lists or the sign
+    ``text``      words, such as a title; each is a value                  of longer text
+    ``number``    a number, which may be missing                           of numbers
+    ``date``      a date or a time, taken as a number                      of dates
+    ``vector``    a vector of one length, such as an embedding             with lists of floats
+    ============  =======================================================  =======================
+
+    Attributes
+    ----------
+    ids : Ids
+        What the rows are called.
+    columns : dict from str to column
+    kinds : dict from str to str
+    weights : dict from str to float
+        How much a column counts beside the others, 1 by default. Every column counts as much as
+        any other, however many values it has, and all numbers and dates together count as one.
+    separator : str
+
+    Examples
+    --------
+    >>> shop = {"id": ["a", "b"], "brand": ["Acme", None], "price": [3.5, 9.0]}
+    >>> Features.from_frame(shop)
+    Features(2 rows: brand (category), price (number))
+    """
+
+    ids: Ids
+    columns: Mapping[str, Any]
+    kinds: Mapping[str, Kind]
+    weights: Mapping[str, float] = field(default_factory=dict)
+    separator: str = "|"
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{name} ({kind})" for name, kind in self.kinds.items())
+        return f"Features({len(self):,} rows: {columns})"
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        id: str = "id",
+        *,
+        columns: Sequence[str] | None = None,
+        kinds: Mapping[str, Kind] | None = None,
+        weights: Mapping[str, float] | None = None,
+        separator: str = "|",
+    ) -> Features:
+        """Take features from a table, one row for each user or item.
+
+        Parameters
+        ----------
+        frame : DataFrame or dict of arrays
+            polars, pandas, or anything else with ``__arrow_c_stream__``.
+        id : str
+            The column with the ids, which must differ.
+        columns : sequence of str, optional
+            The columns to take. Default: all but the ids.
+        kinds : dict from str to str, optional
+            The kinds of columns that are not what they look like: ``{"zip": "category"}``.
+        weights : dict from str to float, optional
+            How much columns count; 1 by default.
+        separator : str
+            What separates the values of a list in one text.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> films = pl.DataFrame({"film": [7, 9], "genres": ["Drama", "Drama|Comedy"]})
+        >>> Features.from_frame(films, "film")
+        Features(2 rows: genres (list))
+        """
+        if not isinstance(frame, dict):
+            frame = as_frame(frame, "a DataFrame or a dict of arrays")
+        names = column_names(frame)
+        if columns is None:
+            columns = [name for name in names if name != id]
+        check_columns(names, [("id", id), *(("columns", name) for name in columns)])
+        check_columns([*columns], [("kinds", name) for name in kinds or {}])
+        check_columns([*columns], [("weights", name) for name in weights or {}])
+        frame = collected(frame, [id, *columns])
+        return cls._of(
+            frame[id], {n: frame[n] for n in columns}, kinds or {}, weights or {}, separator
+        )
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], id: str = "id", **options: Any) -> Features:
+        r"""Read features from a Parquet or CSV file with a header.
+
+        Parameters
+        ----------
+        path : path
+            Parquet if the name ends with ``.parquet`` or ``.pq``; TSV if it ends with ``.tsv``;
+            otherwise CSV. Text may be gzip.
+        id : str
+            The column with the ids.
+        options
+            As in `from_frame`.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp(), "shop.csv")
+        >>> _ = path.write_text("id,brand,price\na,Acme,3.5\nb,,9\n")
+        >>> Features.from_file(path)
+        Features(2 rows: brand (category), price (number))
+        """
+        return cls.from_frame(_read(path, id), id, **options)
+
+    @classmethod
+    def from_array(cls, vectors: ArrayLike, ids: Any = None, *, name: str = "vector") -> Features:
+        """Take a dense matrix, a vector for each user or item; every entry is standardised.
+
+        ``ids`` are 0, 1, 2, … by default, which are the positions of users or items in a matrix.
+        """
+        matrix = np.asarray(vectors)
+        if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
+            raise ArgumentError(
+                "vectors",
+                f"must be a matrix of numbers; got {matrix.dtype} of shape {matrix.shape}",
+            )
+        ids = np.arange(len(matrix)) if ids is None else ids
+        return cls._of(ids, {name: matrix}, {name: "vector"}, {}, "|")
+
+    @classmethod
+    def from_matrix(cls, counts: Any, ids: Any = None, *, name: str = "counts") -> Features:
+        """Take a sparse matrix that says how often each user or item has what.
+
+        Parameters
+        ----------
+        counts : sparse matrix
+            A row for each user or item; numbers must not be negative.
+        ids : array, optional
+            0, 1, 2, … by default, which are the positions of users or items in a matrix.
+        name : str
+
+        Examples
+        --------
+        >>> Features.from_matrix(sparse.csr_matrix([[2, 0, 1], [0, 1, 0]]), ["a", "b"])
+        Features(2 rows: counts (counts))
+        """
+        if not sparse.issparse(counts):
+            raise TypeError(f"counts must be a sparse matrix; got {type(counts).__name__}")
+        matrix: Any = counts
+        ids = np.arange(matrix.shape[0]) if ids is None else ids
+        return cls._of(ids, {name: matrix}, {name: "counts"}, {}, "|")
+
+    @classmethod
+    def _of(
+        cls,
+        ids: Any,
+        columns: dict[str, Any],
+        kinds: Mapping[str, Kind],
+        weights: Mapping[str, float],
+        separator: str,
+    ) -> Features:
+        """Check ids, kinds and weights, and guess the kinds that are not given."""
+        if not columns:
+            raise ArgumentError("columns", "must name at least one column of features")
+        if not isinstance(separator, str) or not separator:
+            raise ArgumentError("separator", f"must be text; got {separator!r}")
+        for name, kind in kinds.items():
+            check_kind(name, kind)
+        for name, weight in weights.items():
+            check_not_negative(f"weights[{name!r}]", weight)
+        distinct = _distinct(ids)
+        for name, column in columns.items():
+            if not isinstance(name, str):
+                raise TypeError(f"names of columns must be text; got {name!r}")
+            n = column.shape[0] if hasattr(column, "shape") else len(column)
+            if n != len(distinct):
+                problem = f"must have one row for each of the {len(distinct)} ids; it has {n}"
+                raise ArgumentError(name, problem)
+        all_kinds = {n: kinds.get(n) or guess_kind(c, separator) for n, c in columns.items()}
+        return cls(distinct, columns, all_kinds, dict(weights), separator)
+
+
+def _distinct(ids: Any) -> Ids:
+    column = as_ids(ids, "id")
+    distinct = Ids(column)  # a missing id is an error
+    if len(distinct) < len(column):
+        places = distinct.index(column)
+        first = np.full(len(distinct), len(column))
+        np.minimum.at(first, places, np.arange(len(column)))
+        again = int((first[places] < np.arange(len(column))).argmax())
+        raise ArgumentError(
+            "id",
+            f"must differ from row to row; rows {first[places[again]]} and {again} are both "
+            f"{distinct[int(places[again])]!r}",
+        )
+    return distinct
+
+
+def _read(path: str | os.PathLike[str], id: str) -> pl.DataFrame:
+    name = os.fspath(path)
+    try:
+        if name.endswith((".parquet", ".pq")):
+            return pl.read_parquet(name)
+        separator = "\t" if ".tsv" in Path(name).suffixes else ","
+        frame = pl.read_csv(
+            name, separator=separator, infer_schema_length=None, schema_overrides={id: pl.String}
+        )
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise TableError(f"{name} is damaged: {error}") from None
+    if id in frame.columns:  # ids are integers if all of them are, as in tables of interactions
+        integers = as_integers(frame[id])
+        frame = frame if integers.null_count() else frame.with_columns(integers.alias(id))
+    return frame

@@ -1,0 +1,139 @@
+r"""What features say of rows: a ridge regression of factors on features.
+
+.. math:: \min_W \sum_y b_y ‖V_y - F_y W‖² + μ \bar b ‖W‖²
+
+with the weights b of the rows and the mean :math:`\bar b` of those that are not zero. All columns
+of W are found at once by conjugate gradients, preconditioned by the diagonal: :math:`F^T B F` is
+never formed, and F may have a million columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from robirank._types import Floats32, Floats64
+from robirank.data.feature_rows import FeatureRows
+
+#: Steps after which the solution hardly changes any more.
+ALL_STEPS = 16
+_FOLDS = 5  # one row of so many is held out to choose μ
+_PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1)  # values of μ to choose from
+
+
+class Design(Protocol):
+    """The features F of rows, in memory or on a card; arrays are those of NumPy or PyTorch."""
+
+    def times(self, W: Any) -> Any:
+        """F W."""
+
+    def transposed_times(self, rows: Any) -> Any:
+        """Fᵀ rows."""
+
+    def squares(self, weights: Any) -> Any:
+        """The diagonal of Fᵀ B F, a number for each feature."""
+
+    def dots(self, a: Any, b: Any) -> Any:
+        """The inner products of the columns of two matrices, in double precision."""
+
+    def as_array(self, values: Any) -> Any:
+        """Numbers as a float32 array where the features are."""
+
+
+class HostDesign:
+    """The features of rows in memory; the number of threads changes no bit of a product."""
+
+    def __init__(self, features: FeatureRows, num_threads: int = 0) -> None:
+        self._features, self._num_threads = features, num_threads
+
+    def times(self, W: Floats32) -> Floats32:
+        """F W."""
+        return self._features.times(W, self._num_threads)
+
+    def transposed_times(self, rows: Floats32) -> Floats32:
+        """Fᵀ rows."""
+        return self._features.transposed_times(rows, self._num_threads)
+
+    def squares(self, weights: Floats32) -> Floats32:
+        """The diagonal of Fᵀ B F."""
+        return self._features.squares(weights)
+
+    def dots(self, a: Floats32, b: Floats32) -> Floats64:
+        """The inner products of the columns of two matrices."""
+        return np.einsum("ij,ij->j", a, b, dtype=np.float64)
+
+    def as_array(self, values: Any) -> Floats32:
+        """Numbers as float32 ones."""
+        return np.asarray(values, np.float32)
+
+
+def ridge(
+    design: Design, weights: Any, rows: Any, penalty: float, *, steps: int = ALL_STEPS
+) -> Any:
+    """The weights W of features, a matrix of shape (n_features, factors).
+
+    Parameters
+    ----------
+    design : Design
+        The features of n rows.
+    weights : float32 array of shape (n,)
+        How much each row counts; a row of weight 0 does not.
+    rows : float32 array of shape (n, factors)
+    penalty : float
+        μ.
+    steps : int
+        Of conjugate gradients. A few of them find what many rows say.
+
+    Examples
+    --------
+    Two rows with the same feature: half of their sum, but for the penalty.
+
+    >>> from scipy.sparse import csr_matrix
+    >>> F = HostDesign(FeatureRows(None, csr_matrix([[1.0], [1.0]], dtype=np.float32)))
+    >>> V, ones = np.array([[1.0], [3.0]], np.float32), np.ones(2, np.float32)
+    >>> ridge(F, ones, V, 1e-6).round(3).tolist(), ridge(F, ones, V, 2.0).tolist()
+    ([[2.0]], [[1.0]])
+    """
+    b, n_counting = weights[:, None], max(1, int((weights > 0).sum()))
+    added = penalty * float(weights.sum()) / n_counting
+    if not added:
+        return 0.0 * design.transposed_times(rows)
+    diagonal = (design.squares(weights) + added)[:, None]
+    residual = design.transposed_times(b * rows)
+    scaled = residual / diagonal
+    W, direction, length = 0.0 * scaled, scaled, design.dots(residual, scaled)
+    first = length
+    for _ in range(steps):
+        along = design.transposed_times(b * design.times(direction)) + added * direction
+        step = design.as_array(_ratio(length, design.dots(direction, along), first))
+        W = W + step * direction
+        residual = residual - step * along
+        scaled = residual / diagonal
+        before, length = length, design.dots(residual, scaled)
+        direction = scaled + design.as_array(_ratio(length, before, first)) * direction
+    return W
+
+
+def choose_penalty(design: Design, weights: Any, rows: Any) -> float:
+    """The μ under which features say most of rows that were held out, a fifth of them."""
+    fitted, held_out = folds(weights)
+
+    def error(penalty: float) -> float:
+        wrong = rows - design.times(ridge(design, fitted, rows, penalty))
+        return float(design.dots(held_out[:, None] * wrong, wrong).sum())
+
+    return min(_PENALTIES, key=error)
+
+
+def folds(weights: Any) -> tuple[Any, Any]:
+    """Weights in two parts: those of rows to regress on, and of each fifth row, held out."""
+    held_out = 0.0 * weights
+    held_out[::_FOLDS] = weights[::_FOLDS]
+    return weights - held_out, held_out
+
+
+def _ratio(a: Any, b: Any, first: Any) -> Any:
+    """The quotients a / b; 0 where b is nothing beside what it was at first."""
+    is_left = b > 1e-12 * first
+    return is_left * a / (b + ~is_left)

@@ -1,0 +1,104 @@
+"""The weights of content scores: by held-out interactions, or by a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from robirank._types import Floats32
+from robirank._workers import Workers
+from robirank.engine.interface import never
+from robirank.latent.factors.content import Content, UserContent
+from robirank.latent.factors.factors import Factors
+from robirank.latent.solvers import make_solver
+from robirank.latent.solvers.problem import Problem, TableShape
+from robirank.latent.train.local import random_start
+from robirank.latent.train.loop import Epochs, run_epochs
+from robirank.latent.tune.judge import Group, groups
+from robirank.latent.tune.split import Split
+
+_STRENGTHS = (0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
+_ERRORS = 2.0  # standard errors by which content scores must be better than none
+_MOST_USERS = 1000
+_MOST_CELLS = 1 << 26  # scores of users and items that are held
+_PLACES = 20  # of a list, whose scores are brought to one scale
+_RULE = 200.0  # γ, for users with one interaction
+
+
+def default_content(shape: TableShape) -> Content:
+    r"""The weights from the mean number n̄ of a user's interactions alone: 200 / n̄² for both.
+
+    The fewer interactions there are, the less factors know beside the features of these items.
+    """
+    mean = shape.users.mean()
+    if not shape.has_item_features or not mean:
+        return Content()
+    weight = _RULE / mean**2
+    return Content(weight, weight) if weight >= 1.0 else Content()
+
+
+def search_content(
+    problem: Problem, split: Split, workers: Workers, should_stop: Callable[[], bool] = never
+) -> Content | None:
+    """The weights under which a fit of half the epochs ranks held-out interactions best.
+
+    None where it was stopped before its end.
+    """
+    problem = replace(problem, epochs=max(1, problem.epochs // 2))
+    solver = make_solver(problem, split.train, random_start(problem, split.train), workers)
+    for _ in run_epochs(solver, Epochs(problem.epochs), should_stop):
+        if should_stop():
+            return None
+    return best_content(solver.factors().on_host(), split, problem)
+
+
+def best_content(factors: Factors, split: Split, problem: Problem) -> Content:
+    """The weights under which factors rank held-out interactions best.
+
+    The weight for old items is chosen on those, and the weight for new items on items whose
+    interactions are all held out.
+    """
+    most = max(1, min(_MOST_USERS, _MOST_CELLS // split.train.n_items))
+    by_name = groups(split, problem.seed, most)
+    old = _best_weight(by_name["old"], factors, split, problem) if "old" in by_name else 0.0
+    if "new_items" not in by_name:
+        return Content(old, old)
+    group = by_name["new_items"]
+    new = _best_weight(group, factors, split, problem)
+    before, after = (_spread(group, factors, split, weight) for weight in (old, new))
+    return Content(old, new, before / after if after > 0 else 1.0)
+
+
+def _best_weight(group: Group, factors: Factors, split: Split, problem: Problem) -> float:
+    """The weight of content scores that ranks a group best; 0 where none is surely better."""
+    likeness = _likeness(group, split)
+    values = np.array(
+        [
+            group.values(factors, split.metric, problem, added=np.float32(weight) * likeness)
+            for weight in _STRENGTHS
+        ]
+    )
+    means = np.pad(values[1:].mean(axis=1), 1, mode="edge")
+    best = 1 + int(np.convolve(means, [0.25, 0.5, 0.25], mode="valid").argmax())
+    gain = values[best] - values[0]
+    is_sure = gain.mean() > _ERRORS * gain.std() / np.sqrt(len(gain))
+    return _STRENGTHS[best] if is_sure else 0.0
+
+
+def _spread(group: Group, factors: Factors, split: Split, weight: float) -> float:
+    """How far the best items of a group stand out: their scores less the median, on average."""
+    scores = factors.users.rows[group.users] @ factors.items.rows[group.candidates].T
+    scores = scores + np.float32(weight) * _likeness(group, split)[:, group.candidates]
+    n = scores.shape[1]
+    places = [n // 2, max(3 * n // 4, n - _PLACES)]
+    sorted_scores = np.partition(scores, places, axis=1)
+    return float((sorted_scores[:, places[1]] - sorted_scores[:, places[0]]).mean())
+
+
+def _likeness(group: Group, split: Split) -> Floats32:
+    """The inner products of the profiles of a group's users with the features of all items."""
+    features = split.train.item_features
+    assert features is not None
+    return UserContent(Content(), group.taken).likeness(features)
