@@ -116,7 +116,7 @@ def test_fits_side_by_side_are_those_of_one_after_the_other(room, monkeypatch):
     split = hold_out(as_user_items(TABLE), 0, "ndcg@5")
     problems = problems_under([0.05, 0.1, 0.2], split.train)
     with Workers(1) as workers:
-        expected = [whole_fit(problem, split, workers) for problem in problems]
+        expected = [whole_fit(problem, split, workers)["values"][0] for problem in problems]
     found = fits_side_by_side(problems, split)
     assert found == expected
     assert len(set(found)) == 3

@@ -30,7 +30,6 @@ class Task(Protocol):
 
     __name__: str
     reads: frozenset[str]
-    optional: frozenset[str]
     changes: frozenset[str]
 
     def __call__(self, *arguments: Any) -> Any:
@@ -40,13 +39,11 @@ class Task(Protocol):
 _Function = TypeVar("_Function", bound=Callable[..., Figures])
 
 
-def task(
-    *, reads: Sequence[str] = (), optional: Sequence[str] = (), changes: Sequence[str] = ()
-) -> Callable[[_Function], Any]:
+def task(*, reads: Sequence[str] = (), changes: Sequence[str] = ()) -> Callable[[_Function], Any]:
     """Declare which arrays a task reads and which it changes.
 
-    The task sees these arrays alone, and can write to those that it changes; it also reads the
-    optional ones, where a solver has declared them. What is changed is part of the next checkpoint.
+    The task sees these arrays alone, and can write to those that it changes. What is changed is
+    part of the next checkpoint.
 
     Examples
     --------
@@ -59,8 +56,7 @@ def task(
 
     def declare(function: _Function) -> Any:
         declared: Any = function
-        declared.reads = frozenset([*reads, *optional, *changes])
-        declared.optional, declared.changes = frozenset(optional), frozenset(changes)
+        declared.reads, declared.changes = frozenset([*reads, *changes]), frozenset(changes)
         return declared
 
     return declare
@@ -116,7 +112,7 @@ class Engine(Protocol):
 def check_task(task: Task, declared: Sequence[StateArray], *, in_scan: bool = False) -> None:
     """Raise an error where a task names an array that it cannot have or must not change."""
     by_name = {array.name: array for array in declared}
-    for name in sorted(task.reads - task.optional):
+    for name in sorted(task.reads):
         if name not in by_name:
             raise ValueError(f"{task.__name__} reads {name!r}, which no declared array is called")
     for name in sorted(task.changes):

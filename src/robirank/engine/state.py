@@ -92,10 +92,6 @@ class Part:
     def __getitem__(self, name: str) -> Floats32:
         return self.arrays[name]
 
-    def get(self, name: str) -> Floats32 | None:
-        """The array of that name; None where it is not declared."""
-        return self.arrays.get(name)
-
     def rows(self) -> Rows:
         """The users of the part, for the start of an array."""
         return Rows(self.users, self.interactions.user_counts(), self.interactions)
@@ -118,10 +114,6 @@ class Block:
 
     def __getitem__(self, name: str) -> Floats32:
         return self.arrays[name]
-
-    def get(self, name: str) -> Floats32 | None:
-        """The array of that name; None where it is not declared."""
-        return self.arrays.get(name)
 
     def __len__(self) -> int:
         return len(next(iter(self.arrays.values())))
@@ -164,7 +156,7 @@ def constants_of_items(declared: Sequence[StateArray], counts: Ints64) -> Arrays
     """The arrays of items that no task changes, in the order of the data."""
     rows = Rows(np.arange(len(counts), dtype=np.int32), counts)
     constant = [array for array in declared if array.per == "item" and array.is_constant]
-    return {array.name: array.filled(array.start([rows])[0]) for array in constant}
+    return {array.name: array.start([rows])[0] for array in constant}
 
 
 # --------------------------------------------------------------------- values to start with
@@ -173,17 +165,6 @@ def constants_of_items(declared: Sequence[StateArray], counts: Ints64) -> Arrays
 def zeros(rows: Sequence[Rows]) -> list[Floats32]:
     """Zero for each user or item."""
     return [np.zeros(len(part.numbers), np.float32) for part in rows]
-
-
-@dataclass(frozen=True)
-class ZeroRows:
-    """A row of zeros for each user or item."""
-
-    columns: int
-
-    def __call__(self, rows: Sequence[Rows]) -> list[Floats32]:
-        """The rows of several groups of users or items."""
-        return [np.zeros((len(part.numbers), self.columns), np.float32) for part in rows]
 
 
 def weights(rows: Sequence[Rows]) -> list[Floats32]:

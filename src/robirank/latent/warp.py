@@ -119,7 +119,7 @@ class WARP(LatentModel):
         # Penalised as in the fit: the scale is that of its users, whoever else is folded in here.
         users = replace(problem.penalty.users, scale=self.user_scale_)
         penalty = replace(problem.penalty, users=users)
-        problem = replace(problem, penalty=penalty, has_features=centres is not None)
+        problem = replace(problem, penalty=penalty)
         with Workers(self.num_threads) as workers:
             start = Factors(Side(U), Side(V))
             solver = StrataInMemory(

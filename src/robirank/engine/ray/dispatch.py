@@ -138,15 +138,24 @@ class Dispatch:
 
     def write_model(self, folder: Folder, version: str) -> tuple[list[Any], list[Any]]:
         """Let the workers write the model, its items in the order of the data."""
+        return self._of_model("write_users", "write_items", folder, version)
+
+    def gather_model(self) -> tuple[list[Any], list[Any]]:
+        """Let the workers send the arrays of the model, its items in the order of the data."""
+        return self._of_model("model_of_users", "model_of_items")
+
+    def _of_model(self, users: str, items: str, *arguments: Any) -> tuple[list[Any], list[Any]]:
+        """The answers of all workers for their users, and for the items of each shard."""
         workers, n = self._workers, self._n
-        users = [
-            workers.call(worker, "write_users", folder, version)
-            for worker in range(len(workers.members))
+        of_users = [
+            workers.call(worker, users, *arguments) for worker in range(len(workers.members))
         ]
-        pieces = self._split(DATA_ORDER)
-        items = []
+        pieces, of_items = self._split(DATA_ORDER), []
         for shard in range(n):
             of_shard = [pieces[old][shard] for old in range(n)]
-            arguments = (folder, version, shard, self.blocks_epoch, *of_shard)
-            items.append(workers.call(workers.owner[shard], "write_items", *arguments))
-        return users, items
+            of_items.append(
+                workers.call(
+                    workers.owner[shard], items, *arguments, shard, self.blocks_epoch, *of_shard
+                )
+            )
+        return of_users, of_items

@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from robirank._callers import warn
 from robirank.engine.config import RayConfig
 from robirank.engine.interface import Figures, Sizes, Task, add_up, check_task, never
@@ -23,6 +25,7 @@ from robirank.engine.ray.dispatch import Dispatch, Refs
 from robirank.engine.ray.log import RunLog
 from robirank.engine.ray.run_folder import begin_run
 from robirank.engine.ray.worker import Job, Step
+from robirank.engine.state import Arrays
 from robirank.storage.checkpoint_folder import CheckpointFolder, ClusterCheckpoint
 from robirank.storage.folder import DamagedFileError, FileEntry, Folder
 
@@ -292,7 +295,7 @@ class ClusterEngine:
 
     def write_model(self, epoch: int) -> tuple[Folder, dict[str, list[FileEntry]]]:
         """Write the model, a file a part, beside what is there; returns where, and the files."""
-        folder, version = self._folder.sub("model"), f"{self._run_file.crc32:08x}-{epoch:06d}"
+        folder, version = self._folder.sub("model"), f"{self.run_key}-{epoch:06d}"
 
         def write() -> dict[str, list[FileEntry]]:
             users, items = self._dispatch.write_model(folder, version)
@@ -308,6 +311,36 @@ class ClusterEngine:
                 f"the model could not be written to {folder} ({error}); make room and call fit "
                 "with resume=True"
             ) from None
+
+    def model(self) -> Arrays:
+        """The arrays of the model in the memory of this process, in the order of the data."""
+
+        def gather() -> Arrays:
+            users, items = self._dispatch.gather_model()
+            parts = [part for answer in self.workers.get(users) for part in answer]
+            shards = self.workers.get(items)
+            order = np.argsort(np.concatenate([part["users"] for part in parts]))
+            of_users = {name: np.concatenate([p[name] for p in parts])[order] for name in parts[0]}
+            of_items = {name: np.concatenate([s[name] for s in shards]) for name in shards[0]}
+            return of_users | of_items
+
+        return self._with_workers(gather)
+
+    @property
+    def run_key(self) -> str:
+        """Eight characters that tell the files of this run from those of others."""
+        return f"{self._run_file.crc32:08x}"
+
+    @property
+    def is_within_epoch(self) -> bool:
+        """Whether a resumed run is on its way back into the middle of an epoch."""
+        return bool(self._figures) and self._asked == self._first
+
+    @property
+    def oldest_epoch(self) -> int:
+        """The first epoch that a run which loses workers might have to repeat."""
+        kept = [checkpoint.blocks_epoch for checkpoint in self._checkpoints.newest_first()]
+        return min(kept, default=0)
 
     def _with_workers(self, work: Callable[[], T]) -> T:
         """Do what changes nothing, and once more with new workers where some are lost."""

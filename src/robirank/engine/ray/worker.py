@@ -240,14 +240,29 @@ class PartWorker:
         arrays = {a.name: _read_array(folder, files, a, n) for a in self._travelling}
         return True, arrays
 
+    def model_of_users(self) -> list[Arrays]:
+        """The model's arrays of users, for each part; "users" says which users these are."""
+        parts: list[Arrays] = []
+        for _, part in sorted(self.parts.items()):
+            parts.append({"users": part.users})
+            for array in self._job.declared:
+                if array.saved_as and array.per == "user":
+                    parts[-1][array.saved_as] = array.content(part[array.name])
+        return parts
+
+    def model_of_items(self, shard: int, old_epoch: int, *pieces: Payload) -> Arrays:
+        """The model's arrays of consecutive items, from pieces of the last blocks."""
+        order = self._order_of_pieces(self._plan(DATA_ORDER).items(shard), old_epoch)
+        return {
+            array.saved_as: array.content(_joined(array, pieces, order))
+            for array in self._travelling
+            if array.saved_as
+        }
+
     def write_users(self, folder: Folder, version: str) -> list[FileEntry]:
         """Write the model's arrays of users, with their outside ids, to a file for each part."""
         entries = []
-        for number, part in sorted(self.parts.items()):
-            arrays: Arrays = {"users": part.users}
-            for array in self._job.declared:
-                if array.saved_as and array.per == "user":
-                    arrays[array.saved_as] = array.content(part[array.name])
+        for number, arrays in zip(sorted(self.parts), self.model_of_users(), strict=True):
             ids = self._job.data.part_ids(number)
             arrays |= {} if ids is None else ids.to_tensors("ids")
             name = f"users-{number:05d}-{version}.safetensors"
@@ -257,13 +272,8 @@ class PartWorker:
     def write_items(
         self, folder: Folder, version: str, shard: int, old_epoch: int, *pieces: Payload
     ) -> FileEntry:
-        """Write the model's arrays of consecutive items, from pieces of the last blocks."""
-        order = self._order_of_pieces(self._plan(DATA_ORDER).items(shard), old_epoch)
-        arrays = {
-            array.saved_as: array.content(_joined(array, pieces, order))
-            for array in self._travelling
-            if array.saved_as
-        }
+        """Write what `model_of_items` gives."""
+        arrays = self.model_of_items(shard, old_epoch, *pieces)
         return folder.write_arrays(f"items-{shard:05d}-{version}.safetensors", arrays)
 
 

@@ -84,6 +84,64 @@ class _Featured:
         return float(self.design.dots(weights[:, None] * rows, rows).sum())
 
 
+class FeaturedTable:
+    """A table with features: what of it is trained, and what rows are pulled to before an epoch.
+
+    Parameters
+    ----------
+    whole : UserItems
+        With features of its users, its items, or both.
+    start : Factors
+        Its counts include the interactions of fits before this one.
+    problem : Problem
+
+    Attributes
+    ----------
+    whole, trained : UserItems
+        The table, and the same without the items that never had an interaction, where items have
+        features.
+    items : array
+        The positions in the whole table of the items that are trained.
+    """
+
+    def __init__(self, whole: UserItems, start: Factors, problem: Problem) -> None:
+        self.whole, self._problem = whole, problem
+        users, items = _row_weights(start, whole, problem.penalty)
+        self.items = np.arange(whole.n_items)
+        if whole.item_features is not None:
+            self.items = np.flatnonzero(items)
+        self.trained = whole.of_items(self.items)
+        self._sides = (
+            _Featured.of(self.trained.user_features, users, problem),
+            _Featured.of(self.trained.item_features, items[self.items], problem),
+        )
+
+    def start(self, start: Factors) -> Factors:
+        """The rows that are trained of factors of the whole table."""
+        rows = np.ascontiguousarray(start.items.rows[self.items])
+        return Factors(Side(start.users.rows), Side(rows))
+
+    def centres(self, number: int, factors: Factors) -> tuple[Any, Any]:
+        """What the trained users and items are pulled to in an epoch; None for a side without."""
+        least = 1.0 - number / _FIRST_EPOCHS
+        rows = (factors.users.rows, factors.items.rows)
+        users, items = (
+            None if side is None else side.centres(of_side, least)
+            for side, of_side in zip(self._sides, rows, strict=True)
+        )
+        return users, items
+
+    def factors(self, trained: Factors, named: Factors) -> Factors:
+        """The factors of the whole table, with ids and counts of others.
+
+        Rows without interactions are at their centres.
+        """
+        rows = np.zeros((self.whole.n_items, trained.items.rows.shape[1]), np.float32)
+        rows[self.items] = trained.items.rows
+        factors = named.with_rows(trained.users.rows, rows)
+        return with_centres(factors, self.whole, self._problem)
+
+
 class CentredSolver:
     """An `InMemorySolver` around another one, for a table with features.
 
@@ -93,7 +151,6 @@ class CentredSolver:
         Makes the solver inside, a `PullableSolver`: from problem, interactions, start, workers.
     problem : Problem
     interactions : UserItems
-        With features of its users, its items, or both.
     start : Factors
     workers : Workers
     """
@@ -106,28 +163,13 @@ class CentredSolver:
         start: Factors,
         workers: Workers,
     ) -> None:
-        self._start, self._table, self._problem = start, interactions, problem
-        users, items = _row_weights(start, interactions, problem.penalty)
-        self._items = np.arange(interactions.n_items)
-        if interactions.item_features is not None:
-            self._items = np.flatnonzero(items)
-        table = interactions.of_items(self._items)
-        rows = np.ascontiguousarray(start.items.rows[self._items])
-        self._solver = make(problem, table, Factors(Side(start.users.rows), Side(rows)), workers)
-        self._featured = (
-            _Featured.of(table.user_features, users, problem),
-            _Featured.of(table.item_features, items[self._items], problem),
-        )
+        self._start, self._table = start, FeaturedTable(interactions, start, problem)
+        self._solver = make(problem, self._table.trained, self._table.start(start), workers)
 
     def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
         """Renew the centres, then one epoch of the solver inside."""
         if number:
-            least = 1.0 - number / _FIRST_EPOCHS
-            factors = self._solver.factors()
-            sides = zip(self._featured, (factors.users.rows, factors.items.rows), strict=True)
-            self._solver.pull_to(
-                *(None if side is None else side.centres(rows, least) for side, rows in sides)
-            )
+            self._solver.pull_to(*self._table.centres(number, self._solver.factors()))
         return self._solver.epoch(number, epochs, should_stop)
 
     def penalize(self, penalty: Penalty) -> None:
@@ -136,11 +178,7 @@ class CentredSolver:
 
     def factors(self) -> Factors:
         """The factors as they stand; rows without interactions are at their centres."""
-        inside = self._solver.factors().on_host()
-        rows = np.zeros((self._table.n_items, inside.items.rows.shape[1]), np.float32)
-        rows[self._items] = inside.items.rows
-        factors = self._start.with_rows(inside.users.rows, rows)
-        return with_centres(factors, self._table, self._problem)
+        return self._table.factors(self._solver.factors().on_host(), self._start)
 
     def state(self) -> Arrays:
         """Everything that a later start needs to go on with the same bits."""

@@ -14,7 +14,7 @@ from robirank.engine.state import Arrays
 from robirank.engine.threads import ThreadEngine
 from robirank.latent.factors.factors import Factors
 from robirank.latent.solvers.problem import Penalty, Problem
-from robirank.latent.solvers.strata import StartRows, centre_arrays, penalty_arrays
+from robirank.latent.solvers.strata import CentreRows, StartRows, penalty_arrays
 
 
 class StrataInMemory:
@@ -58,7 +58,7 @@ class StrataInMemory:
 
     def pull_to(self, user_centres: Floats32 | None, item_centres: Floats32 | None) -> None:
         """Go on with a penalty that pulls rows to these centres; None stands for zero."""
-        self.memory.restart(centre_arrays(self._factors, user_centres, item_centres))
+        self._solver.pull_to(CentreRows(user_centres, item_centres, self._factors))
 
     def factors(self) -> Factors:
         """The factors as they stand."""

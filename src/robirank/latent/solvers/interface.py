@@ -9,7 +9,7 @@ from robirank.engine.interface import Engine, Figures
 from robirank.engine.state import Arrays, StateArray
 from robirank.latent.factors.factors import Factors
 from robirank.latent.solvers.problem import Penalty, Problem
-from robirank.latent.solvers.strata import StartRows
+from robirank.latent.solvers.strata import AnyCentreRows, StartRows
 
 
 class Solver(Protocol):
@@ -57,10 +57,13 @@ class PullableSolver(InMemorySolver, Protocol):
 class InStrataSolver(Solver, Protocol):
     """A solver that only runs tasks on an engine, which holds the arrays that it declares.
 
-    It has no state of its own.
+    It has no state of its own but for what it is pulled to.
     """
 
     def __init__(self, problem: Problem, engine: Engine) -> None: ...
+
+    def pull_to(self, centres: AnyCentreRows) -> None:
+        """Go on with a penalty that pulls rows to these centres, for tables with features."""
 
     @staticmethod
     def arrays(problem: Problem, start: StartRows) -> list[StateArray]:

@@ -14,10 +14,10 @@ from robirank.engine.state import Block, Part, StateArray, weights
 from robirank.engine.strata import share, user_batches
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.solvers.strata import (
-    CENTRES,
     CHANGED,
     NO_FIGURES,
     PENALTY,
+    AnyCentreRows,
     StartRows,
     adagrad_schedule,
     cell_size,
@@ -99,6 +99,11 @@ class SgdSolver:
         self._rate = problem.rate * problem.learning_rate
         self._turns = xi_turns(problem.sizes, problem.factors, problem.samples)
         self._cell_items = cell_size(problem.factors)
+        self._centres: AnyCentreRows | None = None
+
+    def pull_to(self, centres: AnyCentreRows) -> None:
+        """Go on with a penalty that pulls rows to these centres."""
+        self._centres = centres
 
     def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
         """One (U,V)-step over all interactions, then the ξ-step of the users whose turn it is.
@@ -116,6 +121,7 @@ class SgdSolver:
                 fade * self._rate,
                 self._cell_items,
                 keep,
+                self._centres,
             )
             for fade, keep in adagrad_schedule(number, epochs, self._engine.n_parts)
         ]
@@ -168,14 +174,15 @@ class SgdSteps:
     rate_v: float
     cell_items: int
     keep: float = 1.0
+    centres: AnyCentreRows | None = None
 
 
-@task(reads=[*PENALTY, "item_counts", "rho_weight"], optional=CENTRES, changes=CHANGED)
+@task(reads=[*PENALTY, "item_counts", "rho_weight"], changes=CHANGED)
 def sgd_task(part: Part, block: Block, position: Ints32, steps: SgdSteps, key: int) -> Figures:
     """Visit once every interaction of the part whose item lies in the block."""
     keep_sums(part, block, steps.keep)
     draws, loss, not_finite = _core.sgd_task(
-        **task_rows(part, block, position, part["rho_weight"]),
+        **task_rows(part, block, position, part["rho_weight"], steps.centres),
         popularity=block["item_counts"],
         steps=_core.SgdSteps(
             factors=steps.factors,

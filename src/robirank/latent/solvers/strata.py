@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,6 @@ from robirank.engine.state import (
     Part,
     Rows,
     StateArray,
-    ZeroRows,
     padded,
     zeros,
 )
@@ -42,10 +41,9 @@ LIMITS = {"factors": 4096, "negatives": 1024, "max_trials": 1 << 20}
 NO_FIGURES: Figures = {"done": 0, "loss": 0.0, "not_finite": 0}
 
 
-#: The arrays that a task of a sweep changes, those of the penalty, and those of its centres.
+#: The arrays that a task of a sweep changes, and those of the penalty.
 CHANGED = ("U", "user_sums", "V", "item_sums")
 PENALTY = ("user_penalty", "item_penalty")
-CENTRES = ("user_centre", "item_centre")
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,6 @@ def factor_arrays(problem: Problem, start: StartRows) -> list[StateArray]:
         StateArray("item_sums", "item", zeros),
         StateArray("item_counts", "item", FromCounts(_as_floats), is_constant=True),
         *penalty_arrays(problem.penalty),
-        *(centre_arrays(d) if problem.has_features else []),
     ]
 
 
@@ -89,20 +86,6 @@ def penalty_arrays(penalty: Penalty) -> list[StateArray]:
     return [
         StateArray("user_penalty", "user", users, is_constant=True),
         StateArray("item_penalty", "item", items, is_constant=True),
-    ]
-
-
-def centre_arrays(
-    factors: int, user_centres: Floats32 | None = None, item_centres: Floats32 | None = None
-) -> list[StateArray]:
-    """The rows that the penalty pulls to; zeros for None."""
-    users, items = (
-        ZeroRows(factors) if rows is None else FromMatrix(rows)
-        for rows in (user_centres, item_centres)
-    )
-    return [
-        StateArray("user_centre", "user", users, columns=factors, is_constant=True),
-        StateArray("item_centre", "item", items, columns=factors, is_constant=True),
     ]
 
 
@@ -141,17 +124,62 @@ def check_limits(solver: str, **values: int) -> None:
             )
 
 
+class AnyCentreRows(Protocol):
+    """What the penalty pulls rows to, as the settings of a task name it: arrays, or their file."""
+
+    def read(self) -> CentreRows:
+        """The arrays."""
+
+
+@dataclass(frozen=True, eq=False)
+class CentreRows:
+    """The rows that the penalty pulls users and items to, in the order of the data.
+
+    None stands for zeros.
+    """
+
+    users: Floats32 | None
+    items: Floats32 | None
+    factors: int
+
+    def read(self) -> CentreRows:
+        """The arrays, which are here already."""
+        return self
+
+    def of_part(self, part: Part) -> Floats32:
+        """The centres of the users of a part, padded as kernels ask for it."""
+        centres = self._zeros(len(part.users))
+        if self.users is not None:
+            centres[:, : self.factors] = self.users[part.users]
+        return centres
+
+    def of_block(self, block: Block, position: Ints32) -> Floats32:
+        """The centres of the items of a block, in its order."""
+        centres, last = self._zeros(len(block)), block.first + len(block)
+        if self.items is not None:
+            items = np.flatnonzero((position >= block.first) & (position < last))
+            centres[position[items] - block.first, : self.factors] = self.items[items]
+        return centres
+
+    def _zeros(self, n: int) -> Floats32:
+        return np.zeros((n, padded(self.factors)), np.float32)
+
+
 def task_rows(
-    part: Part, block: Block, position: Ints32, weight: Floats32 | None
+    part: Part,
+    block: Block,
+    position: Ints32,
+    weight: Floats32 | None,
+    centres: AnyCentreRows | None = None,
 ) -> dict[str, Any]:
     """What the native tasks of all losses take: rows of both sides, and the interactions."""
+    of_users = of_items = None
+    if centres is not None:
+        rows = centres.read()
+        of_users, of_items = rows.of_part(part), rows.of_block(block, position)
     return {
-        "users": _core.FactorRows(
-            part["U"], part["user_sums"], part["user_penalty"], part.get("user_centre")
-        ),
-        "items": _core.FactorRows(
-            block["V"], block["item_sums"], block["item_penalty"], block.get("item_centre")
-        ),
+        "users": _core.FactorRows(part["U"], part["user_sums"], part["user_penalty"], of_users),
+        "items": _core.FactorRows(block["V"], block["item_sums"], block["item_penalty"], of_items),
         "user_items": _core.UserItems(
             indptr=part.interactions.indptr,
             items=part.interactions.items,

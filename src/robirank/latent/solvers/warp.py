@@ -13,10 +13,10 @@ from robirank.engine.interface import Engine, Figures, never, task
 from robirank.engine.state import Block, Part
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.solvers.strata import (
-    CENTRES,
     CHANGED,
     NO_FIGURES,
     PENALTY,
+    AnyCentreRows,
     adagrad_schedule,
     cell_size,
     check_limits,
@@ -73,6 +73,11 @@ class WarpSolver:
         self._rate_u, self._rate_v = 2.0 * rate, 0.0 if freeze_items else rate
         self._weight_after = weights_after(problem.samples, problem.sizes.n_items)
         self._cell_items = cell_size(problem.factors)
+        self._centres: AnyCentreRows | None = None
+
+    def pull_to(self, centres: AnyCentreRows) -> None:
+        """Go on with a penalty that pulls rows to these centres."""
+        self._centres = centres
 
     def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
         """One pass over the interactions; returns the mean weighted hinge loss, and the trials."""
@@ -85,6 +90,7 @@ class WarpSolver:
                 fade * self._rate_v,
                 self._cell_items,
                 keep,
+                self._centres,
             )
             for fade, keep in adagrad_schedule(number, epochs, self._engine.n_parts)
         ]
@@ -107,14 +113,15 @@ class WarpSteps:
     rate_v: float
     cell_items: int
     keep: float = 1.0
+    centres: AnyCentreRows | None = None
 
 
-@task(reads=PENALTY, optional=CENTRES, changes=CHANGED)
+@task(reads=PENALTY, changes=CHANGED)
 def warp_task(part: Part, block: Block, position: Ints32, steps: WarpSteps, key: int) -> Figures:
     """Visit once every interaction of the part whose item lies in the block."""
     keep_sums(part, block, steps.keep)
     draws, loss, not_finite = _core.warp_task(
-        **task_rows(part, block, position, part.interactions.weight),
+        **task_rows(part, block, position, part.interactions.weight, steps.centres),
         steps=_core.WarpSteps(
             factors=steps.factors,
             weight_after=steps.weight_after,

@@ -25,7 +25,8 @@ from robirank.latent.factors.shards import ShardedManifest, open_shards
 from robirank.latent.solvers import SOLVERS
 from robirank.latent.solvers.problem import Problem, TableShape
 from robirank.latent.solvers.strata import StartRows
-from robirank.latent.train.local import check_validation, fingerprint
+from robirank.latent.train.cluster_features import ClusterFeatures
+from robirank.latent.train.local import check_validation, checksum, fingerprint
 from robirank.latent.train.loop import FitResult, Loop, Progress
 from robirank.latent.train.request import FitOptions, Request
 from robirank.latent.train.validation import finite_task, validate_on_engine
@@ -47,13 +48,22 @@ def open_cluster_fit(request: Request, data: Any, options: FitOptions) -> Iterat
         checkpoint="a RayConfig keeps checkpoints in its run_dir",
         checkpoint_minutes="RayConfig has checkpoint_seconds",
     )
+    if options.has_features:
+        options.refuse(
+            "with features on a cluster",
+            validation='set_params(engine="local") validates a fit with features',
+        )
     with contextlib.ExitStack() as stack:
         temporary = request.engine == "ray"
         config = _temporary_config(request, options, stack) if temporary else request.engine
         check_run_folder(Folder(config.run_dir))
+        features = None
+        if options.has_features:
+            features = ClusterFeatures(data, request, options)
+            data = features.trained_interactions()
         partitions = _open(data, request, Folder(config.run_dir))
         validation = _open_validation(options.validation, data, partitions, config)
-        yield ClusterFit(request, options, config, partitions, validation)
+        yield ClusterFit(request, options, config, partitions, validation, features)
 
 
 class ClusterFit:
@@ -74,10 +84,14 @@ class ClusterFit:
         config: RayConfig,
         partitions: Partitions,
         validation: Partitions | None,
+        features: ClusterFeatures | None = None,
     ) -> None:
         self._request, self._options, self._config = request, options, config
-        self._partitions, self._held_out = partitions, validation
-        self.shape = TableShape.of_partitions(partitions, request.weighting)
+        self._partitions, self._held_out, self._features = partitions, validation, features
+        if features is None:
+            self.shape = TableShape.of_partitions(partitions, request.weighting)
+        else:
+            self.shape = TableShape.of_user_items(features.table)
         self._engine: ClusterEngine
         self._problem: Problem
         self._model_files: tuple[Folder, dict[str, list[FileEntry]]] | None = None
@@ -91,9 +105,10 @@ class ClusterFit:
         with contextlib.ExitStack() as stack:
             if connect(config.address, config.workers):
                 stack.callback(disconnect)
+            start = None if self._features is None else self._features.start(problem)
             self._engine = ClusterEngine(
                 config,
-                make_job(problem, request.weighting, self._partitions, self._held_out),
+                make_job(problem, request.weighting, self._partitions, self._held_out, start),
                 problem.sizes,
                 run=self._run_name(),
                 resume=self._options.resume,
@@ -101,6 +116,9 @@ class ClusterFit:
             )
             stack.callback(self._engine.close)
             solver = SOLVERS[problem.solver].make(problem, self._engine)
+            if self._features is not None:
+                folder = Folder(config.run_dir).sub("centres")
+                solver = self._features.solver(solver, self._engine, folder)
             workers = f", {len(self._engine.workers.members)} workers"
             return Loop(problem, solver, self, self._options, request.model, workers).run()
 
@@ -134,7 +152,12 @@ class ClusterFit:
         self._write(*self._engine.write_model(epoch), epoch, epoch)
 
     def result(self, progress: Progress) -> Factors:
-        """The model that was written last: the best one, or now the last one."""
+        """The model that was written last: the best one, or now the last one.
+
+        With features it is in the memory of this process alone.
+        """
+        if self._features is not None:
+            return self._features.factors(self._engine)
         if progress.best_epoch:
             folder, files = self._best(progress)
         else:
@@ -199,7 +222,9 @@ class ClusterFit:
 
     def _run_name(self) -> str:
         tables = (self._partitions, self._held_out)
-        data = [None if table is None else table.fingerprint() for table in tables]
+        data: list[Any] = [None if table is None else table.fingerprint() for table in tables]
+        if self._features is not None:
+            data.append(checksum(self._features.table))
         return fingerprint(self._request, data, self._options.watched, engine=None, parts=None)
 
 
@@ -208,9 +233,11 @@ def make_job(
     weighting: Weighting,
     partitions: Partitions,
     validation: Partitions | None = None,
+    start: StartRows | None = None,
 ) -> Job:
-    """What the workers must know to train."""
-    declared = SOLVERS[problem.solver].make.arrays(problem, StartRows.random(problem))
+    """What the workers must know to train; they start from random rows by default."""
+    start = start or StartRows.random(problem)
+    declared = SOLVERS[problem.solver].make.arrays(problem, start)
     return Job(declared, problem.seed, weighting, partitions, validation)
 
 

@@ -81,22 +81,13 @@ class LocalFit:
         """Train to the end."""
         with Workers(problem.num_threads) as workers:
             table = self.interactions
-            start = self._start or random_start(problem, table)
-            if table.has_features:
-                item_counts, user_counts = _all_counts(table, self._before)
-                start = start.named(table.user_ids, table.item_ids, item_counts, user_counts)
-            else:
-                counts = table.item_counts().astype(np.int32)
-                start = start.named(table.user_ids, table.item_ids, counts)
+            start = named_start(problem, table, self._start, self._before)
             self._solver = make_solver(problem, table, start, workers)
             loop = Loop(problem, self._solver, self, self._options, self._request.model)
             result = loop.run()
         if not table.has_features:
             return result
-        factors = with_centres(result.factors, table, problem, is_final=True)
-        before = None if self._before is None else self._before.users.content
-        taken = table if before is None else table.joined(before.taken)
-        return replace(result, factors=factors.with_content(problem.content, taken))
+        return replace(result, factors=finished(result.factors, table, problem, self._before))
 
     def restore(self) -> Progress | None:
         """Go back to the checkpoint, if there is one and it is wanted."""
@@ -177,6 +168,30 @@ def with_features(
         align_features("user_features", user_features, table.user_ids, table.n_users, users),
         align_features("item_features", item_features, table.item_ids, table.n_items, items),
     )
+
+
+def named_start(
+    problem: Problem,
+    table: UserItems,
+    start: Factors | None = None,
+    before: Factors | None = None,
+) -> Factors:
+    """Rows to start with, random ones by default, with the ids and counts of a table."""
+    start = start or random_start(problem, table)
+    if table.has_features:
+        item_counts, user_counts = _all_counts(table, before)
+        return start.named(table.user_ids, table.item_ids, item_counts, user_counts)
+    return start.named(table.user_ids, table.item_ids, table.item_counts().astype(np.int32))
+
+
+def finished(
+    factors: Factors, table: UserItems, problem: Problem, before: Factors | None = None
+) -> Factors:
+    """The factors of a fit with features, with centres and content scores."""
+    factors = with_centres(factors, table, problem, is_final=True)
+    known = None if before is None else before.users.content
+    taken = table if known is None else table.joined(known.taken)
+    return factors.with_content(problem.content, taken)
 
 
 def _all_counts(table: UserItems, before: Factors | None) -> tuple[Ints32, Ints32]:

@@ -222,6 +222,11 @@ class FitOptions:
         """The metric that is watched on validation data."""
         return self.metric or DEFAULT_METRIC
 
+    @property
+    def has_features(self) -> bool:
+        """Whether features of users or items are given."""
+        return self.user_features is not None or self.item_features is not None
+
     def refuse(self, where: str, **advice: str) -> None:
         """Raise an error for an option that is set and cannot be honoured, with advice for it."""
         for name, instead in advice.items():
