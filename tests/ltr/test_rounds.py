@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from robirank import RankingData
-from robirank.ltr._rounds import HeldOut
+from robirank import AdaRank, RankingData
 from robirank.metrics import ndcg
 
 X = np.arange(12.0).reshape(6, 2)
@@ -12,12 +11,18 @@ Y = np.array([0, 1, 2, 0, 0, 1])
 QID = np.array(["b", "a", "b", "a", "b", "a"])
 
 
+def checked(data, **params):
+    ranker = AdaRank(**params)
+    ranker.n_features_in_ = 2
+    return ranker._held_out(data)
+
+
 @pytest.mark.parametrize("data", [(X, Y, QID), [X.tolist(), Y, QID], RankingData(X, Y, QID)])
 def test_measure_is_the_one_asked_for(data):
     scores = np.array([3.0, 1.0, 2.0, 2.0, 1.0, 0.0])
-    held_out = HeldOut(data, 2, k=2, convention="letor")
+    held_out = checked(data, k=2, convention="letor")
     assert held_out.ndcg(scores) == ndcg(Y, scores, QID, k=2, convention="letor")
-    assert held_out.ndcg(scores) != HeldOut(data, 2, k=None, convention="standard").ndcg(scores)
+    assert held_out.ndcg(scores) != checked(data, k=None).ndcg(scores)
 
 
 @pytest.mark.parametrize(
@@ -37,9 +42,9 @@ def test_measure_is_the_one_asked_for(data):
 )
 def test_bad_validation_data_are_named(data, message):
     with pytest.raises(ValueError, match=message):
-        HeldOut(data, 2, k=10, convention="standard")
+        checked(data)
 
 
 def test_bad_cut_off_is_named():
     with pytest.raises(ValueError, match="k must be a positive integer"):
-        HeldOut((X, Y, QID), 2, k=0, convention="standard")
+        checked((X, Y, QID), k=0)

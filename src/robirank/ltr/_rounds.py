@@ -27,40 +27,15 @@ ROUND_ARRAYS = {"validation_scores_": FittedArray(("rounds",), is_list=True)}
 ROUND_NUMBERS = {"n_iter_": int, "best_iter_": int}
 
 
+@dataclass(frozen=True)
 class HeldOut:
-    """Validation data, checked, and mean NDCG@k on them; of several cut-offs, their mean."""
+    """Held-out queries, with mean NDCG@k on them; of several cut-offs, their mean."""
 
-    def __init__(
-        self,
-        validation: Any,
-        n_features: int,
-        *,
-        k: int | Sequence[int] | None,
-        convention: str,
-        takes_nan: bool = False,
-    ) -> None:
-        for cut in k if isinstance(k, Sequence) else [k]:
-            check_count("k", cut, or_none=True)
-        try:
-            X, y, qid = validation
-        except (TypeError, ValueError):
-            raise ArgumentError("validation", "must be (X, y, qid) or RankingData") from None
-        self.X = check_array(
-            check_sparse("validation", X),
-            accept_sparse="csr",
-            dtype=feature_type(X),
-            order="C",
-            ensure_all_finite="allow-nan" if takes_nan else True,
-            input_name="validation",
-        )
-        if self.X.shape[1] != n_features:
-            raise ArgumentError(
-                "validation",
-                f"must have the {n_features} features of the training data; "
-                f"got shape {self.X.shape}",
-            )
-        self.y = _labels(y, self.X.shape[0])
-        self.qid, self.k, self.convention = qid, k, convention
+    X: Any
+    y: Floats64
+    qid: Any
+    k: int | Sequence[int] | None
+    convention: str
 
     def ndcg(self, scores: Any) -> float:
         """Mean NDCG@k of scores, one a row."""
@@ -141,8 +116,27 @@ class RoundsRanker(Ranker):
         """Check validation data."""
         if validation is None:
             return None
-        rule: Any = {"k": self.k, "convention": self.convention}
-        return HeldOut(validation, self.n_features_in_, takes_nan=self.takes_nan, **rule)
+        for cut in self.k if isinstance(self.k, Sequence) else [self.k]:
+            check_count("k", cut, or_none=True)
+        try:
+            X, y, qid = validation
+        except (TypeError, ValueError):
+            raise ArgumentError("validation", "must be (X, y, qid) or RankingData") from None
+        X = check_array(
+            check_sparse("validation", X),
+            accept_sparse="csr",
+            dtype=feature_type(X),
+            order="C",
+            ensure_all_finite="allow-nan" if self.takes_nan else True,
+            input_name="validation",
+        )
+        if X.shape[1] != self.n_features_in_:
+            raise ArgumentError(
+                "validation",
+                f"must have the {self.n_features_in_} features of the training data; "
+                f"got shape {X.shape}",
+            )
+        return HeldOut(X, _labels(y, X.shape[0]), qid, self.k, self.convention)
 
     def _run(
         self,

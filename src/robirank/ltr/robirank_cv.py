@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import KFold, check_cv
+from sklearn.model_selection import GroupKFold, check_cv
 
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64, Ints64
 from robirank.errors import Argument, ArgumentError
 from robirank.losses import RhoName
-from robirank.ltr._rounds import RoundsRanker
+from robirank.ltr._rounds import HeldOut, RoundsRanker
 from robirank.ltr.base import LinearRanker
 from robirank.ltr.robirank import Init, RoBiRank
-from robirank.metrics import ndcg
 from robirank.metrics._conventions import Gain
 from robirank.objectives.listwise import Metric, QueryWeight
 from robirank.registry import register
@@ -120,12 +119,11 @@ class RoBiRankCV(RoundsRanker, LinearRanker):
         X, y, queries = self._check_fit(X, y, qid)
         weights = (sample_weight, query_weight)
         held_out = self._held_out(validation)
-        if held_out is not None:
-            models = self._path(X, y, queries, weights, self.alphas_)
-            by_fold = [[held_out.ndcg(held_out.X @ m.coef_) for m in models]]
-        else:
-            folds = self._folds(X, y, queries)
-            by_fold = [self._fold_scores(X, y, fold, weights) for fold in folds]
+        folds = [(queries, held_out)] if held_out is not None else self._folds(X, y, queries)
+        by_fold = []
+        for train, test in folds:
+            models = self._path(X, y, train, weights, self.alphas_)
+            by_fold.append([test.ndcg(np.asarray(test.X @ m.coef_)) for m in models])
         self.scores_ = np.array(by_fold).T
         means = self.scores_.mean(axis=1)
         best = int(np.argmax(means))
@@ -161,52 +159,36 @@ class RoBiRankCV(RoundsRanker, LinearRanker):
             start = model.coef_
         return models
 
-    def _fold_scores(
-        self, X: Any, y: Any, fold: tuple[Queries, Queries], weights: tuple[Any, Any]
-    ) -> list[float]:
-        """NDCG on the held-out queries of the models fitted to the others."""
-        train, held_out = fold
-        rows, codes = held_out.rows(), held_out.codes()
-        rule: Any = {"k": self.k, "convention": self.convention}
-        models = self._path(X, y, train, weights, self.alphas_)
-        scores = [np.asarray(X[rows] @ m.coef_) for m in models]
-        return [float(np.mean(ndcg(y[rows], s, codes, **rule))) for s in scores]
-
-    def _folds(self, X: Any, y: Any, queries: Queries) -> list[tuple[Queries, Queries]]:
+    def _folds(self, X: Any, y: Any, queries: Queries) -> Iterator[tuple[Queries, HeldOut]]:
         """What each fold trains on and holds out: whole queries, or documents of a single one."""
+        for train, test in self._split(X, y, queries):
+            rows, rule = test.rows(), (self.k, self.convention)
+            yield train, HeldOut(X[rows], y[rows], test.codes(), *rule)
 
-        def documents(rows: Ints64) -> Queries:
-            return Queries(queries.ids, np.array([0, len(rows)], dtype=np.int64), rows)
-
-        take = documents if len(queries) == 1 else queries.take
-        return [(take(train), take(test)) for train, test in self._parts(X, y, queries)]
-
-    def _parts(self, X: Any, y: Any, queries: Queries) -> list[tuple[Any, Any]]:
-        """Numbers of queries to train on and to hold out; of rows, if there is one query."""
+    def _split(self, X: Any, y: Any, queries: Queries) -> list[tuple[Queries, Queries]]:
         single = len(queries) == 1
-        n, what = (queries.n_rows, "documents") if single else (len(queries), "queries")
-        if isinstance(self.cv, int | np.integer):
-            if not 2 <= self.cv <= n:
+        groups = np.arange(queries.n_rows) if single else queries.unsort(queries.codes())
+        splitter = self.cv
+        if isinstance(splitter, int | np.integer):
+            n, what = (len(groups), "documents") if single else (len(queries), "queries")
+            if not 2 <= splitter <= n:
                 raise ArgumentError(
                     "cv",
                     f"must be between 2 and the number of {what} (n_samples = {n}); "
-                    f"got {self.cv}. Pass validation=(X, y, qid) to choose on a set of your own",
+                    f"got {splitter}. Pass validation=(X, y, qid) to choose on a set of your own",
                 )
-            folds = KFold(self.cv, shuffle=True, random_state=as_random_state(self.random_state))
-            return list(folds.split(np.arange(n)))
-        groups = queries.unsort(queries.codes())
-        splits = list(check_cv(self.cv).split(X, y, groups))
-        if single:
-            return [(np.sort(train), np.sort(test)) for train, test in splits]
-        return [
-            (self._whole(queries, groups, a), self._whole(queries, groups, b)) for a, b in splits
-        ]
+            rng = as_random_state(self.random_state)
+            splitter = GroupKFold(splitter, shuffle=True, random_state=rng)
 
-    def _whole(self, queries: Queries, groups: Any, rows: Any) -> Ints64:
-        """The queries that the rows make up."""
-        numbers = np.unique(groups[rows])
-        if queries.sizes[numbers].sum() != len(rows):
-            raise ArgumentError(
-                Argument("cv", self.cv), "splits a query; use one such as GroupKFold"
-            )
-        return numbers
+        def chosen(rows: Ints64) -> Queries:
+            if single:
+                return Queries(queries.ids, np.array([0, len(rows)], np.int64), np.sort(rows))
+            numbers = np.unique(groups[rows])
+            if queries.sizes[numbers].sum() != len(rows):
+                raise ArgumentError(
+                    Argument("cv", self.cv), "splits a query; use one such as GroupKFold"
+                )
+            return queries.take(numbers)
+
+        splits = check_cv(splitter).split(X, y, groups)
+        return [(chosen(train), chosen(test)) for train, test in splits]
