@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from robirank import _core
+from robirank._features import dense
 from robirank._queries import Queries
 from robirank._threads import SORTED, threads_for_cells
 from robirank._types import Floats64, Ints64
@@ -84,35 +85,19 @@ class ListMetric:
         return values.reshape(-1, len(steps))
 
 
-class Columns:
-    """The columns of a dense or sparse matrix, for chosen rows."""
-
-    def __init__(self, X: Any, rows: Ints64) -> None:
-        self.n_features = int(X.shape[1])
-        self._sparse = bool(sp.issparse(X))
-        self._X: Any = X[rows].tocsc() if self._sparse else X
-        self._rows = rows
-
-    def __getitem__(self, feature: int) -> Floats64:
-        if self._sparse:
-            column = self._X[:, [feature]].toarray()[:, 0]
-        else:
-            column = self._X[self._rows, feature]
-        return np.ascontiguousarray(column, dtype=np.float64)
-
-    def scores(self, weights: Floats64) -> Floats64:
-        """The inner products of the rows with the weights."""
-        X = self._X if self._sparse else self._X[self._rows]
-        return np.ascontiguousarray(X @ weights, dtype=np.float64)
-
-
-def metric_and_columns(
+def metric_and_features(
     ranker: Any, X: Any, y: NDArray[Any], queries: Queries
-) -> tuple[ListMetric, Columns]:
+) -> tuple[ListMetric, Any]:
     """The metric that the parameters of a ranker name, and the features of the rows it counts."""
     names = ("metric", "k", "convention", "num_threads")
     metric = ListMetric(y, queries, **{name: getattr(ranker, name) for name in names})
-    return metric, Columns(X, metric.rows)
+    features = X[metric.rows]
+    return metric, features.tocsc() if sp.issparse(X) else features
+
+
+def column(features: Any, number: int) -> Floats64:
+    """One feature of all rows of a dense or sparse matrix."""
+    return np.ascontiguousarray(dense(features[:, [number]])[:, 0], dtype=np.float64)
 
 
 def _tie_order(y: NDArray[Any], queries: Queries, rule: Convention) -> Ints64:

@@ -13,7 +13,7 @@ from robirank._checks import Count, CountOrNone
 from robirank._queries import Queries
 from robirank._types import Floats64
 from robirank.errors import ArgumentError
-from robirank.ltr._list_metric import Columns, ListMetric, MetricName, metric_and_columns
+from robirank.ltr._list_metric import ListMetric, MetricName, column, metric_and_features
 from robirank.ltr._rounds import ROUND_ARRAYS, ROUND_NUMBERS, HeldOut, Round, RoundsRanker
 from robirank.ltr.base import LinearRanker
 from robirank.registry import register
@@ -133,10 +133,10 @@ class AdaRank(RoundsRanker, LinearRanker):
             raise ArgumentError("tol", f"must be a number >= 0; got {self.tol!r}")
 
     def _train(self, X: Any, y: Any, queries: Queries, held_out: HeldOut | None = None) -> None:
-        metric, columns = metric_and_columns(self, X, y, queries)
+        metric, features = metric_and_features(self, X, y, queries)
         taken: list[tuple[int, float]] = []
         with self._progress(self.n_estimators) as progress:  # ranking by all features takes time
-            choice = WeakRankers(columns, metric, signed=self.signed, most=self.max_consecutive)
+            choice = WeakRankers(features, metric, signed=self.signed, most=self.max_consecutive)
             rounds = self._rounds(choice, taken, held_out)
             self._run(rounds, self.n_estimators, progress, self.patience)
         taken = taken[: self.best_iter_]
@@ -157,7 +157,7 @@ class AdaRank(RoundsRanker, LinearRanker):
             if quality <= 0.0:
                 return
             weight = sign * float(np.arctanh(min(quality, 1.0 - _EDGE)))
-            scores = scores + weight * choice.columns[feature]
+            scores = scores + weight * column(choice.features, feature)
             reached = choice.metric.of(scores)
             before, mean = mean, float(reached.mean())
             if mean <= before - self.tol:
@@ -174,13 +174,16 @@ class AdaRank(RoundsRanker, LinearRanker):
 class WeakRankers:
     """Single features, in one direction or both, with the metric of each on every query."""
 
-    def __init__(self, columns: Columns, metric: ListMetric, *, signed: bool, most: int) -> None:
-        self.columns, self.metric = columns, metric
+    def __init__(self, features: Any, metric: ListMetric, *, signed: bool, most: int) -> None:
+        self.features, self.metric = features, metric
         self._signs = (1.0, -1.0) if signed else (1.0,)
         zeros = np.zeros(len(metric.rows))
         # One line for each feature and sign: feature 0 up, feature 0 down, feature 1 up, …
         self._metrics: Floats64 = np.vstack(
-            [metric.along(zeros, columns[f], self._signs).T for f in range(columns.n_features)]
+            [
+                metric.along(zeros, column(features, f), self._signs).T
+                for f in range(features.shape[1])
+            ]
         )
         self.n_queries = self._metrics.shape[1]
         self._most = most

@@ -13,7 +13,7 @@ from robirank._progress import FitProgress
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64
-from robirank.ltr._list_metric import Columns, ListMetric, MetricName, metric_and_columns
+from robirank.ltr._list_metric import ListMetric, MetricName, column, metric_and_features
 from robirank.ltr._rounds import ROUND_ARRAYS, ROUND_NUMBERS, HeldOut, Round, RoundsRanker
 from robirank.ltr.base import LinearRanker
 from robirank.registry import register
@@ -125,13 +125,13 @@ class CoordinateAscent(RoundsRanker, LinearRanker):
     num_threads: int = 0
 
     def _train(self, X: Any, y: Any, queries: Queries, held_out: HeldOut | None = None) -> None:
-        metric, columns = metric_and_columns(self, X, y, queries)
-        rng, n_features = as_random_state(self.random_state), columns.n_features
+        metric, features = metric_and_features(self, X, y, queries)
+        rng, n_features = as_random_state(self.random_state), features.shape[1]
         draws = rng.standard_normal((self.n_restarts - 1, n_features))
         climbs: list[dict[str, Any]] = []
         for number, start in enumerate([np.ones(n_features), *draws], 1):
             start = start / np.abs(start).sum()
-            climb = Climb(start, columns, metric, int(self.n_steps), float(self.slack))
+            climb = Climb(start, features, metric, int(self.n_steps), float(self.slack))
             self.objective_curve_ = [climb.objective]
             with self._progress(self.max_iter, f"start {number} of {self.n_restarts}") as progress:
                 passes = self._passes(climb, held_out, rng, progress)
@@ -165,22 +165,22 @@ class Climb:
     """A search from one start: the present weights, their scores and their objective."""
 
     def __init__(
-        self, start: Floats64, columns: Columns, metric: ListMetric, n_steps: int, slack: float
+        self, start: Floats64, features: Any, metric: ListMetric, n_steps: int, slack: float
     ) -> None:
         self._start = start
-        self._columns = columns
+        self._features = features
         self._metric = metric
         self._lengths = 2.0 ** np.arange(1, n_steps + 1) - 1.0
         self._slack = slack
         self.weights = start.copy()
-        self._scores = columns.scores(start)
+        self._scores = np.asarray(features @ start)
         self.objective = float(metric.of(self._scores).mean())
 
     def move(self, feature: int) -> None:
         """Search along one weight, and change it if the objective rises."""
         steps = self._steps(self.weights[feature])
-        column = self._columns[feature]
-        objectives = self._metric.along(self._scores, column, steps).mean(axis=0)
+        direction = column(self._features, feature)
+        objectives = self._metric.along(self._scores, direction, steps).mean(axis=0)
         if self._slack:
             moved = np.repeat(self.weights[None], len(steps), axis=0)
             moved[:, feature] += steps
@@ -193,7 +193,7 @@ class Climb:
         self.weights[feature] += steps[best]
         size = np.abs(self.weights).sum()
         self.weights /= size
-        self._scores = (self._scores + steps[best] * column) / size
+        self._scores = (self._scores + steps[best] * direction) / size
         self.objective = float(objectives[best])
 
     def _steps(self, weight: float) -> Floats64:
