@@ -18,7 +18,7 @@ import msgspec
 from robirank import registry
 from robirank.storage.folder import Folder
 from robirank.storage.manifest import MANIFEST, decode_manifest
-from robirank.storage.packing import ModelHeader, pack, unpack
+from robirank.storage.packing import ModelHeader, pack, unpack_fitted, unpack_params
 from robirank.storage.tensor_file import (
     ModelFileError,
     PathOrFile,
@@ -143,7 +143,8 @@ def _load(path: PathOrFile, expected: type | None = None) -> Any:
     with open_model(path) as file:
         header = msgspec.convert(file.header, ModelHeader)
         cls = _class_named(header.class_name, expected)
-        params, fitted = unpack(file, header, cls)
+        params = unpack_params(file, header, cls)
+        fitted = unpack_fitted(file, header, cls.fitted_parts)
     model = cls(**params)
     for attribute, value in fitted.items():
         setattr(model, attribute, value)

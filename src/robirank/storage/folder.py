@@ -10,10 +10,10 @@ import contextlib
 import os
 import re
 import zlib
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, TypeVar
 
 import msgspec
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ from robirank.storage.tensor_file import (
     map_file,
     parse_arrays,
 )
+
+_Content = TypeVar("_Content", bound=Buffer)
 
 
 class DamagedFileError(RobirankError, ValueError):
@@ -147,30 +149,30 @@ class Folder:
 
     def read_bytes(self, entry: FileEntry) -> bytes:
         """Read a file and compare it with its entry."""
-        self.check(entry)
-        with self.open(entry.name) as file:
-            content = file.read(entry.bytes + 1)
-        self._check_content(entry, content)
-        return content
+        return self._content(entry, lambda file: file.read(entry.bytes + 1))
 
     def read_arrays(
-        self, entry: FileEntry, expected: Mapping[str, ArraySpec], others: str | None = None
+        self,
+        entry: FileEntry,
+        expected: Mapping[str, ArraySpec],
+        others: str | None = None,
+        *,
+        mapped: bool = False,
     ) -> dict[str, NDArray[Any]]:
-        """Read the arrays of a safetensors file and check them; see `check_arrays`."""
-        arrays = self._arrays(entry, self.read_bytes(entry), expected, others)
-        return {name: array.copy() for name, array in arrays.items()}
+        """Read the arrays of a safetensors file and check them; see `check_arrays`.
 
-    def map_arrays(
-        self, entry: FileEntry, expected: Mapping[str, ArraySpec]
-    ) -> dict[str, NDArray[Any]]:
-        """Map the arrays of a file into memory; the file of a URL is read instead."""
-        if not self.is_local:
-            return self.read_arrays(entry, expected)
-        self.check(entry)
-        with self.open(entry.name) as file:
-            content = map_file(file)
-        self._check_content(entry, content)
-        return self._arrays(entry, content, expected, others="")
+        Where ``mapped``, the arrays of a file on a disk are read-only views of the file.
+        """
+        is_view = mapped and self.is_local
+        content = self._content(entry, map_file) if is_view else self.read_bytes(entry)
+        try:
+            arrays, _ = parse_arrays(content)
+            check_arrays({n: ArraySpec.of(array) for n, array in arrays.items()}, expected, others)
+            for name, array in arrays.items():
+                check_finite(name, array)
+        except ValueError as error:
+            raise self.error(f"{self.path(entry.name)}: {error}") from None
+        return arrays if is_view else {name: array.copy() for name, array in arrays.items()}
 
     def check(self, entry: FileEntry) -> None:
         """Raise an error if a file is missing or does not have the size of its entry.
@@ -186,25 +188,14 @@ class Folder:
                 f"{entry.bytes} were written"
             )
 
-    def _check_content(self, entry: FileEntry, content: Buffer) -> None:
+    def _content(self, entry: FileEntry, read: Callable[[IO[bytes]], _Content]) -> _Content:
+        """What ``read`` gives of a file, compared with the entry of the file."""
+        self.check(entry)
+        with self.open(entry.name) as file:
+            content = read(file)
         if (len(content), zlib.crc32(content)) != (entry.bytes, entry.crc32):
             raise self.error(f"{self.path(entry.name)} is damaged: its checksum is wrong")
-
-    def _arrays(
-        self,
-        entry: FileEntry,
-        content: Buffer,
-        expected: Mapping[str, ArraySpec],
-        others: str | None,
-    ) -> dict[str, NDArray[Any]]:
-        try:
-            arrays, _ = parse_arrays(content)
-            check_arrays({n: ArraySpec.of(array) for n, array in arrays.items()}, expected, others)
-            for name, array in arrays.items():
-                check_finite(name, array)
-        except ValueError as error:
-            raise self.error(f"{self.path(entry.name)}: {error}") from None
-        return arrays
+        return content
 
 
 class _LocalFiles:

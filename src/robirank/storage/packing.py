@@ -17,11 +17,9 @@ from robirank._checks import all_finite
 from robirank._types import Floats64
 from robirank.errors import ArgumentError
 from robirank.storage.fitted_parts import FittedParts
-from robirank.storage.tensor_file import ModelFile
+from robirank.storage.tensor_file import NUMPY_TYPES, ModelFile
 
 _NOT_SAVED = ("device",)  # parameters that depend on the machine
-_ARRAY_TYPES: dict[str, type] = {"I32": np.int32, "F64": np.float64, "F32": np.float32}
-
 
 _Ints = Literal["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 _LabelType = Literal["str", "object", "bool", _Ints, "float16", "float32", "float64"]
@@ -73,15 +71,8 @@ def pack(
     return header, arrays | _pack_fitted(model, parts)
 
 
-def unpack(file: ModelFile, header: ModelHeader, cls: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The parameters and the fitted attributes of the estimator in a model file.
-
-    A ValueError is raised for everything that an estimator of that class does not have.
-    """
-    return _unpack_params(file, header, cls), _unpack_fitted(file, header, cls.fitted_parts)
-
-
 # Parameters: JSON values and arrays are saved; others get their default when the file is loaded.
+# When a file is read, whatever an estimator of its class does not have is a ValueError.
 
 
 def _pack_params(model: Any) -> tuple[dict[str, Any], dict[str, str], dict[str, NDArray[Any]]]:
@@ -126,7 +117,7 @@ def _as_array(value: Any) -> Floats64 | None:
     return array if np.isfinite(array).all() and array.ndim else None
 
 
-def _unpack_params(file: ModelFile, header: ModelHeader, cls: Any) -> dict[str, Any]:
+def unpack_params(file: ModelFile, header: ModelHeader, cls: Any) -> dict[str, Any]:
     """The parameters of the estimator; a warning names those that were not saved."""
     params = header.params
     arrays = [n.removeprefix("params.") for n in file.tensors if n.startswith("params.")]
@@ -162,7 +153,7 @@ def _unpack_params(file: ModelFile, header: ModelHeader, cls: Any) -> dict[str, 
 def _pack_fitted(model: Any, parts: FittedParts) -> dict[str, NDArray[Any]]:
     """Check all fitted attributes, and return those that are arrays."""
     arrays: dict[str, NDArray[Any]] = {
-        name: np.asarray(getattr(model, name), _ARRAY_TYPES[expected.dtype])
+        name: np.asarray(getattr(model, name), NUMPY_TYPES[expected.dtype])
         for name, expected in parts.arrays.items()
         if hasattr(model, name)
     }
@@ -181,7 +172,7 @@ def _numbers(model: Any, parts: FittedParts) -> dict[str, Any]:
     return {name: kind(getattr(model, name)) for name, kind in kinds.items()}
 
 
-def _unpack_fitted(file: ModelFile, header: ModelHeader, parts: FittedParts) -> dict[str, Any]:
+def unpack_fitted(file: ModelFile, header: ModelHeader, parts: FittedParts) -> dict[str, Any]:
     """The fitted attributes by name; an empty dict for an estimator that was not fitted."""
     fitted: dict[str, Any] = {
         name: file.read(name) for name in file.tensors if not name.startswith("params.")

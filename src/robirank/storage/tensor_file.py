@@ -51,7 +51,7 @@ TENSOR_TYPES = {
     "int32": "I32",
     "uint8": "U8",
 }
-_NUMPY_TYPES = {tensor: np.dtype(numpy).newbyteorder("<") for numpy, tensor in TENSOR_TYPES.items()}
+NUMPY_TYPES = {tensor: np.dtype(numpy).newbyteorder("<") for numpy, tensor in TENSOR_TYPES.items()}
 
 PathOrFile = str | os.PathLike[str] | IO[bytes]
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
@@ -100,25 +100,18 @@ def file_pieces(arrays: Arrays, header: str | None = None) -> Iterator[bytes | m
 
 
 class ArraySpec(NamedTuple):
-    """The type (its safetensors name) and the shape of an array; None stands for any length."""
+    """The type (its safetensors name) and the shape of an array."""
 
     dtype: str
-    shape: tuple[int | None, ...]
+    shape: tuple[int, ...]
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> ArraySpec:
         """The type and shape of an array."""
         return cls(TENSOR_TYPES[array.dtype.name], array.shape)
 
-    def accepts(self, spec: ArraySpec) -> bool:
-        """Whether an array with the type and shape ``spec`` matches."""
-        same_rank = len(self.shape) == len(spec.shape)
-        lengths = zip(self.shape, spec.shape, strict=False)
-        return self.dtype == spec.dtype and same_rank and all(n in (None, m) for n, m in lengths)
-
     def __str__(self) -> str:
-        lengths = ", ".join("any" if n is None else str(n) for n in self.shape)
-        return f"{self.dtype} of shape ({lengths})"
+        return f"{self.dtype} of shape ({', '.join(map(str, self.shape))})"
 
 
 def check_arrays(
@@ -129,7 +122,7 @@ def check_arrays(
     Other arrays are allowed if their names begin with ``others``.
     """
     for name, spec in expected.items():
-        if name not in specs or not spec.accepts(specs[name]):
+        if specs.get(name) != spec:
             raise ValueError(f"{name} must be {spec}; it is {specs.get(name, 'missing')}")
     for name in specs:
         if name not in expected and (others is None or not name.startswith(others)):
@@ -160,7 +153,7 @@ def parse_arrays(content: Buffer) -> tuple[dict[str, NDArray[Any]], dict[str, st
 
 
 def _array(content: Buffer, start: int, entry: _Entry) -> NDArray[Any]:
-    dtype, size = _NUMPY_TYPES[entry.dtype], math.prod(entry.shape)
+    dtype, size = NUMPY_TYPES[entry.dtype], math.prod(entry.shape)
     begin, end = entry.data_offsets
     if end - begin != size * dtype.itemsize or start + end > len(content):
         raise ValueError(f"bytes {begin} to {end} do not hold {entry.shape} {entry.dtype}")

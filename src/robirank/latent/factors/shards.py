@@ -108,7 +108,7 @@ class UsersInShards(_Shards):
         """All rows, in the order of the data."""
         rows = np.empty((len(self), self._manifest.factors), np.float32)
         for shard, users in enumerate(self._parts):
-            rows[users] = self._read(shard)["user_factors"]
+            rows[users] = self._arrays(shard)["user_factors"]
         return rows
 
     @cached_property
@@ -118,7 +118,7 @@ class UsersInShards(_Shards):
             return None
         ids = np.empty(len(self), dtype=object)
         for shard, users in enumerate(self._parts):
-            ids[users] = self._ids_of(self._read(shard), len(users))[:]
+            ids[users] = self._ids_of(self._arrays(shard), len(users))[:]
         return Ids(ids.tolist())
 
     def queries(self, positions: Ints32) -> Queries:
@@ -150,28 +150,21 @@ class UsersInShards(_Shards):
 
     def _mapped(self, shard: int) -> Floats32:
         if shard not in self._opened:
-            entry = self._manifest.users[shard]
-            arrays = self._folder.map_arrays(entry, self._spec(shard))
-            self._check_users(shard, arrays["users"])
-            self._opened[shard] = arrays["user_factors"]
+            self._opened[shard] = self._arrays(shard)["user_factors"]
         return self._opened[shard]
 
-    def _read(self, shard: int) -> dict[str, NDArray[Any]]:
+    def _arrays(self, shard: int) -> dict[str, NDArray[Any]]:
+        """The arrays in a file; those in a file on a disk are views of it."""
+        entry, users = self._manifest.users[shard], self._parts[shard]
+        spec = {
+            "user_factors": ArraySpec("F32", (len(users), self._manifest.factors)),
+            "users": ArraySpec("I32", (len(users),)),
+        }
         others = "ids." if self._manifest.user_ids else None
-        entry = self._manifest.users[shard]
-        arrays = self._folder.read_arrays(entry, self._spec(shard), others)
-        self._check_users(shard, arrays["users"])
+        arrays = self._folder.read_arrays(entry, spec, others, mapped=True)
+        if not np.array_equal(arrays["users"], users):
+            raise ModelFileError(f"{self._folder.path(entry.name)} has the rows of other users")
         return arrays
-
-    def _spec(self, shard: int) -> dict[str, ArraySpec]:
-        n = len(self._parts[shard])
-        rows = ArraySpec("F32", (n, self._manifest.factors))
-        return {"user_factors": rows, "users": ArraySpec("I32", (n,))}
-
-    def _check_users(self, shard: int, users: NDArray[Any]) -> None:
-        if not np.array_equal(users, self._parts[shard]):
-            path = self._folder.path(self._manifest.users[shard].name)
-            raise ModelFileError(f"{path} has the rows of other users")
 
 
 class ItemsInShards(_Shards):
@@ -246,7 +239,7 @@ class ItemsInShards(_Shards):
         if shard not in self._opened:
             n = self._bounds[shard + 1] - self._bounds[shard]
             spec = {"item_factors": ArraySpec("F32", (n, self._manifest.factors))}
-            arrays = self._folder.map_arrays(self._manifest.items[shard], spec)
+            arrays = self._folder.read_arrays(self._manifest.items[shard], spec, mapped=True)
             self._opened[shard] = arrays["item_factors"]
         return self._opened[shard]
 
