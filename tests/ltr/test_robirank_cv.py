@@ -60,9 +60,9 @@ def test_splitter_decides_what_is_trained_on(parts, monkeypatch):
     seen = []
     original = RoBiRank._fit_queries
 
-    def spy(self, X, y, queries, *weights):
+    def spy(self, X, y, queries, **weights):
         seen.append(len(queries))
-        return original(self, X, y, queries, *weights)
+        return original(self, X, y, queries, **weights)
 
     monkeypatch.setattr(RoBiRank, "_fit_queries", spy)
     splitter = GroupShuffleSplit(2, train_size=6, test_size=9, random_state=0)

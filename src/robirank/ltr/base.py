@@ -24,10 +24,12 @@ from robirank._sparse import check_sparse
 from robirank._types import Floats64
 from robirank.data.ranking import RankingData
 from robirank.errors import ArgumentError
+from robirank.losses import RhoName
 from robirank.ltr.explain import Explanation, QueryExplanation
 from robirank.metrics import ndcg
+from robirank.metrics._conventions import Gain
 from robirank.objectives.linear import LinearObjective, minimize_lbfgs, scale_of_columns
-from robirank.objectives.listwise import check_sample_weight
+from robirank.objectives.listwise import Lists, Metric, check_sample_weight
 from robirank.objectives.score_loss import ScoreLoss
 from robirank.storage.estimators import SaveMixin
 from robirank.storage.fitted_parts import FittedArray, FittedParts
@@ -182,6 +184,29 @@ class Ranker(SaveMixin, BaseEstimator):
         tags.input_tags.sparse = self.takes_sparse
         tags.input_tags.allow_nan = self.takes_nan
         return tags
+
+
+@dataclass(eq=False, repr=False)
+class ListwiseRanker(Ranker):
+    """A ranker by RoBiRank's loss, of which these are the parameters."""
+
+    _: KW_ONLY
+    rho: RhoName = "log"
+    metric: Metric = "ndcg"
+    gain: Gain = "exp"
+
+    def _lists(self, y: Floats64, queries: Queries, **weights: Any) -> Lists:
+        """The training lists, with weights of rows and queries; some document must be relevant."""
+        names = ("rho", "metric", "gain", "num_threads")
+        params = {name: getattr(self, name) for name in names}
+        lists = Lists.build(y, queries, **params, **weights)
+        if len(lists.weight) == 0:
+            raise ArgumentError(
+                "y",
+                "has no relevant document in any query (every label or weight is 0), "
+                "so there is nothing to learn",
+            )
+        return lists
 
 
 class ExplainedRanker(Ranker):

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from robirank._checks import Count, NotNegative, Positive, check_choice
@@ -14,11 +14,9 @@ from robirank._queries import Queries
 from robirank._random import RandomStateLike, check_random_state_like
 from robirank._types import Floats64
 from robirank.errors import Argument, ArgumentError
-from robirank.losses import RhoName
-from robirank.ltr.base import LinearRanker
-from robirank.metrics._conventions import Gain
+from robirank.ltr.base import LinearRanker, ListwiseRanker
 from robirank.objectives.linear import starting_weights
-from robirank.objectives.listwise import Lists, Metric, QueryWeight
+from robirank.objectives.listwise import QueryWeight
 from robirank.registry import register
 
 Init: TypeAlias = Literal["zeros", "random"] | ArrayLike | BaseEstimator
@@ -26,7 +24,7 @@ Init: TypeAlias = Literal["zeros", "random"] | ArrayLike | BaseEstimator
 
 @register
 @dataclass(eq=False, repr=False)
-class RoBiRank(LinearRanker):
+class RoBiRank(ListwiseRanker, LinearRanker):
     r"""Linear ranking by robust binary classification.
 
     Minimises, over the weights ω of a linear scoring function,
@@ -90,9 +88,6 @@ class RoBiRank(LinearRanker):
 
     alpha: NotNegative = 1e-3
     _: KW_ONLY
-    rho: RhoName = "log"
-    metric: Metric = "ndcg"
-    gain: Gain = "exp"
     init: Init = "zeros"
     max_iter: Count = 500
     tol: Positive = 1e-5
@@ -125,20 +120,13 @@ class RoBiRank(LinearRanker):
             Weights of queries; an array holds one weight a row, equal within each query.
         """
         X, y, queries = self._check_fit(X, y, qid)
-        return self._fit_queries(X, y, queries, sample_weight, query_weight)
+        weights = {"sample_weight": sample_weight, "query_weight": query_weight}
+        return self._fit_queries(X, y, queries, **weights)
 
-    def _fit_queries(
-        self,
-        X: Any,
-        y: NDArray[Any],
-        queries: Queries,
-        sample_weight: ArrayLike | None,
-        query_weight: QueryWeight | None,
-    ) -> Self:
+    def _fit_queries(self, X: Any, y: Floats64, queries: Queries, **weights: Any) -> Self:
         """Fit to validated data; ``queries`` may leave rows out, which costs no copy of X."""
         self._check_params()
-        weights: Any = {"sample_weight": sample_weight, "query_weight": query_weight}
-        lists = Lists.to_learn(self, y, queries, **weights)
+        lists = self._lists(y, queries, **weights)
         if not isinstance(X, np.ndarray):
             X, lists = X[queries.rows()], lists.in_order()
         self._descend(X, lists, alpha=self.alpha, start=self._start(X.shape[1]))

@@ -15,11 +15,9 @@ from robirank._checks import AtLeastTwo, Count, Positive
 from robirank._features import dense, settled_order
 from robirank._types import Floats32, Floats64
 from robirank.errors import ArgumentError
-from robirank.losses import RhoName
 from robirank.ltr._boosting import BoostedRanker, Objective
-from robirank.ltr.base import check_labels, feature_names, known_names
-from robirank.metrics._conventions import Gain
-from robirank.objectives.listwise import Lists, Metric, QueryWeight
+from robirank.ltr.base import ListwiseRanker, check_labels, feature_names, known_names
+from robirank.objectives.listwise import Lists, QueryWeight
 from robirank.registry import register
 from robirank.storage.fitted_parts import FittedArray
 
@@ -31,7 +29,7 @@ MAX_CATEGORY = 2**24  # exact in float32, too
 
 @register
 @dataclass(eq=False, repr=False)
-class RoBiRankBooster(BoostedRanker):
+class RoBiRankBooster(ListwiseRanker, BoostedRanker):
     r"""Gradient boosted trees with RoBiRank's loss.
 
     The scores s are a sum of regression trees that minimises
@@ -134,9 +132,6 @@ class RoBiRankBooster(BoostedRanker):
     takes_nan = True
 
     _: KW_ONLY
-    rho: RhoName = "log"
-    metric: Metric = "ndcg"
-    gain: Gain = "exp"
     learning_rate: Positive = 0.05
     max_leaf_nodes: AtLeastTwo = 15
     min_samples_leaf: Count = 20
@@ -175,8 +170,8 @@ class RoBiRankBooster(BoostedRanker):
         params = self._params() | self._feature_params(X)
         held_out = self._held_out(validation)
         rows = settled_order(X, y, queries)
-        weights: Any = {"sample_weight": sample_weight, "query_weight": query_weight}
-        lists = Lists.to_learn(self, y, replace(queries, order=rows), **weights)
+        weights = {"sample_weight": sample_weight, "query_weight": query_weight}
+        lists = self._lists(y, replace(queries, order=rows), **weights)
         objective = self._objective(lists.in_order(), params["seed"])
         booster = self._grow(X[rows], y[rows], queries.sizes, params, held_out, objective)
         gain = booster.feature_importance("gain", iteration=self.best_iter_)

@@ -7,19 +7,17 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.model_selection import GroupKFold, check_cv
 
 from robirank._queries import Queries
 from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats64, Ints64
 from robirank.errors import Argument, ArgumentError
-from robirank.losses import RhoName
 from robirank.ltr._rounds import HeldOut, RoundsRanker
-from robirank.ltr.base import LinearRanker
+from robirank.ltr.base import LinearRanker, ListwiseRanker
 from robirank.ltr.robirank import Init, RoBiRank
-from robirank.metrics._conventions import Gain
-from robirank.objectives.listwise import Metric, QueryWeight
+from robirank.objectives.listwise import QueryWeight
 from robirank.registry import register
 from robirank.storage.fitted_parts import FittedArray
 
@@ -28,7 +26,7 @@ DEFAULT_ALPHAS = tuple(float(a) for a in np.logspace(1, -5, 13))
 
 @register
 @dataclass(eq=False, repr=False)
-class RoBiRankCV(RoundsRanker, LinearRanker):
+class RoBiRankCV(ListwiseRanker, RoundsRanker, LinearRanker):
     """RoBiRank along a path of penalties, the best one chosen by NDCG on held-out queries.
 
     The path runs from the largest penalty to the smallest, each fit starting where the last one
@@ -87,9 +85,6 @@ class RoBiRankCV(RoundsRanker, LinearRanker):
     _: KW_ONLY
     cv: Any = 5
     k: Any = 10
-    rho: RhoName = "log"
-    metric: Metric = "ndcg"
-    gain: Gain = "exp"
     init: Init = "zeros"
     max_iter: int = 500
     tol: float = 1e-5
@@ -117,18 +112,18 @@ class RoBiRankCV(RoundsRanker, LinearRanker):
         """
         self.alphas_ = self._check_alphas()
         X, y, queries = self._check_fit(X, y, qid)
-        weights = (sample_weight, query_weight)
+        weights = {"sample_weight": sample_weight, "query_weight": query_weight}
         held_out = self._held_out(validation)
         folds = [(queries, held_out)] if held_out is not None else self._folds(X, y, queries)
         by_fold = []
         for train, test in folds:
-            models = self._path(X, y, train, weights, self.alphas_)
+            models = self._path(X, y, train, self.alphas_, **weights)
             by_fold.append([test.ndcg(np.asarray(test.X @ m.coef_)) for m in models])
         self.scores_ = np.array(by_fold).T
         means = self.scores_.mean(axis=1)
         best = int(np.argmax(means))
         if held_out is None:
-            models = self._path(X, y, queries, weights, self.alphas_[: best + 1])
+            models = self._path(X, y, queries, self.alphas_[: best + 1], **weights)
         self.alpha_, self.best_score_ = float(self.alphas_[best]), float(means[best])
         self.coef_ = models[best].coef_
         self.n_iter_, self.loss_curve_ = models[best].n_iter_, models[best].loss_curve_
@@ -149,13 +144,13 @@ class RoBiRankCV(RoundsRanker, LinearRanker):
         return np.unique(alphas)[::-1]
 
     def _path(
-        self, X: Any, y: Any, queries: Queries, weights: tuple[Any, Any], alphas: NDArray[Any]
+        self, X: Any, y: Any, queries: Queries, alphas: Floats64, **weights: Any
     ) -> list[RoBiRank]:
         """One model a penalty, each started from the one before."""
         start, models = self.init, []
         for alpha in alphas:
             model = self.with_alpha(float(alpha)).set_params(init=start)
-            models.append(model._fit_queries(X, y, queries, *weights))
+            models.append(model._fit_queries(X, y, queries, **weights))
             start = model.coef_
         return models
 

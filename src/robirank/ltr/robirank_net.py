@@ -15,17 +15,15 @@ from robirank._random import as_random_state
 from robirank._types import Floats64
 from robirank.data.ranking import signed_log
 from robirank.errors import ArgumentError
-from robirank.losses import RhoName
 from robirank.ltr._network import Epochs, NetworkRanker, network_parts
-from robirank.metrics._conventions import Gain
-from robirank.objectives.listwise import Metric
+from robirank.ltr.base import ListwiseRanker
 from robirank.registry import register
 from robirank.storage.fitted_parts import FittedArray
 
 
 @register
 @dataclass(eq=False, repr=False)
-class RoBiRankNet(NetworkRanker):
+class RoBiRankNet(ListwiseRanker, NetworkRanker):
     r"""A residual network trained by RoBiRank's loss.
 
     The score of features φ is :math:`v \cdot h_B` with
@@ -105,9 +103,6 @@ class RoBiRankNet(NetworkRanker):
     units: Count = 64
     _: KW_ONLY
     blocks: Count = 2
-    rho: RhoName = "log"
-    metric: Metric = "ndcg"
-    gain: Gain = "exp"
     dropout: NotNegative = 0.1
     batch_size: Count = 16
     device: str = "cpu"

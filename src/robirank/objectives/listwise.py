@@ -88,19 +88,6 @@ class Lists:
             **settings,
         )
 
-    @classmethod
-    def to_learn(cls, model: Any, y: NDArray[Any], queries: Queries, **weights: Any) -> Lists:
-        """The lists of an estimator with RoBiRank's parameters, of which some must be relevant."""
-        names = ("metric", "gain", "rho", "num_threads")
-        lists = cls.build(y, queries, **weights, **{name: getattr(model, name) for name in names})
-        if len(lists.weight) == 0:
-            raise ArgumentError(
-                "y",
-                "has no relevant document in any query (every label or weight is 0), "
-                "so there is nothing to learn",
-            )
-        return lists
-
     def in_order(self) -> Lists:
         """The same problem for rows that have been brought into the grouped order."""
         return replace(self, queries=replace(self.queries, order=None))
