@@ -90,11 +90,11 @@ class DeviceInteractions:
     def __init__(
         self, interactions: UserItems, device: torch.device, kernels: Kernels | None
     ) -> None:
-        self._interactions, self._device, self._kernels = interactions, device, kernels
-        self._fits = kernels is not None and (
-            8 * interactions.n_interactions < _INTERACTIONS_SHARE * free_memory(device)
-        )
-        if self._fits:
+        self._interactions, self._device = interactions, device
+        self._kernels: Kernels | None = None
+        n_bytes = 8 * interactions.n_interactions
+        if kernels is not None and n_bytes < _INTERACTIONS_SHARE * free_memory(device):
+            self._kernels = kernels
             self._begins = torch.from_numpy(interactions.indptr).to(device)
             self._items = torch.from_numpy(interactions.items).to(device)
             weight = interactions.weight
@@ -108,7 +108,7 @@ class DeviceInteractions:
         users = np.concatenate([np.sort(order[cut : cut + size]) for cut in cuts])
         places = torch.from_numpy(users).to(self._device)
         counts = self._interactions.indptr[users + 1] - self._interactions.indptr[users]
-        if self._kernels is None or not self._fits:
+        if self._kernels is None:
             for cut in cuts:
                 batch = slice(cut, cut + size)
                 rows = BatchInteractions.of_users(self._interactions, users[batch], self._device)

@@ -112,20 +112,11 @@ class FusedBatch:
         self._scales = torch.empty((models, users, 2), device=V.device)
         self._tops = torch.empty((models, users), device=V.device)
         self._too_wide = torch.zeros(1, dtype=torch.int32, pin_memory=True)
-        margin = math.log2(items) + FAR
         kernels.launch(
             "user_grids",
             (users, 1, models),
-            *(
-                self._u,
-                self._v,
-                interactions.starts,
-                interactions.items,
-                longest,
-                margin,
-                MOST_WIDTH,
-                items,
-            ),
+            *(self._u, self._v, interactions.starts, interactions.items, longest),
+            *(math.log2(items) + FAR, MOST_WIDTH, items),
             *(self._points, self._scales, self._tops, self._too_wide),
             threads=GRID_THREADS,
         )
@@ -156,17 +147,9 @@ class FusedBatch:
         kernels.launch(
             "user_tables",
             (users, 1, models),
-            *(
-                counts,
-                sums,
-                excess,
-                excess.shape[1],
-                self._scales,
-                interactions.starts,
-                self._points,
-            ),
-            *(interactions.weights, _RHO_NUMBERS[rho], losses, of_relevant, first),
-            *(self._lines, self._unit, self._largest),
+            *(counts, sums, excess, excess.shape[1], self._scales),
+            *(interactions.starts, self._points, interactions.weights, _RHO_NUMBERS[rho]),
+            *(losses, of_relevant, first, self._lines, self._unit, self._largest),
             threads=TABLE_THREADS,
         )
         return losses, of_relevant
@@ -186,18 +169,8 @@ class FusedBatch:
         kernels.launch(
             "sum_users",
             (users, 1, models),
-            *(
-                parts,
-                n,
-                self._unit,
-                interactions.starts,
-                interactions.items,
-                of_relevant,
-                self._V,
-                items,
-                factors,
-            ),
-            out,
+            *(parts, n, self._unit, interactions.starts, interactions.items, of_relevant),
+            *(self._V, items, factors, out),
             threads=SUM_THREADS,
         )
         return out

@@ -16,7 +16,7 @@ import threading
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -36,27 +36,16 @@ _BUFFER_POINTER, _BUFFER_SIZE = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, …_SIZE
 _LAUNCH_TYPES: list[Any] = [ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3]
 
 
-class _Kernel(NamedTuple):
+class _Kernel:
     """What a launch needs; arguments lie one after the other in the buffer."""
 
-    function: ctypes.c_void_p
-    packing: struct.Struct
-    threads: int
-    shared_memory: int
-    buffer: ctypes.Array[ctypes.c_char]
-    size: ctypes.c_size_t
-    extra: ctypes.Array[ctypes.c_void_p]
-
-    @classmethod
-    def of(
-        cls, function: ctypes.c_void_p, packing: struct.Struct, threads: int, shared_memory: int
-    ) -> _Kernel:
-        buffer = ctypes.create_string_buffer(packing.size)
-        size = ctypes.c_size_t(packing.size)
-        extra = (ctypes.c_void_p * 5)(
-            *(_BUFFER_POINTER, ctypes.addressof(buffer), _BUFFER_SIZE, ctypes.addressof(size)), None
-        )
-        return cls(function, packing, threads, shared_memory, buffer, size, extra)
+    def __init__(self, function: ctypes.c_void_p, threads: int, shared: int, kinds: str) -> None:
+        self.function, self.threads, self.shared_memory = function, threads, shared
+        self.packing = struct.Struct(kinds)
+        self.buffer = ctypes.create_string_buffer(self.packing.size)
+        self._size = ctypes.c_size_t(self.packing.size)
+        buffer, size = ctypes.addressof(self.buffer), ctypes.addressof(self._size)
+        self.extra = (ctypes.c_void_p * 5)(_BUFFER_POINTER, buffer, _BUFFER_SIZE, size, None)
 
 
 @cache
@@ -149,9 +138,9 @@ class Kernels:
             f"{name} cannot have {shared} bytes of shared memory",
         )
         warps = self.layout.count_warps if name in _COUNTING else self.layout.warps
-        packing = struct.Struct("".join(map(_kind, arguments)))
-        self._kernels[name] = _Kernel.of(function, packing, 32 * warps, shared)
-        return self._kernels[name]
+        kernel = _Kernel(function, 32 * warps, shared, "".join(map(_kind, arguments)))
+        self._kernels[name] = kernel
+        return kernel
 
     def _load(self, architecture: str) -> ctypes.c_void_p:
         module, source = ctypes.c_void_p(), source_of(self.layout)
