@@ -1,5 +1,6 @@
 """Every script in ``benchmarks/`` runs on a little data, and its last line is one JSON object."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import robirank as rr
 
@@ -30,6 +32,11 @@ SCRIPTS = {
         "gowalla_default_recall20",
     ),
     "boosters.py": Script("--quick --output {out}", "web_booster_ndcg10", ("lightgbm",)),
+    "cold.py": Script(
+        "--quick --boards lastfm_users citeulike10 citeulike1 s3_lastfm s3_lastfm_cold explain_all "
+        "--folder {out}",
+        "s3_lastfm_cold_cv_new_recall20",
+    ),
     "exact.py": Script("--users 40 --items 60 --factors 4 --epochs 1", "over_floor"),
     "field.py": Script("--quick --run {out}/run", "RoBiRank_ndcg10"),
     "findings.py": Script("", "mq2008_irpush_zero_folds"),
@@ -65,6 +72,7 @@ def data(tmp_path_factory):
     save_ranking(root / "letor" / "Yandex", ("train", "vali", "test"), 3)
     save_ranking(root / "letor" / "MSLR-sample", ("train", "test"), 4, n_features=136)
     save_interactions(root / "implicit" / "gowalla")
+    save_features(root / "features")
     return root
 
 
@@ -84,6 +92,40 @@ def save_interactions(folder):
     for name, part in (("train", train), ("valid", valid), ("test", test)):
         pairs = np.column_stack([part.user_codes(), part.indices])
         np.savetxt(folder / f"{name}.tsv.gz", pairs, "%d", delimiter="\t")
+
+
+def save_features(root):
+    """Articles with words, new users with friends, sequences of items with attributes."""
+    rng = np.random.default_rng(0)
+    whole = rr.make_interactions(60, 40, 900, random_state=0)
+    lists = [row.indices.tolist() for row in whole.matrix]
+    articles = root / "citeulike-t"
+    counts = [" ".join(f"{w}:{1 + w % 3}" for w in rng.permutation(20)[:4]) for _ in range(40)]
+    save_lines(articles / "mult.dat", [f"4 {line}" for line in counts])
+    save_lines(articles / "users.dat", map(counted, lists))
+    for p in (1, 10):
+        save_lines(articles / f"cf-train-{p}-users.dat", [counted(one[:p]) for one in lists])
+        save_lines(articles / f"cf-test-{p}-users.dat", [counted(one[p:]) for one in lists])
+    pairs = np.column_stack([whole.user_codes(), whole.indices])
+    for i, part in enumerate(("train", "vali", "test")):
+        rows = [f"{user}.0,{item}.0" for user, item in pairs[pairs[:, 0] % 3 == i]]
+        save_lines(root / "lastfm-cold-users" / f"{part}.csv", ["uid,iid", *rows])
+    friends = sparse.random(60, 60, 0.1, "csr", rng=0)
+    sparse.save_npz(root / "lastfm-cold-users" / "user_content.npz", friends)
+    sequences = [f"{i + 1} {' '.join(str(y + 1) for y in one)}" for i, one in enumerate(lists)]
+    save_lines(root / "s3rec" / "LastFM.txt", sequences)
+    attributes = {str(y + 1): rng.permutation(12)[:3].tolist() for y in range(40)}
+    save_lines(root / "s3rec" / "LastFM_item2attributes.json", [json.dumps(attributes)])
+
+
+def counted(items):
+    return " ".join(map(str, [len(items), *items]))
+
+
+def save_lines(path, lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(f"{path}.gz", "wt") as file:
+        file.writelines(f"{line}\n" for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What commands on interactions share: options for the columns, reading tables and models."""
+"""What commands on interactions share: options for the columns, reading tables, ids and models."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from robirank.cli.console import note, step
 from robirank.cli.options import option
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from robirank.data.ids import Ids
     from robirank.data.interactions import Interactions
 
@@ -65,17 +67,41 @@ def read(path: Path, columns: Columns) -> Interactions:
 
 def load(path: Path, threads: int | None = None, device: str = "cpu") -> tuple[Any, Ids, Ids]:
     """A model of factors, its users and its items; 0, 1, 2, … where it was trained without ids."""
+    model = load_factors(path)
+    if threads is not None:
+        model.num_threads = threads
+    model.device = device
+    names = model.by_id._names()
+    return model, names.users.ids, names.items.ids
+
+
+def load_factors(path: Path) -> Any:
+    """A model of factors as it was saved."""
     from robirank.latent.factors.factor_model import FactorModel
     from robirank.storage.estimators import load_model
 
     model = load_model(path)
     if not isinstance(model, FactorModel):
         raise ValueError(f"{path} holds a {type(model).__name__}, which has no users and items")
-    if threads is not None:
-        model.num_threads = threads
-    model.device = device
-    names = model.by_id._names()
-    return model, names.users.ids, names.items.ids
+    return model
+
+
+def read_ids(path: Path, what: str) -> list[str]:
+    """The ids of a file, one a line."""
+    lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
+    ids = [line for line in lines if line]
+    if not ids:
+        raise ValueError(f"{path} must hold ids of {what}, one a line; it is empty")
+    return ids
+
+
+def read_items(path: Path, ids: Ids) -> tuple[NDArray[Any], int]:
+    """The positions of the items of a file, and how many of its ids the model does not know."""
+    positions = ids.find(read_ids(path, "items"))
+    n_unknown = int((positions < 0).sum())
+    if n_unknown:
+        note(f"{path}: {n_unknown:,} of {len(positions):,} items are not in the model")
+    return positions[positions >= 0], n_unknown
 
 
 def known(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
+from robirank.cli.catalogue import add_items, remove_items
 from robirank.cli.console import (
     INTERRUPTED,
     check_output,
@@ -19,6 +20,18 @@ from robirank.cli.console import (
     show_progress,
     step,
     tell,
+)
+from robirank.cli.features import (
+    ITEM_FEATURES,
+    ITEM_ID,
+    KINDS,
+    LIST_SEPARATOR,
+    USER_FEATURES,
+    USER_ID,
+    WEIGHTS,
+    FeatureFiles,
+    known_by_features,
+    with_text_ids,
 )
 from robirank.cli.interactions import (
     COUNT,
@@ -48,6 +61,7 @@ from robirank.cli.options import (
 from robirank.cli.recommend import MODEL, recommend, similar
 
 if TYPE_CHECKING:
+    from robirank.data.features import Features
     from robirank.data.interactions import Interactions
     from robirank.data.partitions import Partitions
 
@@ -98,6 +112,13 @@ def train(
     address: str | None = option(
         None, "Of the cluster, such as auto; by default one is started here."
     ),
+    item_features: Path | None = ITEM_FEATURES,
+    user_features: Path | None = USER_FEATURES,
+    item_id: str | None = ITEM_ID,
+    user_id: str | None = USER_ID,
+    kinds: str | None = KINDS,
+    feature_weights: str | None = WEIGHTS,
+    list_separator: str = LIST_SEPARATOR,
     user: str | None = USER,
     item: str | None = ITEM,
     count: str | None = COUNT,
@@ -128,7 +149,15 @@ def train(
     for name, value in (("address", address), ("workers", workers)):
         if value is not None and ray is None:
             raise typer.BadParameter(f"--{name} needs --ray, a folder that the whole cluster sees")
-    check_output(model_path, data, validation)
+    files = FeatureFiles(
+        {"item": item_features, "user": user_features},
+        {"item": item_id, "user": user_id},
+        kinds,
+        feature_weights,
+        list_separator,
+    )
+    files.check()
+    check_output(model_path, data, validation, item_features, user_features)
     columns = Columns(user, item, count, time_column, sep, header)
     config = {} if ray is None else {"engine": RayConfig(ray, address, workers or 2)}
     given = {
@@ -143,12 +172,18 @@ def train(
     }
     model = _make(method, given, solver=solver, rho=rho, device=device)
     part, held_out = _parts(data, columns, validation, hold_out, seed, ray is not None)
+    tables = files.read()
+    part, held_out = (with_text_ids(table, tables) for table in (part, held_out))
+    features = {f"{side}_features": table for side, table in tables.items()}
     note(_plan(model, part))
     if tune:
-        model.set_params(**_tuned(model, part, checkpoint, resume, quiet))
-    with step("train") as details:
+        with files.named_in_errors(tables):
+            search = {**features, "checkpoint": checkpoint, "resume": resume}
+            model.set_params(**_tuned(model, part, not quiet, search))
+    with step("train") as details, files.named_in_errors(tables):
         model.fit(
             part,
+            **features,
             show_progress=show_progress(),
             validation=held_out,
             metric=metric,
@@ -160,7 +195,7 @@ def train(
         details.append(f"{model.n_iter_} epochs to a loss of {model.history_[-1]['loss']:.4f}")
     model.set_params(engine="local").save(model_path)  # a file, which has no cluster
     interrupted = model.stopped_ == "interrupted"
-    report = _training_report(model, part, metric or DEFAULT_METRIC) | {
+    report = _training_report(model, part, tables, metric or DEFAULT_METRIC) | {
         "model": str(model_path),
         "interrupted": interrupted,
         "seconds": round(time.perf_counter() - started, 3),
@@ -210,18 +245,24 @@ def evaluate(
     with step("evaluate") as details:
         result = measure(model, train=seen, test=held_out, k=ks, recalculate_user=fold_in)
         details.append(f"{result.n_users:,} users")
+    by_items = train is not None and model.item_centres_ is not None
     if as_json:
         about = {"users": result.n_users, "folded_in": fold_in, "test": test_counts}
         about |= {} if train is None else {"train": counts} | _by_history(result)
+        about |= _by_items(result) if by_items else {}
         print_json({**about, "metrics": result.means, "standard_errors": result.errors})
     else:
-        _print_evaluation(result)
+        _print_evaluation(result, f"All {result.n_items:,} items, " if by_items else "")
+        for age, part in _by_age(result) if by_items else ():
+            _print_evaluation(part, f"{part.n_items:,} {age} items alone, ")
         if train is not None:
             print(result.coverage)
 
 
 app.command()(recommend)
 app.command()(similar)
+app.command()(add_items)
+app.command()(remove_items)
 
 
 @app.command()
@@ -302,17 +343,12 @@ def _parts(
     return part, held_out
 
 
-def _tuned(
-    model: Any, data: Table, checkpoint: Path | None, resume: bool, quiet: bool
-) -> dict[str, Any]:
+def _tuned(model: Any, data: Table, show: bool, options: dict[str, Any]) -> dict[str, Any]:
     """The parameters that a search finds; its last fit is the caller's."""
     from robirank.latent.cv import LatentRoBiRankCV
 
     with step("tune") as details:
-        search = LatentRoBiRankCV(model)
-        chosen: dict[str, Any] = search.search(
-            data, not quiet, checkpoint=checkpoint, resume=resume
-        )
+        chosen: dict[str, Any] = LatentRoBiRankCV(model).search(data, show, **options)
         details.append(f"λ = {chosen['regularization']:.4g}")
     return chosen
 
@@ -335,10 +371,13 @@ def _plan(model: Any, data: Table) -> str:
     return f"solver {name}, chosen by size: {shape}; a pass over all pairs {why}"
 
 
-def _training_report(model: Any, data: Table, metric: str) -> dict[str, Any]:
+def _training_report(
+    model: Any, data: Table, features: dict[str, Features], metric: str
+) -> dict[str, Any]:
     report: dict[str, Any] = {
         "users": data.n_users,
         "items": data.n_items,
+        **known_by_features(model, features),
         "interactions": len(data),
         "factors": model.factors,
         "solver": model.solver_,
@@ -353,12 +392,13 @@ def _training_report(model: Any, data: Table, metric: str) -> dict[str, Any]:
     return report | {"training_seconds": round(model.history_[-1]["seconds"], 3)}
 
 
-def _print_evaluation(result: Any) -> None:
+def _print_evaluation(result: Any, which: str = "") -> None:
+    """Print a table of metrics; its title begins with ``which`` items were ranked."""
     from robirank.latent.factors.list_metrics import METRICS
 
     cells = {m: f"{mean:.4f} ± {result.errors[m]:.4f}" for m, mean in result.means.items()}
     rows = [[name, *(cells[f"{name}@{k}"] for k in result.k)] for name in METRICS]
-    title = f"{result.n_users:,} users, means ± standard errors"
+    title = f"{which}{result.n_users:,} users, means ± standard errors"
     print_table(title, ["Metric", *(f"@{k}" for k in result.k)], rows)
 
 
@@ -367,6 +407,26 @@ def _by_history(result: Any) -> dict[str, Any]:
     groups = {name: getattr(result, name) for name in ("with_history", "without_history")}
     means = {name: None if group is None else group.means for name, group in groups.items()}
     return {"coverage": asdict(result.coverage), **means}
+
+
+def _by_age(result: Any) -> list[tuple[str, Any]]:
+    """The evaluations with old items alone and with new ones alone, where there are such."""
+    parts = (("old", result.old_items), ("new", result.new_items))
+    return [(age, part) for age, part in parts if part is not None]
+
+
+def _by_items(result: Any) -> dict[str, Any]:
+    """How many items were ranked, and what was measured with old and new ones alone."""
+    parts = {
+        f"{age}_items": {
+            "users": part.n_users,
+            "items": part.n_items,
+            "metrics": part.means,
+            "standard_errors": part.errors,
+        }
+        for age, part in _by_age(result)
+    }
+    return {"items": result.n_items, "old_items": None, "new_items": None} | parts
 
 
 def _cutoffs(text: str) -> list[int]:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from robirank.cli.console import check_output, escaped, note, step
-from robirank.cli.interactions import COUNT, HEADER, ITEM, SEP, USER, Columns, known, load, read
+from robirank.cli.features import USER_ID, read_for_model, rows_of, typed_features
+from robirank.cli.interactions import (
+    COUNT,
+    HEADER,
+    ITEM,
+    SEP,
+    USER,
+    Columns,
+    known,
+    load,
+    read,
+    read_ids,
+    read_items,
+)
 from robirank.cli.lists import check_format, print_lists, with_names, write_file
 from robirank.cli.options import DEVICE, JSON, QUIET, THREADS, DeviceName, argument, file, option
 from robirank.data.names import Names, look_up
@@ -19,6 +32,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from robirank.data.features import Features
     from robirank.data.ids import Ids
     from robirank.data.interactions import Interactions
 
@@ -37,13 +51,15 @@ _OUTPUT = file("A .tsv, .csv, .jsonl or .parquet file.", "--output", "-o")
 class Asked:
     """Whose lists are wanted: some users of a model or of a table, and what they have already.
 
-    The factors of ``new`` ones are found from what they have.
+    The factors of ``new`` ones are found from what they have, and from what ``features`` say of
+    them, whose ids are those of the users.
     """
 
     users: Ids
     positions: NDArray[Any]
     has: Interactions | None = None
     new: bool = False
+    features: Features | None = None
 
 
 def recommend(
@@ -58,9 +74,21 @@ def recommend(
         metavar="ITEM,ITEM",
     ),
     history: Path | None = file("New users and what they have; all, or the USERs."),
+    feature: list[str] | None = option(
+        None,
+        "What is known of one new user, who may have --likes too; may be repeated.",
+        metavar="COLUMN=VALUE",
+    ),
+    features_file: Path | None = file(
+        "New users and what is known of them, a row each; with --history too, by user.",
+        "--features",
+    ),
+    user_id: str | None = USER_ID,
     number: int = _NUMBER,
     only: Path | None = file("Choose among these items only; ids, one a line."),
     exclude: Path | None = file("Items that nobody gets; ids, one a line."),
+    new_only: bool = option(False, "Choose among items without an interaction.", "--new-only"),
+    old_only: bool = option(False, "Choose among items with interactions.", "--old-only"),
     unknown_users: Literal["popular", "empty", "error"] = option(
         "popular", "What users without an interaction get: the most popular items, nothing, …"
     ),
@@ -78,26 +106,38 @@ def recommend(
     _quiet: bool = QUIET,
 ) -> None:
     """Find the best items for users of the model, or for new ones."""
-    by_history, by_likes = history is not None, bool(likes)
-    of_model = [bool(users) and not by_history, users_file is not None, everyone]
-    if sum([*of_model, by_likes, by_history]) != 1:
+    is_someone = bool(likes or feature)
+    of_files = history is not None or features_file is not None
+    of_model = [bool(users) and not of_files, users_file is not None, everyone]
+    if sum([*of_model, is_someone, of_files]) != 1:
         raise typer.BadParameter(
-            "say whose lists: USER..., --users FILE, --all, or for new users --likes or --history"
+            "say whose lists: USER..., --users FILE, --all, or for new users --likes or --history, "
+            "--feature or --features"
         )
-    if train is not None and (by_likes or by_history):
+    if train is not None and (is_someone or of_files):
         raise typer.BadParameter("--train is for users of the model; new ones have --history")
+    if user_id is not None and features_file is None:
+        raise typer.BadParameter("--user-id needs --features")
+    if new_only and old_only:
+        raise typer.BadParameter("give --new-only or --old-only, not both")
     check_format(output)
-    check_output(output, model_path, train, history, users_file, names_file, only, exclude)
+    sources = train, history, features_file, users_file, names_file, only, exclude
+    check_output(output, model_path, *sources)
     model, user_ids, item_ids = load(model_path, threads, device)
     names = None if names_file is None else Names.read(names_file, name_columns)
     columns = Columns(user, item, count, None, sep, header)
-    if likes:
-        typed = _items(likes, item_ids, names)
-        asked = _someone_new(look_up("item", typed, item_ids, names, where=model_path), item_ids)
-    elif history is not None:
-        asked = _new_users(history, columns, users, item_ids)
+    if is_someone:
+        typed = _items(likes or [], item_ids, names)
+        liked = look_up("item", typed, item_ids, names, where=model_path)
+        about = typed_features(model, feature) if feature else None
+        asked = _someone_new(liked, item_ids, about)
+    elif of_files:
+        about = None
+        if features_file is not None:
+            about, _ = read_for_model(model, "--features", features_file, "user", user_id)
+        asked = _new_users(history, features_file, about, columns, users, item_ids)
     else:
-        typed = _lines(users_file, "users") if users_file is not None else users or []
+        typed = read_ids(users_file, "users") if users_file is not None else users or []
         positions = _positions(typed, everyone, user_ids, model_path)
         has = None
         if train is None:
@@ -106,7 +146,10 @@ def recommend(
             has, _ = known(train, read(train, columns), user_ids, item_ids)
         asked = Asked(user_ids, positions, has)
     strangers = _without_interactions(model, asked, unknown_users)
-    rules = _rules(only, exclude, item_ids) | {"unknown_users": unknown_users, "N": number}
+    of_age = "--new-only" if new_only else "--old-only" if old_only else None
+    allowed = _allowed(model, only, exclude, of_age, item_ids)
+    rules = {"unknown_users": unknown_users, "N": number, "items": allowed}
+    _note_counts(model, asked)
     chunks = _recommended(model, asked, item_ids, names, rules)
     _give(chunks, _title(asked, names, strangers), output, as_json)
 
@@ -147,14 +190,6 @@ def similar(
     _give([lists], title, output, as_json)
 
 
-def _lines(path: Path, what: str) -> list[str]:
-    lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
-    ids = [line for line in lines if line]
-    if not ids:
-        raise ValueError(f"{path} must hold ids of {what}, one a line; it is empty")
-    return ids
-
-
 def _positions(typed: list[str], everyone: bool, ids: Ids, model_path: Path) -> NDArray[Any]:
     """The positions of all users of the model, or of those that were typed, each once."""
     import numpy as np
@@ -187,28 +222,32 @@ def _without_interactions(model: Any, asked: Asked, unknown_users: str) -> list[
     return strangers
 
 
-def _rules(only: Path | None, exclude: Path | None, ids: Ids) -> dict[str, Any]:
-    """Which items may come, as arguments of `recommend`."""
+def _allowed(
+    model: Any, only: Path | None, exclude: Path | None, of_age: str | None, ids: Ids
+) -> NDArray[Any] | None:
+    """The positions of the items that may come; None for all.
+
+    ``of_age`` is the option that wants items without interactions alone, or with.
+    """
     import numpy as np
 
-    chosen, left_out = (_known_items(path, ids) for path in (only, exclude))
-    if chosen is None:
-        return {"filter_items": left_out}
-    allowed = chosen if left_out is None else np.setdiff1d(chosen, left_out)
-    if not len(allowed):
-        raise ValueError(f"{only} must name an item of the model that may come; it has none")
-    return {"items": allowed}
-
-
-def _known_items(path: Path | None, ids: Ids) -> NDArray[Any] | None:
-    """The items of a file that the model knows; the others are counted."""
-    if path is None:
+    if only is None and exclude is None and of_age is None:
         return None
-    positions = ids.find(_lines(path, "items"))
-    n_unknown = int((positions < 0).sum())
-    if n_unknown:
-        note(f"{path}: {n_unknown:,} of {len(positions):,} items are not in the model")
-    return positions[positions >= 0]
+    is_allowed = np.ones(len(ids), bool)
+    if only is not None:
+        is_allowed[:] = False
+        is_allowed[read_items(only, ids)[0]] = True
+    if exclude is not None:
+        is_allowed[read_items(exclude, ids)[0]] = False
+    if of_age is not None:
+        is_allowed &= (model.item_counts_ == 0) == (of_age == "--new-only")
+    if not is_allowed.any():
+        where = "the model must have an item"
+        if only is not None:
+            where = f"{only} must name an item of the model"
+        rule = "" if of_age is None else f" with {of_age}"
+        raise ValueError(f"{where} that may come{rule}; it has none")
+    return np.flatnonzero(is_allowed).astype(np.int32)
 
 
 def _items(likes: list[str], ids: Ids, names: Names | None) -> list[str]:
@@ -220,52 +259,113 @@ def _items(likes: list[str], ids: Ids, names: Names | None) -> list[str]:
     return items
 
 
-def _someone_new(positions: list[int], items: Ids) -> Asked:
+def _someone_new(positions: list[int], items: Ids, features: Features | None) -> Asked:
     import numpy as np
 
     from robirank.data.ids import Ids
     from robirank.data.interactions import Interactions
 
-    users, liked = Ids([_NEW]), np.unique(positions)
-    has = Interactions(users, items, np.array([0, len(liked)]), liked.astype(np.int32))
-    return Asked(users, np.array([0]), has, new=True)
+    users, liked = Ids([_NEW]), np.unique(np.array(positions, np.int32))
+    has = Interactions(users, items, np.array([0, len(liked)]), liked)
+    if features is not None:
+        features = replace(features, ids=users)
+    return Asked(users, np.array([0]), has, new=True, features=features)
 
 
-def _new_users(history: Path, columns: Columns, users: list[str] | None, items: Ids) -> Asked:
+def _new_users(
+    history: Path | None,
+    features_file: Path | None,
+    features: Features | None,
+    columns: Columns,
+    typed: list[str] | None,
+    items: Ids,
+) -> Asked:
+    """The new users of a history, of a file of features, or of both."""
     import numpy as np
 
-    whole = read(history, columns)
-    has, _ = known(history, whole, whole.users, items)
-    positions = np.flatnonzero(has.lengths)
-    if users:
-        positions = np.array(look_up("user", users, whole.users, None, where=history))
-        without = positions[has.lengths[positions] == 0]
+    from robirank.data.interactions import grouped
+
+    whole = None if history is None else read(history, columns)
+    users = _users_of(whole, features)
+    has = grouped(users, items)
+    if history is not None and whole is not None:
+        has, _ = known(history, whole, users, items)
+    is_known = has.lengths > 0
+    if features is not None:
+        is_known |= features.ids.find(users[:]) >= 0
+    positions = np.flatnonzero(is_known)
+    if typed:
+        where = next(path for path in (history, features_file) if path is not None)
+        positions = np.array(look_up("user", typed, users, None, where=where))
+        without = positions[~is_known[positions]]
         if len(without):
             raise ValueError(
-                f"user {whole.users[int(without[0])]!r} of {history} has no item that the model "
+                f"user {users[int(without[0])]!r} of {where} has no item that the model "
                 "knows, so nothing can be learned about them"
             )
-    return Asked(whole.users, positions, has, new=True)
+    return Asked(users, positions, has, new=True, features=features)
+
+
+def _users_of(table: Interactions | None, features: Features | None) -> Ids:
+    """The users of a table, of features, or of both; an integer and its text are the same user."""
+    if table is None:
+        assert features is not None
+        return features.ids
+    if features is None:
+        return table.users
+    users, others = table.users, features.ids
+    if users.kind != others.kind:
+        users, others = users.as_text(), others.as_text()
+    return users.extend(others[:])
 
 
 def _recommended(
     model: Any, asked: Asked, items: Ids, names: Names | None, rules: dict[str, Any]
 ) -> Iterator[pl.DataFrame]:
-    import numpy as np
-
     from robirank.latent.factors.frame import id_series, lists_frame
 
     for begin in range(0, len(asked.positions), _CHUNK_USERS):
         positions = asked.positions[begin : begin + _CHUNK_USERS]
-        best, scores = model.recommend(
-            np.arange(len(positions)) if asked.new else positions,
-            None if asked.has is None else asked.has.matrix[positions],
-            filter_already_liked_items=asked.has is not None,
-            recalculate_user=asked.new,
-            **rules,
-        )
+        if asked.features is None:
+            best, scores = _by_interactions(model, asked, positions, rules)
+        else:
+            best, scores = _by_features(model, asked, positions, rules)
         users = id_series("user", asked.users, positions)
         yield with_names(lists_frame(users, best, scores, items), names)
+
+
+def _note_counts(model: Any, asked: Asked) -> None:
+    """Say that counts do not count beside features, where they would without."""
+    counts = None if asked.features is None or asked.has is None else asked.has.counts
+    if counts is not None and getattr(model, "weighting", "binary") != "binary":
+        note("with --features, an item of --history counts once, however often a user has it")
+
+
+def _by_interactions(model: Any, asked: Asked, positions: Any, rules: dict[str, Any]) -> Any:
+    """The best items of users of the model, or of new ones by what they have, and scores."""
+    import numpy as np
+
+    return model.recommend(
+        np.arange(len(positions)) if asked.new else positions,
+        None if asked.has is None else asked.has.matrix[positions],
+        filter_already_liked_items=asked.has is not None,
+        recalculate_user=asked.new,
+        **rules,
+    )
+
+
+def _by_features(model: Any, asked: Asked, positions: Any, rules: dict[str, Any]) -> Any:
+    """The best items of new users by what they have and are, and scores."""
+    import numpy as np
+
+    assert asked.has is not None
+    assert asked.features is not None
+    matrix = asked.has.matrix[positions]
+    liked = np.split(matrix.indices, matrix.indptr[1:-1])
+    features = rows_of(asked.features, asked.features.ids.find(asked.users[positions]))
+    if rules["items"] is None:  # positions, for without any the answer is in outside ids
+        rules = rules | {"items": np.arange(len(asked.has.items), dtype=np.int32)}
+    return model.recommend_for(liked, features=features, **rules)
 
 
 def _title(asked: Asked, names: Names | None, strangers: list[Any]) -> Callable[[Any], str]:
