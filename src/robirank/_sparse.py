@@ -47,8 +47,9 @@ def check_rows(
 ) -> None:
     """Raise an error unless ``indptr`` and ``indices`` are the rows of a matrix of that shape."""
     _check_integers(name, "indptr", indptr)
-    if indptr.shape != (shape[0] + 1,):
-        _refuse(name, f"indptr must have length {shape[0] + 1}; it has {len(indptr)}")
+    length = max(0, shape[0]) + 1
+    if indptr.shape != (length,):
+        _refuse(name, f"indptr must have length {length}; it has {len(indptr)}")
     if indptr[0] != 0:
         _refuse(name, f"indptr must begin with 0; it begins with {indptr[0]}")
     falls = indptr[1:] < indptr[:-1]

@@ -135,3 +135,10 @@ def test_someone_is_described_by_a_dict():
         rows.rows_of("features", {"size": 3})
     with pytest.raises(TypeError, match="a dict of values"):
         rows.rows_of("features", "red")
+
+
+def test_empty_columns_are_left_out():
+    matrix = sparse.csr_matrix([[0, 2, 0, 0], [0, 0, 0, 5], [0, 0, 0, 0]], dtype=np.float32)
+    rows = FeatureRows(None, matrix).without_empty_columns()
+    assert rows.matrix.toarray().tolist() == [[2, 0], [0, 5], [0, 0]]
+    assert FeatureRows(None, matrix[2:]).without_empty_columns().matrix.shape == (1, 1)

@@ -12,6 +12,7 @@ from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions
 from robirank.data.splits import (
     split_leave_one_out,
+    split_new_items,
     split_new_users,
     split_ratio,
     split_time,
@@ -43,6 +44,9 @@ SPLITS = {
     "at": lambda data, seed: split_time(data, at=seed % 6),
     "last third": lambda data, seed: split_time(data, fraction=0.33),
     "new users": lambda data, seed: split_new_users(data, 0.4, random_state=seed),
+    "new items": lambda data, seed: split_new_items(data, 0.4, random_state=seed),
+    "new and old items": lambda data, seed: split_new_items(data, 0.2, test=0.3, random_state=seed),
+    "latest items": lambda data, seed: split_new_items(data, 0.4, by_time=True),
 }
 
 
@@ -185,6 +189,88 @@ def test_new_users(lengths, seed, share, hidden_share):
     assert (short < 1 + 1e-9).all() or hidden_share in (0, 1) or (hidden.lengths[new] == 1).any()
 
 
+@settings(max_examples=60)
+@given(
+    lengths=LENGTHS,
+    seed=st.integers(0, 999),
+    share=st.floats(0, 1),
+    test=st.sampled_from([0.0, 0.3, 1.0]),
+    by_time=st.booleans(),
+)
+def test_new_items(lengths, seed, share, test, by_time):
+    data = random_table(lengths, seed)
+    train, held_out = split_new_items(data, share, test=test, by_time=by_time, random_state=seed)
+    counts, trained, tested = (
+        np.bincount(part.indices, minlength=data.n_items) for part in (data, train, held_out)
+    )
+    assert (trained + tested == counts).all()
+    new = (counts > 0) & (trained == 0)
+    n_new = round(share * np.count_nonzero(counts))
+    if not test:  # an item is in one part
+        assert new.sum() == n_new
+        assert not (tested[~new]).any()
+    else:  # others may have lost all they had
+        assert new.sum() >= n_new
+        left = held_out.take(~new[held_out.indices]).lengths
+        assert (left <= np.ceil(test * data.lengths)).all()
+    if by_time and not test and 0 < n_new < np.count_nonzero(counts):
+        first = np.full(data.n_items, np.inf)
+        np.minimum.at(first, data.indices, data.timestamps)
+        assert first[new].min() >= first[(counts > 0) & ~new].max()
+
+
+def test_a_user_keeps_an_old_item_to_train_on():
+    """Of the old items each user's share is taken, but never all."""
+    data = random_table([10] * 400, 1)
+    train, held_out = split_new_items(data, 0.2, test=0.25, random_state=0)
+    new = np.bincount(train.indices, minlength=30) == 0
+    assert new.sum() == 6
+    assert (train.lengths > 0).all()
+    on_old = held_out.take(~new[held_out.indices])
+    assert len(on_old) / (len(train) + len(on_old)) == pytest.approx(0.25, abs=0.02)
+    everything, _ = split_new_items(data, 0.2, test=1.0, random_state=0)
+    assert everything.lengths.tolist() == [1] * 400
+
+
+def test_items_without_interactions_are_not_held_out():
+    data = random_table([2, 1], 0)
+    assert data.n_items == 30
+    train, held_out = split_new_items(data, 0.5, random_state=0)
+    n_items = len(np.unique(data.indices))
+    assert len(np.unique(held_out.indices)) == round(0.5 * n_items)
+    assert held_out.n_items == train.n_items == 30
+
+
+def test_the_items_that_appeared_last_by_hand():
+    """Item b was first taken at 20, before c at 30; that somebody took it at 90 does not count."""
+    times = [10, 20, 90, 30, 40]
+    data = Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "d"], times=times)
+    for share, names in ((0.0, ""), (0.25, "d"), (0.5, "cd"), (1.0, "abcd")):
+        train, held_out = split_new_items(data, share, by_time=True)
+        assert sorted(set(held_out.items[held_out.indices])) == sorted(names)
+        assert len(train) + len(held_out) == 5
+    days = np.array(["2024-05-01", "2024-05-03", "2024-05-02"], "datetime64[D]")
+    dated = Interactions.from_arrays([1, 1, 1], [7, 8, 9], times=days)
+    _, last = split_new_items(dated, 0.34, by_time=True)
+    assert last.items[last.indices].tolist() == [8]
+    assert last.has_dates
+
+
+def test_the_seed_of_new_items_decides():
+    data = random_table([9] * 60)
+
+    def outcome(state):
+        return split_new_items(data, 0.3, test=0.2, random_state=state)[1].matrix.data.tolist()
+
+    first = outcome(3)
+    assert outcome(3) == first == outcome(np.random.default_rng(3))
+    assert outcome(4) != first
+    # What is taken of old items does not change which items are new.
+    alone, _ = split_new_items(data, 0.3, random_state=3)
+    train, _ = split_new_items(data, 0.3, test=0.2, random_state=3)
+    assert set(train.indices) <= set(alone.indices)
+
+
 def test_seed_decides_and_threads_do_not(monkeypatch):
     data = random_table(np.tile([3, 9, 25], 3000))
 
@@ -205,6 +291,12 @@ def test_seed_decides_and_threads_do_not(monkeypatch):
         (lambda d: split_ratio(d, 1.5), "test must be a fraction from 0 to 1; got 1.5"),
         (lambda d: split_ratio(d, random_state=-1), "random_state must be an integer ≥ 0"),
         (lambda d: split_new_users(d, -0.1), "fraction must be a fraction from 0 to 1; got -0.1"),
+        (lambda d: split_new_items(d, 1.1), "fraction must be a fraction from 0 to 1; got 1.1"),
+        (lambda d: split_new_items(d, None), "fraction must be a fraction from 0 to 1; got None"),
+        (lambda d: split_new_items(d, test=-0.1), "test must be a fraction from 0 to 1; got -0.1"),
+        (lambda d: split_new_items(d, test="all"), "test must be a fraction from 0 to 1"),
+        (lambda d: split_new_items(d, test=float("nan")), "test must be a fraction from 0 to 1"),
+        (lambda d: split_new_items(d, random_state=-1), "random_state must be an integer ≥ 0"),
         (lambda d: split_new_users(d, hidden="half"), "hidden must be a fraction from 0 to 1"),
         (lambda d: split_time(d), "either at or fraction; got at=None, fraction=None"),
         (lambda d: split_time(d, 1, fraction=0.5), "either at or fraction"),
@@ -220,7 +312,11 @@ def test_bad_arguments(call, message):
 
 def test_times_are_needed():
     data = Interactions.from_arrays([1, 1], [1, 2])
-    for split in (lambda: split_time(data, 1), lambda: split_leave_one_out(data, by_time=True)):
+    for split in (
+        lambda: split_time(data, 1),
+        lambda: split_leave_one_out(data, by_time=True),
+        lambda: split_new_items(data, by_time=True),
+    ):
         with pytest.raises(ValueError, match="data has no timestamps"):
             split()
 

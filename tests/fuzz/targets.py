@@ -5,9 +5,12 @@ finding.
 """
 
 import contextlib
+import copy
+import gzip
 import io
 import json
 import struct
+import tempfile
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
@@ -23,9 +26,12 @@ import scipy.sparse as sp
 import robirank as rr
 from fuzz.mutate import mutate, number
 from robirank._sparse import check_sparse
+from robirank.data.feature_columns import KINDS
+from robirank.data.feature_encoder import FeatureEncoder
 from robirank.data.names import Names
 from robirank.data.user_parts import user_parts
 from robirank.engine.strata import DATA_ORDER, Plan
+from robirank.errors import ArgumentError
 from robirank.latent.factors.shards import ShardedManifest
 from robirank.storage.folder import Folder
 from robirank.storage.manifest import MANIFEST, _checksum, write_manifest
@@ -35,8 +41,8 @@ Target = Callable[[np.random.Generator, Path], None]
 
 
 @contextlib.contextmanager
-def allowed(*errors: type[BaseException], naming: Path | None = None) -> Iterator[None]:
-    """Pass over the errors that a door promises; they must name the file."""
+def allowed(*errors: type[BaseException], naming: Path | str | None = None) -> Iterator[None]:
+    """Pass over the errors that a door promises; they must name the file, or what is wrong."""
     try:
         yield
     except errors as error:
@@ -135,9 +141,16 @@ def _parquet() -> bytes:
 
 def models(rng, folder: Path) -> None:
     """Model files: what loads can be used."""
-    name = [*_models()][rng.integers(len(_models()))]
+    model = _changed_model(rng, folder, _models())
+    if model is not None:
+        with allowed(ArgumentError, naming="num_threads"):  # which is checked when it is used
+            _use(model)
+
+
+def _changed_model(rng, folder: Path, contents: dict[str, bytes]):
+    """What loads of one of some model files with wrong bytes in it; None if nothing does."""
+    content = contents[[*contents][rng.integers(len(contents))]]
     path = folder / "x.safetensors"
-    content = _models()[name]
     if chance(rng, 0.6):
         content = _change_header(rng, content)
     if chance(rng, 0.7):
@@ -148,7 +161,8 @@ def models(rng, folder: Path) -> None:
     with allowed(rr.ModelFileError):
         model = rr.load_model(path)
         rr.load_extra(path)
-        _use(model)
+        return model
+    return None
 
 
 def _use(model) -> None:
@@ -164,8 +178,6 @@ def _use(model) -> None:
 
 @cache
 def _models() -> dict[str, bytes]:
-    import tempfile
-
     data = rr.make_ranking(n_queries=8, n_docs=8, n_features=3, random_state=0)
     plays = rr.make_interactions(12, 9, 50, random_state=0)
     named = rr.Interactions.from_matrix(plays.matrix, users=[f"u{n}" for n in range(12)])
@@ -180,10 +192,15 @@ def _models() -> dict[str, bytes]:
         "LatentRoBiRank": rr.LatentRoBiRank(2, iterations=1).fit(named, show_progress=False),
         "WARP": rr.WARP(2, iterations=1).fit(plays, show_progress=False),
     }
+    return _saved(made)
+
+
+def _saved(models) -> dict[str, bytes]:
+    """The files of some models."""
+    contents = {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "m")
-        contents = {}
-        for name, model in made.items():
+        for name, model in models.items():
             model.save(path)
             contents[name] = path.read_bytes()
     return contents
@@ -254,8 +271,6 @@ def shards(rng, folder: Path) -> None:
 
 @cache
 def _sharded() -> tuple[dict[str, bytes], ShardedManifest]:
-    import tempfile
-
     rng, parts = np.random.default_rng(0), 2
     U, V = (rng.standard_normal((n, 2)).astype(np.float32) for n in (8, 6))
     with tempfile.TemporaryDirectory() as path:
@@ -350,12 +365,206 @@ _DOORS = [
     lambda m: rr.RankingData(m, _GRADES, _EVERYONE),
 ]
 
+# ------------------------------------------------------------------------------------- features
+
+
+def feature_files(rng, folder: Path) -> None:
+    """Files of features: what is read becomes sound numbers, or the error says what is wrong."""
+    suffix = (".csv", ".tsv", ".csv.gz", ".parquet")[rng.integers(4)]
+    path = folder / f"x{suffix}"
+    content = mutate(rng, _feature_file(suffix.removesuffix(".gz")))
+    if suffix == ".csv.gz":
+        content = gzip.compress(content, 1, mtime=0)
+        content = mutate(rng, content) if chance(rng, 0.2) else content
+    path.write_bytes(content)
+    options = _feature_options(rng)
+    with allowed(ValueError):
+        _check_features(rr.Features.from_file(path, **options))
+
+
+def _feature_options(rng):
+    """Options of `Features.from_frame`, some of which cannot be used."""
+    options = {}
+    for argument, values in (("kinds", KINDS), ("weights", (0, 0.5, 3, -1, float("nan")))):
+        if chance(rng, 0.3):
+            name = [*_feature_frame().columns, "none"][rng.integers(8)]
+            options[argument] = {name: values[rng.integers(len(values))]}
+    if chance(rng, 0.1):
+        options["separator"] = ("", ";", "a", "||")[rng.integers(4)]
+    return options
+
+
+def _check_features(features) -> None:
+    """What a fit does with features: rows of finite numbers, about as long as one."""
+    encoder = FeatureEncoder.learn(features)
+    matrix, unknown = encoder.encode(features)
+    assert not unknown
+    check_sparse("features", matrix)
+    assert matrix.shape == (len(features), encoder.width) == (len(features), len(encoder.names))
+    assert np.isfinite(matrix.data).all()
+    arrays = encoder.to_tensors("e")
+    again, _ = FeatureEncoder.from_tensors(arrays, "e").encode(features)
+    assert (again != matrix).nnz == 0
+
+
+@cache
+def _feature_frame() -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "id": [f"i{k}" for k in range(9)],
+            "brand": ["Acme", "Bolt", None] * 3,
+            "rooms": ["bath|kitchen", "bath", "garden"] * 3,
+            "price": [None, *(1.5 * k for k in range(8))],
+            "title": [f"a tool for the bath {k}" for k in range(9)],
+            "since": [f"2024-05-{k:02d}" for k in range(1, 10)],
+            "code": range(9),
+        }
+    )
+
+
+@cache
+def _feature_file(suffix: str) -> bytes:
+    file = io.BytesIO()
+    if suffix == ".parquet":
+        vectors = pl.Series("vector", [[float(k), 1.0] for k in range(9)])
+        rooms = pl.col("rooms").str.split("|")
+        _feature_frame().with_columns(rooms, pl.col("since").str.to_date(), vectors).write_parquet(
+            file
+        )
+        return file.getvalue()
+    _feature_frame().write_csv(file, separator="\t" if suffix == ".tsv" else ",")
+    return file.getvalue()
+
+
+_ODD = [None, "", "x", "a|b", 0, -1, 2**63, 1e308, -1e-320, float("nan"), float("inf"), True]
+_ODD += [[], ["a", None], [1.0, 2.0], [1.0, float("nan")], (1,), {"a"}, {"a": 1}, b"x", 1j, object]
+_ODD += [np.float32(3), np.datetime64("2024-05-17"), np.zeros((2, 2)), np.array([1.0, 2.0])]
+
+
+def feature_tables(rng, folder: Path) -> None:
+    """Frames, arrays and sparse matrices of features with odd values, at every door."""
+    made = None
+    with allowed(ValueError, TypeError):
+        made = _odd_features(rng)
+        _check_features(made)
+    if made is None:
+        return
+    with allowed(ValueError, TypeError):
+        _FEATURE_DOORS[rng.integers(len(_FEATURE_DOORS))](made)
+    with allowed(ValueError, TypeError):
+        row = {_SIDE_COLUMNS[rng.integers(4)]: _odd(rng) for _ in range(int(rng.integers(1, 4)))}
+        liked = [int(rng.integers(6))] if chance(rng, 0.5) else []
+        _check_answer(_described().recommend_for(liked, features=row))
+
+
+def _odd(rng):
+    return _ODD[rng.integers(len(_ODD))]
+
+
+def _odd_features(rng):
+    n = int(rng.integers(0, 9))
+    ids = np.arange(n) if chance(rng, 0.7) else [_odd(rng) for _ in range(n)]
+    kind = int(rng.integers(3))
+    if kind == 0:
+        plain = {"number": [1.5 * k for k in range(n)], "word": [f"w{k % 3}" for k in range(n)]}
+        columns = {name: values for name, values in plain.items() if chance(rng, 0.7)}
+        for name in ("number", "word", "more"):
+            if chance(rng, 0.4):
+                few = [_odd(rng) for _ in range(int(rng.integers(1, 3)))]
+                columns[name] = [few[rng.integers(len(few))] for _ in range(n)]
+        options = {}
+        if chance(rng, 0.4):
+            options["kinds"] = {[*columns, "no"][0]: KINDS[rng.integers(len(KINDS))]}
+        return rr.Features.from_frame({"id": ids} | columns, **options)
+    array = rng.normal(size=(n, 2))
+    if kind == 1:
+        if n and chance(rng, 0.5):
+            array[rng.integers(n), 0] = (np.nan, np.inf, 1e300, 1e-300)[rng.integers(4)]
+        return rr.Features.from_array(array, ids, name=_SIDE_COLUMNS[rng.integers(4)])
+    counts = sp.csr_matrix(np.abs(np.round(3 * array)))
+    for _ in range(int(rng.integers(0, 2))):
+        part = (counts.indices, counts.indptr, counts.data)[rng.integers(3)]
+        if len(part):
+            with contextlib.suppress(OverflowError):
+                part[rng.integers(len(part))] = number(rng)
+    return rr.Features.from_matrix(counts, ids, name=_SIDE_COLUMNS[rng.integers(4)])
+
+
+_SIDE_COLUMNS = ("number", "word", "vector", "counts")
+
+
+def _of_features(n: int) -> rr.Features:
+    frame = {"id": np.arange(n), "number": [1.5 * k for k in range(n)]}
+    frame |= {"word": [f"w{k % 3}" for k in range(n)]}
+    return rr.Features.from_frame(frame)
+
+
+@cache
+def _described() -> rr.WARP:
+    features = {"item_features": _of_features(7), "user_features": _of_features(8)}
+    return _warp().fit(_plain(), show_progress=False, **features)
+
+
+def _check_answer(answer) -> None:
+    assert np.isfinite(answer[1]).all()
+
+
+def _described_fit(model, features, side: str) -> None:
+    model.fit(_plain(), show_progress=False, **{f"{side}_features": features})
+    assert np.isfinite(model.user_factors).all()
+    assert np.isfinite(model.item_factors).all()
+
+
+_FEATURE_DOORS = [
+    lambda f: _described_fit(_warp(), f, "item"),
+    lambda f: _described_fit(_sgd(), f, "user"),
+    lambda f: _described_fit(rr.LatentRoBiRank(2, solver="exact", iterations=1), f, "item"),
+    lambda f: copy.copy(_described()).add_items(f),
+    lambda f: _check_answer(_described().recommend_for(features=f)),
+    lambda f: _described().fold_in(_plain(), f),
+    lambda f: _warp().fit(_plain(), False).partial_fit(_plain(), 1, item_features=f),
+]
+
+
+def feature_models(rng, folder: Path) -> None:
+    """Files of models with features: what loads can be used, and so can its features."""
+    model = _changed_model(rng, folder, _described_models())
+    if model is None:
+        return
+    with allowed(ArgumentError, naming="num_threads"):
+        _use(model)
+    with np.errstate(all="ignore"), allowed(ValueError):
+        model.recommend_for(features={"word": "w1", "number": 3})
+    with np.errstate(all="ignore"), allowed(ValueError):
+        n = len(model.item_factors)
+        new = rr.Features.from_frame({"id": [n, n + 1], "number": [1, None], "word": ["w1", "w9"]})
+        _use(model.add_items(new))
+
+
+@cache
+def _described_models() -> dict[str, bytes]:
+    vectors = rr.Features.from_array(np.eye(8))
+    made = {
+        "WARP": _described(),
+        "LatentRoBiRank": rr.LatentRoBiRank(2, solver="exact", iterations=1).fit(
+            rr.make_interactions(8, 6, 20, random_state=0),
+            show_progress=False,
+            item_features=_of_features(7),
+            user_features=vectors,
+        ),
+    }
+    return _saved(made)
+
+
 TARGETS: dict[str, Target] = {
     "letor": letor,
     "interactions": interactions,
     "models": models,
     "shards": shards,
     "csr": csr,
+    "feature_files": feature_files,
+    "feature_tables": feature_tables,
+    "feature_models": feature_models,
 }
 
 

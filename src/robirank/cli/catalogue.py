@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,7 @@ from robirank.cli.interactions import load_factors, read_items
 from robirank.cli.options import JSON, QUIET, argument, option
 from robirank.cli.recommend import MODEL
 
-_OUT = option(
-    ..., "Where to save the model; MODEL itself is replaced.", "--output", "-o", metavar="OUT"
-)
+_OUT = option(..., "Where to save the model; may be MODEL.", "--output", "-o", metavar="OUT")
 
 
 def add_items(
@@ -26,14 +25,18 @@ def add_items(
     as_json: bool = JSON,
     _quiet: bool = QUIET,
 ) -> None:
-    """Add items that are known by their features alone; those of known items are replaced."""
+    """Add items by their features alone; items that the model has get these features."""
+    from robirank.data.feature_rows import UnknownValueWarning
+
     check_output(output, features_file)
     model = load_factors(model_path)
-    features, n_unknown = read_for_model(model, "FILE", features_file, "item", item_id)
+    features, _, n_unknown = read_for_model(model, "item", features_file, item_id)
     if features.ids.kind == "str" and model.item_ids_ is not None:
         model.item_ids_ = model.item_ids_.as_text()
     n_before = len(model.item_factors)
-    model.add_items(features)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnknownValueWarning)  # they were counted above
+        model.add_items(features)
     n_new = len(model.item_factors) - n_before
     facts = {"new_items": n_new, "known_items": len(features) - n_new, "unknown_values": n_unknown}
     _save(model, model_path, output, facts, as_json)
@@ -46,7 +49,7 @@ def remove_items(
     as_json: bool = JSON,
     _quiet: bool = QUIET,
 ) -> None:
-    """Take items out of a model, for good; `recommend --exclude` leaves them out of one answer."""
+    """Take items out of a model; `recommend --exclude` leaves them out of one answer alone."""
     import numpy as np
 
     check_output(output, items)

@@ -185,7 +185,8 @@ def step(what: str) -> Iterator[list[str]]:
     details: list[str] = []
     yield details
     seconds = time.perf_counter() - started
-    note(" ".join([f"{what}:", *details, f"({seconds:.1f} s)"]))
+    said = [f"{what}:", *details] if details else [what]
+    note(" ".join([*said, f"({seconds:.1f} s)"]))
 
 
 def show_progress() -> bool:

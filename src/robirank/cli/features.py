@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,149 +18,177 @@ if TYPE_CHECKING:
     from robirank.data.feature_rows import FeatureRows
     from robirank.data.features import Features
 
-SIDES = ("item", "user")
-_KINDS = ("category", "list", "text", "number", "date", "vector")  # that a file can hold
 
-
-def _feature_option(help: str, *names: str, metavar: str = "COLUMN") -> Any:
+def feature_option(help: str, *names: str, metavar: str = "COLUMN") -> Any:
+    """An option that says something of features."""
     return option(
         None, help, *names, metavar=metavar, rich_help_panel="What is known of items and users"
     )
 
 
-ITEM_FEATURES = _feature_option("A row for each item: CSV, TSV (.gz) or Parquet.", metavar="FILE")
-USER_FEATURES = _feature_option("The same for users.", metavar="FILE")
-ITEM_ID = _feature_option("Column of ids; by default `id`, else `item`, else the first.")
-USER_ID = _feature_option("Column of ids; by default `id`, else `user`, else the first.")
-KINDS = _feature_option(
+ITEM_FEATURES = feature_option("A row for each item: CSV, TSV (.gz) or Parquet.", metavar="FILE")
+USER_FEATURES = feature_option("The same for users.", metavar="FILE")
+ITEM_ID = feature_option("Column of item ids; by default `id`, else `item`, else the first.")
+USER_ID = feature_option("Column of user ids; by default `id`, else `user`, else the first.")
+_KINDS = ("category", "list", "text", "number", "date", "vector")  # that a file can hold
+KINDS = feature_option(
     f"Kinds of columns that are not what they look like: {', '.join(_KINDS)}.",
     metavar="genres=list,zip=category",
 )
-WEIGHTS = _feature_option(
+WEIGHTS = feature_option(
     "How much columns count beside the others, 1 by default; 0 leaves a column out.",
     metavar="title=0.5",
 )
-LIST_SEPARATOR = option(
-    "|",
-    "What separates the values of a list.",
-    metavar="TEXT",
-    rich_help_panel="What is known of items and users",
+LIST_SEPARATOR = feature_option(
+    "What separates the values of a list; | by default.", metavar="TEXT"
 )
 
 
 @dataclass(frozen=True)
-class FeatureFiles:
-    """The files of features that a fit is given, and what options say of their columns.
+class FeatureFile:
+    """A file with a row for each item or user.
 
-    Both mappings are from a side, "item" or "user", to its file and to its column of ids.
+    Attributes
+    ----------
+    side : str
+        "item" or "user".
+    path : Path
+    where : str
+        What errors call it.
+    id : str
+        The column of ids.
+    columns : list of str
+        The other columns.
     """
 
-    paths: Mapping[str, Path | None]
-    ids: Mapping[str, str | None]
-    kinds: str | None = None
-    weights: str | None = None
-    separator: str = "|"
+    side: str
+    path: Path
+    where: str
+    id: str
+    columns: list[str]
 
-    def check(self) -> None:
-        """Refuse options that say something of a file that is not given."""
-        for side in SIDES:
-            if self.ids[side] is not None and self.paths[side] is None:
-                raise typer.BadParameter(f"--{side}-id needs --{side}-features")
-        for name, text in (("kinds", self.kinds), ("feature-weights", self.weights)):
-            if text is not None and not any(self.paths.values()):
-                raise typer.BadParameter(f"--{name} needs --item-features or --user-features")
+    @classmethod
+    def open(cls, side: str, path: Path, id: str | None, flag: str = "") -> FeatureFile:
+        """See which columns a file has; ``flag`` is the option that names it."""
+        where = f"{flag} {path}".strip()
+        names = _column_names(where, path)
+        if id is None:
+            id = next((name for name in ("id", side) if name in names), names[0])
+        elif id not in names:
+            raise ValueError(f"--{side}-id {id} is not a column of {path}; it has {names}")
+        return cls(side, path, where, id, [name for name in names if name != id])
 
-    def read(self) -> dict[str, Features]:
-        """The features of each side that has a file."""
-        kinds, weights = _kinds(self.kinds), _weights(self.weights)
-        files = {side: path for side, path in self.paths.items() if path is not None}
-        columns = {side: column_names(f"--{side}-features", path) for side, path in files.items()}
-        for name, given in (("kinds", kinds), ("feature-weights", weights)):
-            _check_known(f"--{name}", given, columns)
-        return {
-            side: read_features(
-                f"--{side}-features",
-                path,
-                side,
-                self.ids[side],
-                columns=[name for name in columns[side] if weights.get(name) != 0],
-                kinds=kinds,
-                weights=weights,
-                separator=self.separator,
-            )
-            for side, path in files.items()
-        }
+    def read(self, columns: Sequence[str], **options: Any) -> Features:
+        """Read some columns, and say what is in them; the options are those of `Features`."""
+        from robirank.data.features import Features
 
-    @contextmanager
-    def named_in_errors(self, tables: Mapping[str, Features]) -> Iterator[None]:
-        """Let an error that names a column say which file has it."""
-        with naming_files({f"--{s}-features {self.paths[s]}": t for s, t in tables.items()}):
-            yield
+        with step(f"read {self.path}") as details, naming(self.where):
+            features = Features.from_file(self.path, self.id, columns=columns, **options)
+            shown = ", ".join(f"{name} ({kind})" for name, kind in features.kinds.items())
+            details.append(f"{len(features):,} {self.side}s, ids in {self.id!r}: {shown}")
+        return features
 
 
-def read_features(
-    flag: str,
-    path: Path,
-    side: str,
-    id: str | None = None,
-    *,
-    columns: Sequence[str],
-    **options: Any,
+def read_to_train(
+    paths: Mapping[str, Path | None],
+    ids: Mapping[str, str | None],
+    kinds: str | None,
+    weights: str | None,
+    separator: str | None,
+) -> dict[str, Features]:
+    """The features of each side that has a file, checked.
+
+    ``paths`` and ``ids``, the columns of ids, are by side. ``kinds`` and ``weights`` are as typed,
+    and may be of columns of either file.
+    """
+    for side, path in paths.items():
+        if ids[side] is not None and path is None:
+            raise typer.BadParameter(f"--{side}-id needs --{side}-features")
+    for flag, value in (
+        ("--kinds", kinds),
+        ("--feature-weights", weights),
+        ("--list-separator", separator),
+    ):
+        if value is not None and not any(paths.values()):
+            raise typer.BadParameter(f"{flag} needs --item-features or --user-features")
+    files = [
+        FeatureFile.open(side, path, ids[side], f"--{side}-features")
+        for side, path in paths.items()
+        if path is not None
+    ]
+    kind_of = _by_column("--kinds", kinds, "genres=list,zip=category", files)
+    for name, kind in kind_of.items():
+        if kind not in _KINDS:
+            raise ValueError(f"--kinds {name}={kind}: a kind is one of {', '.join(_KINDS)}")
+    typed = _by_column("--feature-weights", weights, "title=0.5", files)
+    weight_of = {name: _number(f"--feature-weights {name}", text) for name, text in typed.items()}
+    options = {} if separator is None else {"separator": separator}
+    return {file.side: _read_to_train(file, kind_of, weight_of, options) for file in files}
+
+
+def _read_to_train(
+    file: FeatureFile, kinds: dict[str, str], weights: dict[str, float], options: dict[str, Any]
 ) -> Features:
-    """Read some columns of a file, and say what is in it.
+    from robirank.data.feature_encoder import FeatureEncoder
 
-    ``options`` are those of `Features.from_file`; ``kinds`` and ``weights`` may name columns that
-    the file does not have.
-    """
-    from robirank.data.features import Features
-
-    id = id_column(flag, path, side, id)
-    columns = [name for name in columns if name != id]
-    for name in ("kinds", "weights"):
-        given = options.get(name, {})
-        options[name] = {column: given[column] for column in columns if column in given}
-    where = f"{flag} {path}"
+    columns = [name for name in file.columns if weights.get(name) != 0]
     if not columns:
-        raise ValueError(f"{where}: must have a column of features beside the ids in {id!r}")
-    with step(f"read {path}") as details, naming_files({where: {"id", "values", "separator"}}):
-        features = Features.from_file(path, id, columns=columns, **options)
-        shown = ", ".join(f"{name} ({kind})" for name, kind in features.kinds.items())
-        details.append(f"{len(features):,} {side}s, ids in {id!r}: {shown}")
-    _note_constant_columns(path, features)
+        why = " to which --feature-weights gives no weight of 0" if file.columns else ""
+        raise ValueError(f"{file.where}: must have a column beside the ids in {file.id!r}{why}")
+    for argument, given in (("kinds", kinds), ("weights", weights)):
+        options = options | {argument: {n: given[n] for n in columns if n in given}}
+    features = file.read(columns, **options)
+    with naming(file.where):
+        FeatureEncoder.learn(features)  # so that errors in values name the file
+    for name, column in features.columns.items():
+        if len(features) > 1 and not column.dtype.is_nested() and column.n_unique() < 2:
+            note(f"{file.path}: column {name!r} has the same value in all rows, which says nothing")
     return features
 
 
 def read_for_model(
-    model: Any, flag: str, path: Path, side: str, id: str | None
-) -> tuple[Features, int]:
-    """Read features of new items or users, and count the values that the fit had not seen.
+    model: Any, side: str, path: Path, id: str | None, flag: str = ""
+) -> tuple[Features, FeatureRows, int]:
+    """Read features of other items or users than those of the fit.
 
-    Columns that the fit had not are passed over. Items must have all that it had; of users, those
-    that are missing are unknown.
+    Columns that the fit did not have are passed over. Items must have all that it had; of users,
+    those that are missing are unknown.
+
+    Returns
+    -------
+    features : Features
+    rows : FeatureRows
+        The same as numbers.
+    n_unknown : int
+        How many values the fit did not see; a warning counts them too.
     """
-    fitted = _fitted_features(model, flag, side)
-    kinds = {column.settings.name: column.settings.kind for column in fitted.encoder.columns}
-    present = column_names(flag, path)
-    missing = [name for name in kinds if name not in present]
-    if missing and (side == "item" or len(missing) == len(kinds)):
+    from robirank.data.feature_rows import FeatureRows, warn_of_unknown
+
+    file = FeatureFile.open(side, path, id, flag)
+    encoder = _fitted_features(model, side, file.where).encoder
+    kinds = {column.settings.name: column.settings.kind for column in encoder.columns}
+    columns = [name for name in kinds if name in file.columns]
+    missing = [name for name in kinds if name not in columns]
+    if missing and (side == "item" or not columns):
         raise ValueError(
-            f"{flag} {path}: must have the columns {[*kinds]} of the fit; {missing[0]!r} is "
-            f"missing, it has {present}"
+            f"{file.where}: must have the columns {[*kinds]} that the model was trained with; it "
+            f"has {file.columns} beside the ids in {file.id!r}"
         )
-    id = id_column(flag, path, side, id)
-    for name in missing:
-        note(f"{path}: there is no column {name!r}, which is then unknown of all {side}s")
-    strange = [name for name in present if name not in (*kinds, id)]
+    strange = [name for name in file.columns if name not in kinds]
     if strange:
-        note(f"{path}: passed over {', '.join(strange)}, which the fit had not")
-    columns = [name for name in kinds if name in present]
-    features = read_features(flag, path, side, id, columns=columns, kinds=kinds)
-    return features, _count_unknown(f"{flag} {path}", features, fitted)
+        note(f"{path}: passed over the columns {strange}, which the model was not trained with")
+    if missing:
+        note(f"{path}: without the columns {missing}, which count as unknown")
+    features = file.read(columns, kinds={name: kinds[name] for name in columns})
+    with naming(file.where):
+        matrix, unknown = encoder.encode(features, partly=True)
+    warn_of_unknown(str(path), unknown)
+    return features, FeatureRows(encoder, matrix), sum(unknown.values())
 
 
-def typed_features(model: Any, typed: Sequence[str]) -> Features:
+def typed_features(model: Any, typed: Sequence[str]) -> FeatureRows:
     """The features of one user, from texts such as "country=France"."""
-    fitted = _fitted_features(model, "--feature", "user")
+    fitted = _fitted_features(model, "user", "--feature")
     kinds = {column.settings.name: column.settings.kind for column in fitted.encoder.columns}
     values: dict[str, str] = {}
     for text in typed:
@@ -172,66 +201,23 @@ def typed_features(model: Any, typed: Sequence[str]) -> Features:
             raise ValueError(f"--feature {text}: {name!r} is given twice")
         if kinds[name] in ("vector", "counts"):
             raise ValueError(f"--feature {text}: {name!r} holds vectors; give a file to --features")
+        if kinds[name] == "number" and value:
+            _number(f"--feature {name}", value)
         values[name] = value
-    features = fitted.encoder.table_of([values])
-    _count_unknown("--feature", features, fitted)
-    return features
+    with naming("--feature"):
+        return fitted.rows_of("--feature", values)
 
 
-def _fitted_features(model: Any, flag: str, side: str) -> FeatureRows:
+def _fitted_features(model: Any, side: str, where: str) -> FeatureRows:
     """The features that a model knows of its items or users; an error if it knows none."""
     centres = model.item_centres_ if side == "item" else model.user_centres_
     if centres is None:
         raise ValueError(
-            f"{flag} cannot be used: the model was trained without features of {side}s; "
+            f"{where} cannot be used: the model was trained without features of {side}s; "
             f"`latent train --{side}-features` takes them"
         )
     rows: FeatureRows = centres.features
     return rows
-
-
-def _count_unknown(where: str, features: Features, fitted: FeatureRows) -> int:
-    """The number of values that the fit had not seen; one warning for all of them.
-
-    An error in a value names ``where`` it stands.
-    """
-    import warnings
-
-    from robirank.data.feature_rows import UnknownValueWarning, warn_of_unknown
-
-    with naming_files({where: features}):
-        unknown = fitted.encoder.encode(features, partly=True)[1]
-    warn_of_unknown(where, unknown)
-    # The same rows are encoded again, chunk by chunk. The filter ends with the command.
-    warnings.simplefilter("ignore", UnknownValueWarning)
-    return sum(unknown.values())
-
-
-def rows_of(features: Features, positions: Any) -> Features:
-    """The rows at some positions; all is unknown in a row at −1."""
-    import polars as pl
-
-    from robirank.data.ids import Ids
-
-    places = pl.Series(positions, dtype=pl.Int64).replace(-1, None)
-    columns = {name: pl.Series(column).gather(places) for name, column in features.columns.items()}
-    return replace(features, ids=Ids.range(len(places)), columns=columns)
-
-
-def known_by_features(model: Any, tables: Mapping[str, Features]) -> dict[str, int]:
-    """How many items and users of a model have features, and how many have nothing else."""
-    facts = {}
-    for side, features in tables.items():
-        names = model.by_id._names()
-        ids, counts = (
-            (names.items.ids, model.item_counts_)
-            if side == "item"
-            else (names.users.ids, model.user_counts_)
-        )
-        alone = counts[ids.find(features.ids[:])] == 0
-        facts[f"{side}s_with_features"] = len(features)
-        facts[f"{side}s_by_features_alone"] = int(alone.sum())
-    return facts
 
 
 def with_text_ids(table: Any, tables: Mapping[str, Features]) -> Any:
@@ -247,93 +233,73 @@ def with_text_ids(table: Any, tables: Mapping[str, Features]) -> Any:
     return replace(table, users=ids["user"], items=ids["item"])
 
 
-def column_names(flag: str, path: Path) -> list[str]:
-    """The names of the columns of a file."""
-    import polars as pl
-
-    if not path.is_file():
-        raise FileNotFoundError(f"{flag} {path}: there is no such file")
-    try:
-        if path.name.endswith((".parquet", ".pq")):
-            return [*pl.read_parquet_schema(path)]
-        sep = "\t" if ".tsv" in path.suffixes else ","
-        return pl.read_csv(path, separator=sep, n_rows=0, infer_schema=False).columns
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(f"{flag} {path}: cannot be read: {error}") from None
-
-
-def id_column(flag: str, path: Path, side: str, id: str | None) -> str:
-    """The column of ids: the given one, `id`, one that is called like the side, or the first."""
-    columns = column_names(flag, path)
-    if id is None:
-        return next((name for name in ("id", side) if name in columns), columns[0])
-    if id not in columns:
-        raise ValueError(f"--{side}-id {id} is not a column of {path}; it has {columns}")
-    return id
+def known_by_features(model: Any, tables: Mapping[str, Features]) -> dict[str, int]:
+    """How many users and items a model has, of how many there are features, and nothing else."""
+    names, facts = model.by_id._names(), {}
+    for side, ids in (("user", names.users.ids), ("item", names.items.ids)):
+        facts[f"{side}s"] = len(ids)
+        if side in tables:
+            described = ids.find(tables[side].ids[:])
+            counts = getattr(model, f"{side}_counts_")[described]
+            facts[f"{side}s_with_features"] = len(counts)
+            facts[f"{side}s_by_features_alone"] = int((counts == 0).sum())
+    return facts
 
 
 @contextmanager
-def naming_files(columns: Mapping[str, Any]) -> Iterator[None]:
-    """Let errors about columns say where they are.
-
-    ``columns`` are the names of columns, or `Features`, by what errors call the file.
-    """
-    from robirank.errors import ArgumentError, TableError
+def naming(where: str) -> Iterator[None]:
+    """Let errors say where something is wrong; those of damaged files say so themselves."""
+    from robirank.errors import TableError
 
     try:
         yield
-    except TableError as error:
-        raise ValueError(f"{next(iter(columns))}: {error}") from None
-    except ArgumentError as error:
-        having = [
-            where
-            for where, names in columns.items()
-            if error.subject.name in getattr(names, "columns", names)
-        ]
-        if not having:
-            raise
-        raise ValueError(f"{' or '.join(having)}: {error}") from None
+    except TableError:
+        raise
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
 
 
-def _note_constant_columns(path: Path, features: Features) -> None:
-    for name, column in features.columns.items():
-        if len(features) > 1 and not column.dtype.is_nested() and column.n_unique() < 2:
-            note(f"{path}: column {name!r} has the same value in all rows, which says nothing")
+def _column_names(where: str, path: Path) -> list[str]:
+    import polars as pl
+
+    from robirank.data.interaction_files import POLARS_ERRORS
+
+    if not path.is_file():
+        raise FileNotFoundError(f"{where}: there is no such file")
+    try:
+        if path.name.endswith((".parquet", ".pq")):
+            names = [*pl.read_parquet_schema(path)]
+        else:
+            sep = "\t" if ".tsv" in path.suffixes else ","
+            names = pl.read_csv(path, separator=sep, n_rows=0, infer_schema=False).columns
+    except (OSError, *POLARS_ERRORS) as error:
+        raise ValueError(f"{where}: cannot be read: {error}") from None
+    if not names:
+        raise ValueError(f"{where}: must have columns; it has none")
+    return names
 
 
-def _check_known(flag: str, given: Mapping[str, Any], columns: Mapping[str, list[str]]) -> None:
-    for name in given:
-        if not any(name in names for names in columns.values()):
-            files = " and ".join(f"--{side}-features has {c}" for side, c in columns.items())
-            raise ValueError(f"{flag}: there is no column {name!r}; {files}")
-
-
-def _kinds(text: str | None) -> dict[str, Any]:
-    kinds = _pairs("--kinds", text, "genres=list,zip=category")
-    for name, kind in kinds.items():
-        if kind not in _KINDS:
-            raise ValueError(f"--kinds {name}={kind}: a kind is one of {', '.join(_KINDS)}")
-    return kinds
-
-
-def _weights(text: str | None) -> dict[str, float]:
-    weights = {}
-    for name, value in _pairs("--feature-weights", text, "title=0.5").items():
-        try:
-            weights[name] = float(value)
-        except ValueError:
-            weights[name] = -1.0
-        if not 0 <= weights[name] < float("inf"):
-            raise ValueError(f"--feature-weights {name}={value}: a weight is a number from 0 on")
-    return weights
-
-
-def _pairs(flag: str, text: str | None, example: str) -> dict[str, str]:
-    """Read NAME=VALUE,NAME=VALUE."""
-    pairs: dict[str, str] = {}
+def _by_column(
+    flag: str, text: str | None, example: str, files: Sequence[FeatureFile]
+) -> dict[str, str]:
+    """Read NAME=VALUE,NAME=VALUE, where the names are columns of some file."""
+    values: dict[str, str] = {}
     for part in [] if text is None else text.split(","):
-        name, equals, value = part.rpartition("=")
-        if not equals or not name.strip():
+        name, equals, value = (piece.strip() for piece in part.rpartition("="))
+        if not equals or not name:
             raise ValueError(f"{flag} must be such as {example}; got {text!r}")
-        pairs[name.strip()] = value.strip()
-    return pairs
+        if not any(name in file.columns for file in files):
+            having = " and ".join(f"{file.path} has {file.columns}" for file in files)
+            raise ValueError(f"{flag} {part}: there is no column {name!r} of features; {having}")
+        values[name] = value
+    return values
+
+
+def _number(what: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{what}={text} must be a finite number")
+    return value

@@ -29,8 +29,8 @@ from robirank.cli.features import (
     USER_FEATURES,
     USER_ID,
     WEIGHTS,
-    FeatureFiles,
     known_by_features,
+    read_to_train,
     with_text_ids,
 )
 from robirank.cli.interactions import (
@@ -118,7 +118,7 @@ def train(
     user_id: str | None = USER_ID,
     kinds: str | None = KINDS,
     feature_weights: str | None = WEIGHTS,
-    list_separator: str = LIST_SEPARATOR,
+    list_separator: str | None = LIST_SEPARATOR,
     user: str | None = USER,
     item: str | None = ITEM,
     count: str | None = COUNT,
@@ -149,14 +149,6 @@ def train(
     for name, value in (("address", address), ("workers", workers)):
         if value is not None and ray is None:
             raise typer.BadParameter(f"--{name} needs --ray, a folder that the whole cluster sees")
-    files = FeatureFiles(
-        {"item": item_features, "user": user_features},
-        {"item": item_id, "user": user_id},
-        kinds,
-        feature_weights,
-        list_separator,
-    )
-    files.check()
     check_output(model_path, data, validation, item_features, user_features)
     columns = Columns(user, item, count, time_column, sep, header)
     config = {} if ray is None else {"engine": RayConfig(ray, address, workers or 2)}
@@ -171,16 +163,21 @@ def train(
         **config,
     }
     model = _make(method, given, solver=solver, rho=rho, device=device)
+    tables = read_to_train(
+        {"item": item_features, "user": user_features},
+        {"item": item_id, "user": user_id},
+        kinds,
+        feature_weights,
+        list_separator,
+    )
     part, held_out = _parts(data, columns, validation, hold_out, seed, ray is not None)
-    tables = files.read()
     part, held_out = (with_text_ids(table, tables) for table in (part, held_out))
     features = {f"{side}_features": table for side, table in tables.items()}
     note(_plan(model, part))
     if tune:
-        with files.named_in_errors(tables):
-            search = {**features, "checkpoint": checkpoint, "resume": resume}
-            model.set_params(**_tuned(model, part, not quiet, search))
-    with step("train") as details, files.named_in_errors(tables):
+        search = {**features, "checkpoint": checkpoint, "resume": resume}
+        model.set_params(**_tuned(model, part, not quiet, search))
+    with step("train") as details:
         model.fit(
             part,
             **features,
@@ -375,8 +372,6 @@ def _training_report(
     model: Any, data: Table, features: dict[str, Features], metric: str
 ) -> dict[str, Any]:
     report: dict[str, Any] = {
-        "users": data.n_users,
-        "items": data.n_items,
         **known_by_features(model, features),
         "interactions": len(data),
         "factors": model.factors,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from robirank.cli.console import check_output, escaped, note, step
-from robirank.cli.features import USER_ID, read_for_model, rows_of, typed_features
+from robirank.cli.features import USER_ID, feature_option, read_for_model, typed_features
 from robirank.cli.interactions import (
     COUNT,
     HEADER,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from robirank.data.features import Features
+    from robirank.data.feature_rows import FeatureRows
     from robirank.data.ids import Ids
     from robirank.data.interactions import Interactions
 
@@ -44,6 +44,15 @@ MODEL = argument("MODEL", "A model file, from `latent train`.")
 _NUMBER = option(10, "Length of each list.", "--number", "-n", min=1)
 _NAMES = file("Items and their names, TSV or CSV (.gz too).", "--names")
 _NAME_COLUMNS = option(None, "Columns that make up a name; the second by default.", metavar="1,2")
+_FEATURE = feature_option(
+    "What is known of a new user, who may have --likes too; may be repeated.",
+    metavar="COLUMN=VALUE",
+)
+_FEATURES = feature_option(
+    "New users, a row each: CSV, TSV (.gz) or Parquet. --history may say what they have.",
+    "--features",
+    metavar="FILE",
+)
 _OUTPUT = file("A .tsv, .csv, .jsonl or .parquet file.", "--output", "-o")
 
 
@@ -52,14 +61,14 @@ class Asked:
     """Whose lists are wanted: some users of a model or of a table, and what they have already.
 
     The factors of ``new`` ones are found from what they have, and from what ``features`` say of
-    them, whose ids are those of the users.
+    them, a row for each.
     """
 
     users: Ids
     positions: NDArray[Any]
     has: Interactions | None = None
     new: bool = False
-    features: Features | None = None
+    features: FeatureRows | None = None
 
 
 def recommend(
@@ -74,15 +83,8 @@ def recommend(
         metavar="ITEM,ITEM",
     ),
     history: Path | None = file("New users and what they have; all, or the USERs."),
-    feature: list[str] | None = option(
-        None,
-        "What is known of one new user, who may have --likes too; may be repeated.",
-        metavar="COLUMN=VALUE",
-    ),
-    features_file: Path | None = file(
-        "New users and what is known of them, a row each; with --history too, by user.",
-        "--features",
-    ),
+    feature: list[str] | None = _FEATURE,
+    features_file: Path | None = _FEATURES,
     user_id: str | None = USER_ID,
     number: int = _NUMBER,
     only: Path | None = file("Choose among these items only; ids, one a line."),
@@ -129,12 +131,12 @@ def recommend(
     if is_someone:
         typed = _items(likes or [], item_ids, names)
         liked = look_up("item", typed, item_ids, names, where=model_path)
-        about = typed_features(model, feature) if feature else None
-        asked = _someone_new(liked, item_ids, about)
+        asked = _someone_new(liked, item_ids, typed_features(model, feature) if feature else None)
     elif of_files:
         about = None
         if features_file is not None:
-            about, _ = read_for_model(model, "--features", features_file, "user", user_id)
+            table, rows, _ = read_for_model(model, "user", features_file, user_id, "--features")
+            about = table.ids, rows
         asked = _new_users(history, features_file, about, columns, users, item_ids)
     else:
         typed = read_ids(users_file, "users") if users_file is not None else users or []
@@ -259,7 +261,7 @@ def _items(likes: list[str], ids: Ids, names: Names | None) -> list[str]:
     return items
 
 
-def _someone_new(positions: list[int], items: Ids, features: Features | None) -> Asked:
+def _someone_new(positions: list[int], items: Ids, features: FeatureRows | None) -> Asked:
     import numpy as np
 
     from robirank.data.ids import Ids
@@ -267,36 +269,42 @@ def _someone_new(positions: list[int], items: Ids, features: Features | None) ->
 
     users, liked = Ids([_NEW]), np.unique(np.array(positions, np.int32))
     has = Interactions(users, items, np.array([0, len(liked)]), liked)
-    if features is not None:
-        features = replace(features, ids=users)
     return Asked(users, np.array([0]), has, new=True, features=features)
 
 
 def _new_users(
     history: Path | None,
     features_file: Path | None,
-    features: Features | None,
+    described: tuple[Ids, FeatureRows] | None,
     columns: Columns,
     typed: list[str] | None,
     items: Ids,
 ) -> Asked:
-    """The new users of a history, of a file of features, or of both."""
+    """The new users of a history, of a file of features, or of both.
+
+    ``described`` are the users of the second and what is known of them.
+    """
     import numpy as np
 
+    from robirank.data.ids import Ids
     from robirank.data.interactions import grouped
 
-    whole = None if history is None else read(history, columns)
-    users = _users_of(whole, features)
+    users = Ids([]) if described is None else described[0]
     has = grouped(users, items)
-    if history is not None and whole is not None:
+    if history is not None:
+        whole = read(history, columns)
+        users = whole.users if described is None else _both(whole.users, users)
         has, _ = known(history, whole, users, items)
-    is_known = has.lengths > 0
-    if features is not None:
-        is_known |= features.ids.find(users[:]) >= 0
+    is_known, features = has.lengths > 0, None
+    if described is not None:
+        ids, rows = described
+        places = ids.find(users[:])
+        is_known |= places >= 0
+        features = rows.extended(len(rows) + 1).take(np.where(places < 0, len(rows), places))
     positions = np.flatnonzero(is_known)
     if typed:
-        where = next(path for path in (history, features_file) if path is not None)
-        positions = np.array(look_up("user", typed, users, None, where=where))
+        where = " and ".join(str(path) for path in (history, features_file) if path is not None)
+        positions = np.array(look_up("user", typed, users, None, where=where), np.int64)
         without = positions[~is_known[positions]]
         if len(without):
             raise ValueError(
@@ -306,14 +314,8 @@ def _new_users(
     return Asked(users, positions, has, new=True, features=features)
 
 
-def _users_of(table: Interactions | None, features: Features | None) -> Ids:
-    """The users of a table, of features, or of both; an integer and its text are the same user."""
-    if table is None:
-        assert features is not None
-        return features.ids
-    if features is None:
-        return table.users
-    users, others = table.users, features.ids
+def _both(users: Ids, others: Ids) -> Ids:
+    """All users of two tables; an integer and its text are the same user."""
     if users.kind != others.kind:
         users, others = users.as_text(), others.as_text()
     return users.extend(others[:])
@@ -362,10 +364,9 @@ def _by_features(model: Any, asked: Asked, positions: Any, rules: dict[str, Any]
     assert asked.features is not None
     matrix = asked.has.matrix[positions]
     liked = np.split(matrix.indices, matrix.indptr[1:-1])
-    features = rows_of(asked.features, asked.features.ids.find(asked.users[positions]))
     if rules["items"] is None:  # positions, for without any the answer is in outside ids
         rules = rules | {"items": np.arange(len(asked.has.items), dtype=np.int32)}
-    return model.recommend_for(liked, features=features, **rules)
+    return model.recommend_for(liked, features=asked.features.take(positions), **rules)
 
 
 def _title(asked: Asked, names: Names | None, strangers: list[Any]) -> Callable[[Any], str]:

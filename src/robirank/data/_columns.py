@@ -108,7 +108,7 @@ def _series_of(values: NDArray[Any] | list[Any], name: str) -> pl.Series:
             f"must hold valid Unicode text; got {str(error.object)!r}, with a surrogate that "
             "stands alone, as bytes make that were decoded with errors='surrogateescape'",
         ) from None
-    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+    except (AttributeError, TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         return pl.Series(list(values), dtype=pl.Object)
     # Lists and integers beyond 64 bits stay Python objects.
     as_objects = series.dtype.is_nested() or series.dtype in (pl.Int128, pl.UInt64)
@@ -169,22 +169,25 @@ def as_counts(values: Any) -> pl.Series:
     return numbers
 
 
-def as_times(values: Any) -> tuple[pl.Series, bool]:
+def as_times(values: Any, name: str = "time") -> tuple[pl.Series, bool]:
     """Convert a column of times to Int64 or Float64, and tell whether they are dates.
 
     Dates become microseconds since 1970 (UTC); those without a time zone are taken as UTC. Text is
-    parsed as numbers or as dates. Infinite times become null.
+    parsed as numbers or as dates. Infinite times become null. Errors call the column by ``name``.
     """
-    series = as_series(values, "time")
+    series = as_series(values, name)
     if series.dtype == pl.String:
         series = _parsed_times(series)
     if series.dtype in (pl.Time, pl.Duration):
-        raise ValueError(f"time must hold numbers or dates; got {series.dtype}")
+        raise ArgumentError(name, f"must hold numbers or dates; got {series.dtype}")
     if series.dtype.is_temporal():
-        return series.cast(pl.Datetime("us")).to_physical(), True
+        try:
+            return series.cast(pl.Datetime("us")).to_physical(), True
+        except pl.exceptions.PanicException as error:
+            raise ArgumentError(name, f"must hold dates; polars says: {error}") from None
     if series.dtype.is_integer():
         return series.cast(pl.Int64), False
-    numbers = as_numbers(series, "time")
+    numbers = as_numbers(series, name)
     return numbers.set(numbers.is_infinite(), None), False
 
 
@@ -197,6 +200,9 @@ def _parsed_times(values: pl.Series) -> pl.Series:
     try:
         return values.str.to_datetime(time_unit="us", time_zone="UTC")
     except pl.exceptions.PolarsError:
-        raise ValueError(
-            f"time must hold numbers or dates such as 2024-05-17 08:30:00; got {values[0]!r}"
+        dates = values.str.to_datetime(time_unit="us", time_zone="UTC", strict=False)
+        wrong = values.filter(dates.is_null() & values.is_not_null())
+        raise ArgumentError(
+            values.name,
+            f"must hold numbers or dates such as 2024-05-17 08:30:00; got {wrong[0]!r}",
         ) from None

@@ -56,31 +56,38 @@ def words(name: str, column: Any, kind: Kind, separator: str) -> Words:
 def numbers(name: str, column: Any, kind: Kind) -> Floats64:
     """The numbers of a column, NaN where one is missing; dates are days since 1970."""
     if kind == "date":
-        times, is_date = as_times(as_series(column, name))
+        times, is_date = as_times(as_series(column, name), name)
         values = times.cast(pl.Float64).to_numpy()
         return values / _MICROSECONDS_OF_DAY if is_date else values
     series = as_series(column, name)
     if series.dtype == pl.Object:
         series = _plain_series(name, column)
-    floats = series.cast(pl.Float64, strict=False)
-    wrong = floats.is_null() & series.is_not_null() | floats.is_infinite().fill_null(False)
+    try:
+        floats = series.cast(pl.Float64, strict=False)
+    except pl.exceptions.PolarsError:
+        raise ArgumentError(name, f"must hold numbers; got {series.dtype}") from None
+    is_too_large = floats.abs() > float(np.finfo(np.float32).max)
+    wrong = floats.is_null() & series.is_not_null() | is_too_large.fill_null(False)
     if series.dtype == pl.String:
         wrong &= series != ""
     if wrong.any():
         row = int(wrong.arg_max() or 0)
+        number = floats[row]
+        is_finite = number is not None and np.isfinite(number)
         raise ArgumentError(
             name,
-            f"must hold finite numbers; row {row} has {series[row]!r}. Leave it empty if it "
-            "is unknown, or say that the column is a category",
+            f"must hold finite numbers; row {row} has {series[row]!r}"
+            + (", more than float32 can hold" if is_finite else "")
+            + ". Leave it empty if it is unknown, or say that the column is a category",
         )
     return floats.to_numpy().astype(np.float64)
 
 
 def vectors(name: str, column: Any) -> Floats32:
     """The rows of a column of vectors, a row of NaN where one is missing."""
-    rows = [None if _is_missing(row) else np.asarray(row, np.float32) for row in column]
+    rows = [None if _is_missing(row) else _vector(name, i, row) for i, row in enumerate(column)]
     lengths = {row.shape for row in rows if row is not None}
-    if len(lengths) > 1 or any(len(shape) != 1 for shape in lengths):
+    if len(lengths) > 1:
         first = next(row.shape for row in rows if row is not None)
         at = next(i for i, row in enumerate(rows) if row is not None and row.shape != first)
         raise ArgumentError(
@@ -93,7 +100,8 @@ def vectors(name: str, column: Any) -> Floats32:
     for i, row in enumerate(rows):
         if row is not None:
             result[i] = row
-    bad = np.argwhere(~np.isfinite(result) & np.array([row is not None for row in rows])[:, None])
+    is_there = np.array([row is not None for row in rows], bool)
+    bad = np.argwhere(~np.isfinite(result) & is_there[:, None])
     if len(bad):
         row, place = bad[0]
         raise ArgumentError(
@@ -102,8 +110,25 @@ def vectors(name: str, column: Any) -> Floats32:
     return result
 
 
+def _vector(name: str, i: int, row: Any) -> Floats32:
+    try:
+        with np.errstate(over="ignore"):  # what is too large is infinite, and refused as such
+            vector = np.asarray(row, np.float32)
+    except (TypeError, ValueError):
+        vector = None
+    if vector is None or vector.ndim != 1:
+        raise ArgumentError(name, f"must hold vectors of numbers; row {i} has {row!r:.80}")
+    return vector
+
+
 def counts(name: str, matrix: Any) -> sparse.csr_matrix:
     """A sparse matrix, checked; its numbers must be finite and not negative."""
+    if not sparse.issparse(matrix):
+        raise ArgumentError(
+            name,
+            "must be a sparse matrix, as Features.from_matrix takes it; got "
+            f"{type(matrix).__name__}",
+        )
     csr = sound_csr(name, matrix).astype(np.float32)
     csr.sum_duplicates()
     wrong = ~(csr.data >= 0) | np.isinf(csr.data)

@@ -3,7 +3,7 @@ r"""How features become numbers: learned on one table, and applied to the rows o
 The row of a user or an item is made of its columns, one after the other. A column of words or of
 counts is a vector of length one,
 
-.. math:: f_v ∝ \log_2(1 + c_v) \, \log\Bigl(\frac{n + 1}{n_v}\Bigr)^{3/2},
+.. math:: f_v ∝ \log_2(1 + c_v) \, \log\Bigl(\frac{n + 1}{n_v}\Bigr),
 
 with the number :math:`c_v` of times that the row has value v, the number n of rows and the number
 :math:`n_v` of those that have v: what is rare says more. A vector is standardised, entry by entry,
@@ -39,6 +39,7 @@ from robirank.errors import ArgumentError
 
 _RARITY = 1.0  # the power of log(rows / rows with a value)
 _FARTHEST = 4.0  # standard deviations that a number counts at most
+_LEAST_SPREAD = 1e-30  # of numbers; below, one over it is more than float32 can hold
 _CONSTANT = 0.5  # the last entry of every row
 _JSON = "columns"
 
@@ -85,7 +86,8 @@ class ColumnEncoder:
         if not len(present):
             present = np.zeros((1, raw.shape[1]))
         mean, spread = present.mean(axis=0), present.std(axis=0)
-        scale = np.divide(1, spread, out=np.zeros_like(spread), where=spread > 1e-6 * np.abs(mean))
+        varies = spread > np.maximum(1e-6 * np.abs(mean), _LEAST_SPREAD)
+        scale = np.divide(1, spread, out=np.zeros_like(spread), where=varies)
         return cls(settings, values, mean.astype(np.float32), scale.astype(np.float32))
 
     @property
@@ -214,9 +216,15 @@ class FeatureEncoder:
     def table_of(self, rows: Sequence[Mapping[str, Any]]) -> Features:
         """Features of rows that are dicts of values by column, of the kinds that the fit had."""
         names = list(dict.fromkeys(name for row in rows for name in row))
-        kinds = {column.settings.name: column.settings.kind for column in self.columns}
         columns = {name: [row.get(name) for row in rows] for name in names}
-        return Features(Ids.range(len(rows)), columns, {n: kinds.get(n, "text") for n in names})
+        kinds: dict[str, Kind] = dict.fromkeys(names, "text")
+        for settings in (column.settings for column in self.columns):
+            name = settings.name
+            if name in columns:
+                kinds[name] = settings.kind
+            if name in columns and settings.kind == "list":  # of some rows a list, of others text
+                columns[name] = [_cut(value, settings.separator) for value in columns[name]]
+        return Features(Ids.range(len(rows)), columns, kinds)
 
     def nothing(self, n: int) -> sparse.csr_matrix:
         """Rows of which nothing is known but that they are there: the constant alone."""
@@ -270,6 +278,8 @@ class FeatureEncoder:
 def _raw(settings: Settings, values: Ids, column: Any) -> tuple[Any, int]:
     """A column as a matrix: a sparse one of counts, or a dense one with NaN for what is missing."""
     name, kind = settings.name, settings.kind
+    if sparse.issparse(column) and kind != "counts":
+        raise ArgumentError(name, f"must be a column of the kind {kind!r}; got a sparse matrix")
     if kind in WORD_KINDS:
         found = words(name, column, kind, settings.separator)
         places = values.index(found.values)
@@ -280,6 +290,10 @@ def _raw(settings: Settings, values: Ids, column: Any) -> tuple[Any, int]:
     if kind == "counts":
         return counts(name, column), 0
     return (vectors(name, column) if kind == "vector" else numbers(name, column, kind)[:, None]), 0
+
+
+def _cut(value: Any, separator: str) -> Any:
+    return value.split(separator) if isinstance(value, str) else value
 
 
 def _no_entries(n_rows: int, width: int) -> Any:

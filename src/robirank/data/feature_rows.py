@@ -63,6 +63,13 @@ class FeatureRows:
         """The rows at some positions."""
         return FeatureRows(self.encoder, self.matrix[positions])
 
+    def without_empty_columns(self) -> FeatureRows:
+        """The rows without the columns in which none has an entry, which take no names any more."""
+        used, columns = np.unique(self.matrix.indices, return_inverse=True)
+        entries = (self.matrix.data, columns.astype(np.int32), self.matrix.indptr)
+        matrix = sparse.csr_matrix(entries, shape=(len(self), max(1, len(used))))
+        return FeatureRows(self.encoder, matrix)
+
     def extended(self, n: int) -> FeatureRows:
         """The rows, and after them rows of which nothing is known, n in all."""
         added = self.encoder.nothing(max(0, n - len(self)))
@@ -173,6 +180,8 @@ def align_features(
     else:
         places, ids = ids.encode(column_like(argument, features.ids, ids, "the table"))
         total = len(ids)
+    if before is None and not (places < n).any():
+        raise ArgumentError(argument, _of_nobody(features.ids, ids, n))
     known = FeatureRows(encoder, encoder.nothing(0)) if before is None else before
     return AlignedFeatures(known.extended(total).with_rows(places, matrix), ids)
 
@@ -194,6 +203,16 @@ def warn_of_unknown(argument: str, unknown: Mapping[str, int]) -> None:
             f"{argument}: values that the fit had not seen were passed over, {values}",
             UnknownValueWarning,
         )
+
+
+def _of_nobody(given: Ids, ids: Ids | None, n: int) -> str:
+    """What is wrong with features that are those of another table."""
+    both = given, Ids.range(n) if ids is None else ids
+    examples = [", ".join(map(repr, some[:3].tolist())) for some in both]
+    return (
+        f"must have rows for some of the {n} that the table has, such as {examples[1]}; it has "
+        + (f"{len(given)} others, such as {examples[0]}" if len(given) else "no rows")
+    )
 
 
 def _positions(argument: str, ids: Ids, n: int) -> NDArray[Any]:

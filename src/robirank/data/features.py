@@ -15,7 +15,7 @@ from scipy import sparse
 
 from robirank._checks import check_not_negative
 from robirank.data._columns import as_frame, as_ids, check_columns, collected, column_names
-from robirank.data.feature_columns import Kind, check_kind, guess_kind
+from robirank.data.feature_columns import WORD_KINDS, Kind, check_kind, guess_kind
 from robirank.data.ids import Ids, as_integers
 from robirank.errors import ArgumentError, TableError
 
@@ -30,16 +30,14 @@ class Features:
 
     Columns are of these kinds:
 
-    ============  =======================================================  =======================
-    kind          a row has                                                by default for columns
-    ============  =======================================================  =======================
-    ``category``  one value, such as a brand                               of short text
-    ``list``      several values: a list, or text such as "Drama|Comedy"   with lists or the sign
-    ``text``      words, such as a title; each is a value                  of longer text
-    ``number``    a number, which may be missing                           of numbers
-    ``date``      a date or a time, taken as a number                      of dates
-    ``vector``    a vector of one length, such as an embedding             with lists of floats
-    ============  =======================================================  =======================
+    - ``category``: one value, such as a brand. By default columns of short text.
+    - ``list``: several values: a list, or text such as "Drama|Comedy". By default columns with
+      lists, or with the separator.
+    - ``text``: words, such as a title; each is a value. By default columns of longer text.
+    - ``number``: a number, which may be missing. By default columns of numbers.
+    - ``date``: a date or a time, taken as a number. By default columns of dates.
+    - ``vector``: a vector of one length, such as an embedding. By default columns with lists of
+      floats.
 
     Attributes
     ----------
@@ -116,9 +114,8 @@ class Features:
         check_columns([*columns], [("kinds", name) for name in kinds or {}])
         check_columns([*columns], [("weights", name) for name in weights or {}])
         frame = collected(frame, [id, *columns])
-        return cls._of(
-            frame[id], {n: frame[n] for n in columns}, kinds or {}, weights or {}, separator
-        )
+        values = {name: frame[name] for name in columns}
+        return cls._of(frame[id], values, kinds or {}, weights or {}, separator, id)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], id: str = "id", **options: Any) -> Features:
@@ -142,7 +139,9 @@ class Features:
         >>> Features.from_file(path)
         Features(2 rows: brand (category), price (number))
         """
-        return cls.from_frame(_read(path, id), id, **options)
+        kinds = options.get("kinds") or {}
+        words = [name for name, kind in kinds.items() if kind in WORD_KINDS]
+        return cls.from_frame(_read(path, id, words), id, **options)
 
     @classmethod
     def from_array(cls, vectors: ArrayLike, ids: Any = None, *, name: str = "vector") -> Features:
@@ -190,8 +189,12 @@ class Features:
         kinds: Mapping[str, Kind],
         weights: Mapping[str, float],
         separator: str,
+        id: str = "id",
     ) -> Features:
-        """Check ids, kinds and weights, and guess the kinds that are not given."""
+        """Check ids, kinds and weights, and guess the kinds that are not given.
+
+        Errors call the ids by ``id``.
+        """
         if not columns:
             raise ArgumentError("columns", "must name at least one column of features")
         if not isinstance(separator, str) or not separator:
@@ -200,7 +203,7 @@ class Features:
             check_kind(name, kind)
         for name, weight in weights.items():
             check_not_negative(f"weights[{name!r}]", weight)
-        distinct = _distinct(ids)
+        distinct = _distinct(ids, id)
         for name, column in columns.items():
             if not isinstance(name, str):
                 raise TypeError(f"names of columns must be text; got {name!r}")
@@ -212,34 +215,50 @@ class Features:
         return cls(distinct, columns, all_kinds, dict(weights), separator)
 
 
-def _distinct(ids: Any) -> Ids:
-    column = as_ids(ids, "id")
-    distinct = Ids(column)  # a missing id is an error
+def _distinct(ids: Any, name: str) -> Ids:
+    column = as_ids(ids, name)
+    if column.null_count():
+        row = column.is_null().arg_max()
+        raise ArgumentError(name, f"must hold an id in every row; row {row} has none")
+    distinct = Ids(column)
     if len(distinct) < len(column):
         places = distinct.index(column)
         first = np.full(len(distinct), len(column))
         np.minimum.at(first, places, np.arange(len(column)))
         again = int((first[places] < np.arange(len(column))).argmax())
         raise ArgumentError(
-            "id",
+            name,
             f"must differ from row to row; rows {first[places[again]]} and {again} are both "
             f"{distinct[int(places[again])]!r}",
         )
     return distinct
 
 
-def _read(path: str | os.PathLike[str], id: str) -> pl.DataFrame:
+def _read(path: str | os.PathLike[str], id: str, words: Sequence[str]) -> pl.DataFrame:
+    """Read a file; in CSV, columns of words stay as they are written, such as "007"."""
     name = os.fspath(path)
     try:
         if name.endswith((".parquet", ".pq")):
             return pl.read_parquet(name)
         separator = "\t" if ".tsv" in Path(name).suffixes else ","
-        frame = pl.read_csv(
-            name, separator=separator, infer_schema_length=None, schema_overrides={id: pl.String}
-        )
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise TableError(f"{name} is damaged: {error}") from None
+        frame = pl.read_csv(name, separator=separator, infer_schema=False)
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the file cannot be opened
+        # The lines after the first say what could be done in polars.
+        raise TableError(f"{name} is damaged: {str(error).splitlines()[0]}") from None
+    columns = [column for column in frame if column.name not in (id, *words)]
+    frame = frame.with_columns(map(_numbers_if_all_are, columns))
     if id in frame.columns:  # ids are integers if all of them are, as in tables of interactions
         integers = as_integers(frame[id])
         frame = frame if integers.null_count() else frame.with_columns(integers.alias(id))
     return frame
+
+
+def _numbers_if_all_are(text: pl.Series) -> pl.Series:
+    text = text.set(text == "", None)
+    for kind in (pl.Int64, pl.Float64):
+        numbers = text.cast(kind, strict=False)
+        if text.null_count() == numbers.null_count() < len(text):
+            return numbers
+    return text

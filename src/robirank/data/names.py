@@ -89,13 +89,15 @@ def _positions(columns: str | None, frame: pl.DataFrame, path: Path) -> list[int
 
 
 def look_up(
-    kind: str, typed: list[str], ids: Ids, names: Names | None, *, where: Path, hint: str = ""
+    kind: str, typed: list[str], ids: Ids, names: Names | None, *, where: Path | str, hint: str = ""
 ) -> list[int]:
     """The positions of typed ids or names; for an unknown one, the error suggests similar ones."""
     return [_look_up(kind, text.strip(), ids, names, where, hint) for text in typed]
 
 
-def _look_up(kind: str, text: str, ids: Ids, names: Names | None, where: Path, hint: str) -> int:
+def _look_up(
+    kind: str, text: str, ids: Ids, names: Names | None, where: Path | str, hint: str
+) -> int:
     position = ids.find(text)
     if position >= 0:
         return position

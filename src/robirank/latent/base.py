@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Self, Unpack, get_args
 
 import numpy as np
@@ -15,7 +16,8 @@ from scipy.sparse import csr_matrix
 from robirank._checks import check_choice, check_count
 from robirank._random import as_random_state
 from robirank._threads import thread_count
-from robirank._types import Floats32
+from robirank._types import Floats32, Ints64
+from robirank.data.feature_rows import FeatureRows
 from robirank.data.features import Features
 from robirank.data.interactions import Interactions
 from robirank.data.user_items import UserItems, Weighting, as_user_items
@@ -97,7 +99,7 @@ class LatentModel(FactorModel):
             What is known of users and items, by their ids (by positions, for a matrix). Rows are
             pulled to what their features say, as far as features explain them; users and items
             without interactions are ranked by their features alone. Features of new ones make
-            these part of the model; users and items without features are fine.
+            these part of the model; not all need have any, but some must.
         validation : sparse matrix or Interactions, optional
             Held-out interactions of the same users and items. The metric is computed about 16
             times during the fit (every epoch with ``patience``), and the model of the best
@@ -197,6 +199,9 @@ class LatentModel(FactorModel):
             )
         if getattr(self, "item_factors", None) is None:
             return self.fit(user_items, show_progress, callback, **options)
+        validation = options.get("validation")
+        if getattr(validation, "shape", None) == getattr(user_items, "shape", None):
+            options["validation"] = self._in_order_of_model(validation)
         fit_options = FitOptions(show_progress=show_progress, callback=callback, **options)
         width = self.item_factors.shape[1]
         if request.factors != width:
@@ -267,33 +272,33 @@ class LatentModel(FactorModel):
             )
         interactions = interactions.extended(interactions.n_users, len(items))
         centres = self._user_centres(user_features, interactions.n_users)
-        V = self.item_factors
-        if items.centres is not None and items.counts is not None:
-            # As in the fit, new items are nobody's losers.
-            is_there = items.counts > 0
-            is_there[interactions.items] = True
+        if items.centres is None or items.counts is None:
+            return self._fold_in(self.item_factors, interactions, centres)
+        # As in the fit, new items are nobody's losers but of those who have them.
+        rows = np.zeros((interactions.n_users, self.item_factors.shape[1]), np.float32)
+        is_old = items.counts > 0
+        for users in _alike(interactions.take(~is_old[interactions.items])):
+            part, is_there = interactions.rows(users), is_old.copy()
+            is_there[part.items] = True
             chosen = np.flatnonzero(is_there)
-            interactions, V = interactions.of_items(chosen), np.ascontiguousarray(V[chosen])
-        return self._fold_in(V, interactions, centres)
+            V = np.ascontiguousarray(self.item_factors[chosen])
+            rows[users] = self._fold_in(
+                V, part.of_items(chosen), None if centres is None else centres[users]
+            )
+        return rows
 
     def _user_centres(self, user_features: Any, n: int) -> Floats32 | None:
         """What features say of n users; None without."""
-        if user_features is None:
+        rows, known = self._described(user_features, "user_features"), self.factors_.users.centres
+        if rows is None or known is None:
             return None
-        centres = self.factors_.users.centres
-        if centres is None:
-            raise ArgumentError(
-                "user_features",
-                "cannot be used: the model was fitted without features of users. Give them to fit",
-            )
-        rows = centres.features.rows_of("user_features", user_features)
         if len(rows) != n:
             raise ArgumentError(
                 "user_features", f"must have a row for each of the {n} users; it has {len(rows)}"
             )
-        return centres.of(rows)
+        return known.of(rows)
 
-    def _folded_in(self, user_items: Any, user_features: Any = None) -> Queries:
+    def _folded_in(self, user_items: Any, user_features: FeatureRows | None = None) -> Queries:
         """New users, by what they have and are, to search with."""
         rows = np.ascontiguousarray(self.fold_in(user_items, user_features), np.float32)
         content = self.factors_.users.content
@@ -324,6 +329,7 @@ class LatentModel(FactorModel):
             return user_items
         shape: Any = (len(users), len(items))
         empty = csr_matrix(shape, dtype=np.float32)
+        user_items = replace(user_items, timestamps=None)
         return Interactions.from_matrix(empty, users, items).extend(user_items)
 
     def regularization_for(self, user_items: Any) -> float:
@@ -429,6 +435,14 @@ class LatentModel(FactorModel):
         self.user_scale_ = problem.penalty.users.scale
         self.regularization_ = problem.penalty.regularization
         self.noise_level_ = problem.noise_level
+
+
+def _alike(interactions: UserItems) -> list[Ints64]:
+    """The users in groups who have the same items."""
+    groups: dict[bytes, list[int]] = {}
+    for user, (begin, end) in enumerate(pairwise(interactions.indptr.tolist())):
+        groups.setdefault(interactions.items[begin:end].tobytes(), []).append(user)
+    return [np.array(users) for users in groups.values()]
 
 
 def _ids_that_go_on(side: str, user_items: Any, trained_ids: Any, count: int) -> Any:

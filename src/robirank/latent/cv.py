@@ -59,8 +59,9 @@ class LatentRoBiRankCV(BaseEstimator):
     cv_results_ : dict of lists
         Everything that was tried, one place in each list: kind ("path" or "fit"), split,
         regularization, value, seconds, and the parameters of ``grid``. With features, also the
-        metric of "old" users and items, of "new_items" and of "new_users"; the value of a fit is
-        their mean, that of a path the metric of the old ones.
+        metric of "old" users and items, of "new_items" and of "new_users", where such were held
+        out (None where the fit diverged); the value of a fit is their mean, that of a path the
+        metric of the old ones. Weights of content scores that the estimator has are not searched.
 
     Examples
     --------

@@ -169,12 +169,20 @@ class LatentRoBiRank(LatentModel):
     def objective(self, user_items: Any) -> float:
         """The true loss of the factors on a table, every item in every inner sum, and the penalty.
 
+        Of a model with features there is none: what rows were pulled to changed during the fit.
+
         Parameters
         ----------
         user_items : sparse matrix or Interactions
             Of the model's users and items.
         """
         self._check_fitted()
+        if self._has_features():
+            raise ArgumentError(
+                "user_items",
+                "has no objective under a model with features, whose penalty changed from epoch to "
+                "epoch; fit a model without features to compare values",
+            )
         interactions = as_user_items(user_items, self.weighting)
         shape = (len(self.user_factors), len(self.item_factors))
         if interactions.shape != shape:

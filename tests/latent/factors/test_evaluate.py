@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.sparse import coo_matrix, csr_array, csr_matrix
@@ -238,3 +238,126 @@ def test_new_users_may_have_other_ids(named_model):
     new = rr.Interactions.from_arrays(["una", "una", "ulf"], [*"xyz"])
     part = rr.evaluate(named_model, train=new, test=new, k=3, recalculate_user=True)
     assert part["recall@3"] == 0.0  # they have all of it already
+
+
+# ------------------------------------------------------------------------- old and new items
+
+
+def featured(scores, n_new=0, seed=0):
+    """A model with these scores, one row a user, that knows features of items.
+
+    It was fitted to a table without the last items, which only their features brought in.
+    """
+    scores = np.asarray(scores, np.float32)
+    n_users, n_items = scores.shape
+    table = csr_matrix(np.ones((n_users, n_items - n_new), np.float32))
+    features = rr.Features.from_array(np.random.default_rng(seed).random((n_items, 2)))
+    params = {"regularization": 0.1, "content": (0, 0, 1), "random_state": 0}
+    model = rr.LatentRoBiRank(n_items, iterations=1, **params)
+    model.fit(table, False, item_features=features)
+    model.user_factors, model.item_factors = scores, np.eye(n_items, dtype=np.float32)
+    return model
+
+
+# User 0 has item 0, user 1 item 1, user 2 nothing; items 3 and 4 have no train interaction.
+OLD_TRAIN = csr_matrix([[1, 0, 1, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 0]])
+MIXED_TEST = csr_matrix([[0, 1, 0, 0, 1], [0, 0, 1, 0, 0], [0, 0, 0, 1, 0]])
+
+
+def test_old_and_new_items_are_measured_apart():
+    """Everybody's scores fall with the item."""
+    model = featured(np.tile([5, 4, 3, 2, 1], (3, 1)))
+    result = rr.evaluate(model, train=OLD_TRAIN, test=MIXED_TEST, k=(1, 2))
+    # All items: user 0 gets 1, 3 and finds 1; user 1 gets 0, 2 and finds 2 at last; user 2 gets
+    # 0 and 1 and looks for 3.
+    assert (result.n_users, result.n_items) == (3, 5)
+    assert result["recall@1"] == pytest.approx((1 / 2 + 0 + 0) / 3)
+    assert result["recall@2"] == pytest.approx((1 / 2 + 1 + 0) / 3)
+    # Old items, 0 to 2: user 0 looks for 1 and gets it, user 1 gets 0 and then 2.
+    old = result.old_items
+    assert (old.n_users, old.n_items, old.coverage) == (2, 3, None)
+    assert (old["recall@1"], old["recall@2"]) == (1 / 2, 1.0)
+    assert old["ndcg@2"] == pytest.approx((1 + 1 / math.log2(3)) / 2)
+    # New items, 3 and 4: user 0 gets 3 and then 4, for which they look; user 2 gets 3 at once.
+    new = result.new_items
+    assert (new.n_users, new.n_items, new.coverage) == (2, 2, None)
+    assert (new["recall@1"], new["recall@2"]) == (1 / 2, 1.0)
+    assert new["precision@2"] == 1 / 2
+    assert (new.with_history.n_users, new.without_history.n_users) == (1, 1)
+    assert (new.with_history["recall@1"], new.without_history["recall@1"]) == (0.0, 1.0)
+    assert (old.old_items, new.new_items) == (None, None)
+    assert result.coverage == rr.Coverage(2, 1, 0, 4, 2)
+    lines = str(result).splitlines()
+    assert "3 old items alone, 2 users" in lines
+    assert "2 new items alone, 2 users" in lines
+    assert len(lines) == 1 + 5 + 2 * (1 + 3) + 1
+
+
+def test_items_that_features_brought_are_ranked_too():
+    """The tables know three items, the model five; the new ones come first."""
+    model = featured(np.tile([1, 2, 3, 4, 5], (3, 1)), n_new=2)
+    train, test = OLD_TRAIN[:, :3], MIXED_TEST[:, :3]
+    result = rr.evaluate(model, train=train, test=test, k=(1, 2, 3))
+    assert result.n_items == 5
+    assert (result["recall@2"], result["recall@3"]) == (0.0, 1.0)
+    assert result.new_items is None  # nothing of them was held out
+    assert result.old_items["recall@1"] == 1.0
+    whole = rr.evaluate(model, train=OLD_TRAIN, test=widened(test), k=(1, 2, 3))
+    assert whole == result
+    among = rr.evaluate(model, train=train, test=test, k=1, items=[0, 1, 2])
+    assert (among.old_items, among.new_items) == (None, None)
+    assert dict(among) == {name: result.old_items[name] for name in among}
+
+
+def widened(test):
+    """The same with two more items, in which nobody has anything."""
+    return csr_matrix((test.data, test.indices, test.indptr), shape=(3, 5))
+
+
+def test_one_kind_of_items_may_be_missing():
+    model = featured(np.tile([5, 4, 3, 2, 1], (3, 1)))
+    only_new = csr_matrix([[0, 0, 0, 1, 0], [0] * 5, [0] * 5])
+    result = rr.evaluate(model, train=OLD_TRAIN, test=only_new, k=1)
+    assert result.old_items is None
+    assert dict(result.new_items) != dict(result)
+    assert result.new_items["recall@1"] == 1.0
+    full = csr_matrix(np.eye(5)[:3])
+    everything = rr.evaluate(model, train=csr_matrix(np.ones((3, 5))), test=full, k=1)
+    assert everything.new_items is None
+    assert everything.old_items["recall@1"] == 0.0  # they have all of it
+
+
+def test_without_features_items_are_not_told_apart():
+    result = rr.evaluate(FALLING, train=TRAIN, test=TEST, k=1)
+    assert (result.old_items, result.new_items) == (None, None)
+    assert "alone" not in str(result)
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 999), k=st.integers(1, 12))
+def test_parts_are_evaluations_among_their_items(seed, k):
+    rng = np.random.default_rng(seed)
+    model = featured(rng.standard_normal((12, 10)))
+    kind = rng.random((12, 10)) + 1.0 * (rng.random(10) < 0.3)
+    train, test = csr_matrix(kind < 0.3), csr_matrix(kind > 0.7)
+    result = rr.evaluate(model, train=train, test=test, k=k)
+    is_old = np.asarray(train.sum(axis=0)).ravel() > 0
+    for part, chosen in ((result.old_items, is_old), (result.new_items, ~is_old)):
+        wanted = test[:, np.flatnonzero(chosen)]
+        if not wanted.nnz:
+            assert part is None
+            continue
+        assert part.n_users == np.count_nonzero(np.diff(wanted.indptr))
+        assert part.n_items == np.count_nonzero(chosen)
+        among = rr.evaluate(model, train=train, test=test, k=k, items=np.flatnonzero(chosen))
+        assert dict(part) == dict(among)
+        assert part.errors == pytest.approx(among.errors, nan_ok=True)
+    some = rr.evaluate(model, train=train, test=test, k=k, users=np.arange(12), batch_size=5)
+    assert dict(some) == dict(result)
+
+
+def test_a_table_with_more_items_than_the_model_is_an_error():
+    wide = csr_matrix((3, 6))
+    for model in (featured(np.eye(3, 5)), FALLING):
+        with pytest.raises(ValueError, match="train must have a column for each of the 5 items"):
+            rr.evaluate(model, train=wide, test=wide, k=1)

@@ -24,8 +24,9 @@ def by_normal_equations(F, weights, rows, penalty):
 
 
 @pytest.mark.parametrize("penalty", [0.1, 1.0, 10.0])
-def test_it_solves_the_normal_equations(penalty):
-    F, weights, rows = problem()
+@pytest.mark.parametrize("columns", [30, 500])
+def test_it_solves_the_normal_equations(columns, penalty):
+    F, weights, rows = problem(columns=columns)
     weights[::3] = 0.0
     found = ridge(HostDesign(FeatureRows(None, F)), weights, rows, penalty, steps=100)
     assert_allclose(found, by_normal_equations(F, weights, rows, penalty), atol=2e-4)

@@ -74,10 +74,16 @@ def check_content(content: Any) -> Content | None:
     if content is None:
         return None
     try:
-        weights = Content(*map(float, content))
+        old, new, scale = content
+        weights = Content(float(old), float(new), float(scale))
     except (TypeError, ValueError):
         weights = Content(-1.0)
-    if min(weights) < 0 or not np.isfinite(weights).all() or weights.scale == 0:
+    if (
+        isinstance(content, str)
+        or min(weights) < 0
+        or not np.isfinite(weights).all()
+        or weights.scale == 0
+    ):
         raise ArgumentError(
             "content",
             "must be None or three numbers: weights from 0 on for old and for new items, and a "
@@ -137,4 +143,6 @@ class UserContent:
         if not is_weight or n_items.shape != (1,):
             raise ValueError(f"{prefix} must have three weights that are not negative")
         check_rows(prefix, indptr, items, (len(indptr) - 1, int(n_items[0])))
+        if indptr[-1] != len(items):
+            raise ValueError(f"{prefix}.indptr must end with {len(items)}, the number of items")
         return cls(Content(*weights.tolist()), UserItems(indptr, items, None, int(n_items[0])))

@@ -223,8 +223,15 @@ def evaluate(
     if isinstance(model, FactorModel):
         model = copy.copy(model).prepare()
         has_features = model.factors_.items.centres is not None
-    if has_features:
-        train, test = (_widened(matrix, len(model.factors_.items)) for matrix in (train, test))
+        n_items = len(model.factors_.items)
+        if train.shape[1] > n_items:
+            raise ArgumentError(
+                "train",
+                f"must have a column for each of the {n_items} items of the model; it has "
+                f"{train.shape[1]}",
+            )
+        if has_features:
+            train, test = (_widened(matrix, n_items) for matrix in (train, test))
     measure = _Measure(model, train, test, cutoffs, recalculate_user, batch_size)
     n_items = train.shape[1]
     among = (

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
+from robirank._callers import warn
 from robirank.data.ids import Ids
 from robirank.errors import Argument, ArgumentError
 from robirank.latent.factors.factor_model import FactorModel
@@ -35,7 +36,8 @@ def export_index(
     Searched with a user's factors, an index of items finds nearly the same as `recommend` without
     filters, in a time that hardly grows with the number of items. It knows no filters: to leave
     out n items that a user has, ask for n more and drop them. Keys are positions of the model;
-    ``ids`` says what they are called outside.
+    ``ids`` says what they are called outside. Content scores, which a model with features of items
+    may have, are left out, with a warning.
 
     Parameters
     ----------
@@ -67,6 +69,11 @@ def export_index(
     build = _BUILDERS[_library(library, Path(path).suffix)]
     model._check_fitted()
     side = getattr(model.factors_, what)
+    if what == "items" and model.factors_.users.content is not None:
+        warn(
+            "the index has factors alone, and the model adds content scores to inner products, so "
+            "that recommend ranks otherwise. Fit with content=(0, 0, 1) for a model without",
+        )
     if ids is not None:
         _write_ids(Ids.range(len(side)) if side.ids is None else side.ids, Path(ids))
     vectors = np.ascontiguousarray(side.rows, dtype=np.float32)

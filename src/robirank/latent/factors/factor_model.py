@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from robirank._checks import check_choice, check_count
 from robirank._types import Floats32, Ints32
-from robirank.data.feature_rows import align_features
+from robirank.data.feature_rows import FeatureRows, align_features, check_features
 from robirank.data.features import Features
 from robirank.data.ids import Ids
 from robirank.errors import ArgumentError
@@ -95,6 +96,24 @@ class _Wanted:
         return cls(min(int(N), most), among, without_liked, unknown_users)
 
 
+def _check_features(fitted: Mapping[str, Any]) -> None:
+    """Raise a ValueError unless what features say fits the factors of a model."""
+    for side in ("user", "item"):
+        centres, n_factors = fitted.get(f"{side}_centres_"), fitted[f"{side}_factors"].shape[1]
+        if centres is None:
+            continue
+        if centres.weights.shape[1] != n_factors:
+            raise ValueError(
+                f"{side}_centres_.weights must have {n_factors} columns; it has "
+                f"{centres.weights.shape[1]}"
+            )
+        if fitted.get(f"{side}_counts_") is None:
+            raise ValueError(f"{side}_centres_ need {side}_counts_, which it does not have")
+    content, n_items = fitted.get("user_content_"), len(fitted["item_factors"])
+    if content is not None and content.taken.n_items != n_items:
+        raise ValueError(f"user_content_ must have {n_items} items; it has {content.taken.n_items}")
+
+
 class FactorModel(SaveMixin, BaseEstimator):
     r"""A model in which the score of user x and item y is the inner product ⟨U_x, V_y⟩.
 
@@ -154,6 +173,7 @@ class FactorModel(SaveMixin, BaseEstimator):
             "item_centres_": FittedObject("items", Centres.from_tensors),
             "user_content_": FittedObject("users", UserContent.from_tensors),
         },
+        check=_check_features,
     )
 
     factors_: Factors
@@ -169,6 +189,7 @@ class FactorModel(SaveMixin, BaseEstimator):
     num_threads: int = 0
     device: str = "cpu"
     _asks_by_id = False  # whether integers are outside ids too
+    _asked: FactorModel | None = None  # of which model this one is `by_id`
 
     @classmethod
     def of(
@@ -203,7 +224,7 @@ class FactorModel(SaveMixin, BaseEstimator):
         """
         self._check_fitted()
         model = copy.copy(self)
-        model._asks_by_id = True
+        model._asks_by_id, model._asked = True, self
         return model
 
     def prepare(self) -> Self:
@@ -350,15 +371,23 @@ class FactorModel(SaveMixin, BaseEstimator):
         """
         check_choice("unknown", unknown, ("error", "ignore"))
         lists, is_one = lists_of_items(liked)
-        if is_one and not len(liked) and features is not None and not isinstance(features, dict):
-            lists, is_one = [[] for _ in range(len(features))], False
+        about = self._described(features)
+        if about is not None:
+            if is_one and not len(liked) and not isinstance(features, Mapping):
+                lists, is_one = [[] for _ in range(len(about))], False
+            if len(about) != len(lists) or not len(lists):
+                raise ArgumentError(
+                    "features",
+                    "must have a row for each person; "
+                    f"it has {len(about)} for {len(lists)} lists of liked",
+                )
         by_text = getattr(self.item_ids_, "kind", "int") == "str"
         every = [item for basket in lists for item in basket]
         names = self._names(by_text, liked=every, items=items, filter_items=filter_items)
         rows = names.baskets(lists, unknown)
         without_liked = filter_already_liked_items
         wanted = _Wanted.of(names.items, N, without_liked, filter_items, items, unknown_users)
-        best = self._best_items(wanted, len(lists), None, rows, features)
+        best = self._best_items(wanted, len(lists), None, rows, about)
         return _answer(names.items, *best, is_one)
 
     def recommend_frame(
@@ -408,7 +437,8 @@ class FactorModel(SaveMixin, BaseEstimator):
                 check_same_ids("train", train, "the model", self)
         asked, _ = names.users.several("users", users)
         positions = names.users.positions("users", asked)
-        rows = names.interactions_of_all(train, asked, positions)
+        or_fewer = self.factors_.users.centres is not None
+        rows = names.interactions_of_all(train, asked, positions, or_fewer=or_fewer)
         wanted = _Wanted.of(names.items, N, rows is not None, filter_items, items, unknown_users)
         best = self._best_items(wanted, len(positions), positions, rows)
         return lists_frame(id_series("user", names.users.ids, positions), *best, names.items.ids)
@@ -449,10 +479,11 @@ class FactorModel(SaveMixin, BaseEstimator):
                 "cannot be added: the model was fitted without features of items. Give "
                 "item_features to fit",
             )
+        check_features("features", features)
         n, features_before = len(items), items.centres.features
         aligned = align_features("features", features, items.ids, n, features_before)
         assert aligned is not None
-        self.factors_ = self.factors_.with_items(aligned.rows, aligned.ids)
+        self._offer(self.factors_.with_items(aligned.rows, aligned.ids))
         return self
 
     def remove_items(self, items: ArrayLike) -> Self:
@@ -472,8 +503,14 @@ class FactorModel(SaveMixin, BaseEstimator):
         stays[names.positions("items", names.several("items", items)[0])] = False
         if not stays.any():
             raise ArgumentError("items", "must leave at least one item in the model")
-        self.factors_ = self.factors_.of_items(np.flatnonzero(stays))
+        self._offer(self.factors_.of_items(np.flatnonzero(stays)))
         return self
+
+    def _offer(self, factors: Factors) -> None:
+        """Become a model of other items; so does the model that this one is `by_id` of."""
+        self.factors_ = factors
+        if self._asked is not None:
+            self._asked._offer(factors)
 
     def similar_items(
         self,
@@ -569,12 +606,21 @@ class FactorModel(SaveMixin, BaseEstimator):
             f"{type(self).__name__} cannot fold in new users; leave recalculate_user=False"
         )
 
-    def _folded_in(self, user_items: Any, user_features: Any = None) -> Queries:
-        """New users, by what they have and are, to search with."""
-        if user_features is not None:
+    def _described(self, features: Any, argument: str = "features") -> FeatureRows | None:
+        """What is known of new users, as numbers; None where nothing is given."""
+        if features is None or isinstance(features, FeatureRows):
+            return features
+        self._check_fitted()
+        centres = self.factors_.users.centres
+        if centres is None:
             raise ArgumentError(
-                "features", f"cannot be used: {type(self).__name__} knows no features of users"
+                argument,
+                f"cannot be used: the {type(self).__name__} was fitted without features of users",
             )
+        return centres.features.rows_of(argument, features)
+
+    def _folded_in(self, user_items: Any, user_features: FeatureRows | None = None) -> Queries:  # noqa: ARG002
+        """New users, by what they have and are, to search with."""
         return Queries.all_of(np.ascontiguousarray(self.fold_in(user_items), dtype=np.float32))
 
     def _names(self, by_text: bool = False, /, **arguments: Any) -> Names:
@@ -594,7 +640,7 @@ class FactorModel(SaveMixin, BaseEstimator):
         n_users: int,
         positions: Ints32 | None,
         user_items: Any,
-        user_features: Any = None,
+        user_features: FeatureRows | None = None,
     ) -> tuple[Ints32, Floats32]:
         """Positions and scores of the best items, for users of the model or for new ones.
 

@@ -143,20 +143,31 @@ class Names:
             ByOutsideId(user_items.users, "users").positions("userid", asked, "user_items")
         return self._looked_up(user_items, asked)
 
-    def interactions_of_all(self, train: Any, asked: Any, positions: Ints32) -> Any:
-        """What some users have according to a table of all, as a CSR matrix; None for no table."""
+    def interactions_of_all(
+        self, train: Any, asked: Any, positions: Ints32, *, or_fewer: bool = False
+    ) -> Any:
+        """What some users have according to a table of all, as a CSR matrix; None for no table.
+
+        The table has a row for each user, ``or_fewer``: those of the first ones alone.
+        """
         if train is None:
             return None
         if isinstance(train, Interactions) and isinstance(self.users, ByOutsideId):
             return self._looked_up(train, asked)
         matrix, n_users = getattr(train, "matrix", train), len(self.users.ids)
-        if not hasattr(matrix, "tocsr") or matrix.shape[0] != n_users:
+        fits = hasattr(matrix, "tocsr") and (
+            matrix.shape[0] == n_users or (or_fewer and matrix.shape[0] < n_users)
+        )
+        if not fits:
             raise ArgumentError(
                 "train",
                 f"must be a CSR matrix of all {n_users} users, or Interactions; got "
                 f"{type(train).__name__} of shape {np.shape(matrix)}",
             )
-        return sound_csr("train", matrix)[positions]
+        matrix = sound_csr("train", matrix)
+        if matrix.shape[0] < n_users:
+            matrix.resize(n_users, matrix.shape[1])
+        return matrix[positions]
 
     def baskets(self, lists: list[Any], unknown: UnknownIds) -> sparse.csr_matrix:
         """Lists of items as a CSR matrix of ones, with a row for each list."""

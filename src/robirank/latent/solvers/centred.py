@@ -59,6 +59,7 @@ class _Featured:
         """The features of rows in the order in which the solver has them; None without."""
         if features is None:
             return None
+        features = features.without_empty_columns()
         design: Any
         if problem.device == "cpu":
             design = HostDesign(features, problem.num_threads)

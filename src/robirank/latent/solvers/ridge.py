@@ -4,11 +4,15 @@ r"""What features say of rows: a ridge regression of factors on features.
 
 with the weights b of the rows and the mean :math:`\bar b` of those that are not zero. All columns
 of W are found at once by conjugate gradients, preconditioned by the diagonal: :math:`F^T B F` is
-never formed, and F may have a million columns.
+never formed, and F may have a million columns. Where F has more columns than rows, the system has a
+row for each row of F instead: with :math:`C = B^{1/2}`,
+
+.. math:: W = F^T C \, (C F F^T C + μ \bar b)^{-1} \, C V.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +28,8 @@ _PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1)  # values of μ to choose from
 
 class Design(Protocol):
     """The features F of rows, in memory or on a card; arrays are those of NumPy or PyTorch."""
+
+    shape: tuple[int, int]
 
     def times(self, W: Any) -> Any:
         """F W."""
@@ -46,6 +52,7 @@ class HostDesign:
 
     def __init__(self, features: FeatureRows, num_threads: int = 0) -> None:
         self._features, self._num_threads = features, num_threads
+        self.shape = features.matrix.shape
 
     def times(self, W: Floats32) -> Floats32:
         """F W."""
@@ -95,24 +102,47 @@ def ridge(
     >>> ridge(F, ones, V, 1e-6).round(3).tolist(), ridge(F, ones, V, 2.0).tolist()
     ([[2.0]], [[1.0]])
     """
-    b, n_counting = weights[:, None], max(1, int((weights > 0).sum()))
-    added = penalty * float(weights.sum()) / n_counting
+    added = penalty * float(weights.sum()) / max(1, int((weights > 0).sum()))
     if not added:
         return 0.0 * design.transposed_times(rows)
-    diagonal = (design.squares(weights) + added)[:, None]
-    residual = design.transposed_times(b * rows)
+    n_rows, n_columns = design.shape
+    b = weights[:, None]
+    if n_columns <= n_rows:
+        return _solve(
+            design,
+            lambda W: design.transposed_times(b * design.times(W)) + added * W,
+            design.transposed_times(b * rows),
+            diagonal=(design.squares(weights) + added)[:, None],
+            steps=steps,
+        )
+    roots = b**0.5
+    by_row = _solve(
+        design,
+        lambda x: roots * design.times(design.transposed_times(roots * x)) + added * x,
+        roots * rows,
+        diagonal=b + added,  # about, for rows of features have a length of about one
+        steps=steps,
+    )
+    return design.transposed_times(roots * by_row)
+
+
+def _solve(
+    design: Design, times: Callable[[Any], Any], wanted: Any, *, diagonal: Any, steps: int
+) -> Any:
+    """The solution of a symmetric system, column by column, by so many conjugate gradients."""
+    residual = wanted
     scaled = residual / diagonal
-    W, direction, length = 0.0 * scaled, scaled, design.dots(residual, scaled)
+    solution, direction, length = 0.0 * scaled, scaled, design.dots(residual, scaled)
     first = length
     for _ in range(steps):
-        along = design.transposed_times(b * design.times(direction)) + added * direction
+        along = times(direction)
         step = design.as_array(_ratio(length, design.dots(direction, along), first))
-        W = W + step * direction
+        solution = solution + step * direction
         residual = residual - step * along
         scaled = residual / diagonal
         before, length = length, design.dots(residual, scaled)
         direction = scaled + design.as_array(_ratio(length, before, first)) * direction
-    return W
+    return solution
 
 
 def choose_penalty(design: Design, weights: Any, rows: Any) -> float:

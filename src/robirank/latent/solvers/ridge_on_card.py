@@ -23,6 +23,7 @@ class CardDesign:
 
     def __init__(self, features: FeatureRows, device: torch.device | None = None) -> None:
         self._device = device or cuda_device()
+        self.shape = features.matrix.shape
         with device_errors("the features were copied to it"):
             self._matrix = _uploaded(features.matrix, self._device)
             self._transposed = _uploaded(features.matrix.T.tocsr(), self._device)

@@ -58,6 +58,10 @@ class LocalFit:
         )
         self.whole_epochs = self._checkpoint is not None
         self.shape = TableShape.of_user_items(self.interactions)
+        if before is not None and self.interactions.item_features is not None:
+            counts, _ = _all_counts(self.interactions, before)
+            sizes = replace(self.shape.sizes, n_items=int(np.count_nonzero(counts)))
+            self.shape = replace(self.shape, sizes=sizes)
         self._solver: InMemorySolver
         self._best: Factors | None = None
 
@@ -199,9 +203,10 @@ def _all_counts(table: UserItems, before: Factors | None) -> tuple[Ints32, Ints3
     counts = table.item_counts().astype(np.int32), table.user_counts().astype(np.int32)
     if before is not None:
         for total, side in zip(counts, (before.items, before.users), strict=True):
-            known = side.counts
-            if known is not None:
-                total[: len(known)] = np.maximum(total[: len(known)], known)
+            known: Any = side.counts
+            if known is None:  # nobody counted: those who have a row had an interaction
+                known = np.asarray(side.rows).any(axis=1)
+            total[: len(known)] = np.maximum(total[: len(known)], known)
     return counts
 
 

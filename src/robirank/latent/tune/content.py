@@ -68,7 +68,7 @@ def best_content(factors: Factors, split: Split, problem: Problem) -> Content:
     group = by_name["new_items"]
     new = _best_weight(group, factors, split, problem)
     before, after = (_spread(group, factors, split, weight) for weight in (old, new))
-    return Content(old, new, before / after if after > 0 else 1.0)
+    return Content(old, new, before / after if min(before, after) > 0 else 1.0)
 
 
 def _best_weight(group: Group, factors: Factors, split: Split, problem: Problem) -> float:

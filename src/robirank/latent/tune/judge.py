@@ -28,6 +28,11 @@ _MOST_CELLS = 1 << 26  # scores of users and items that are held
 Parts = dict[str, float]
 
 
+def value_of(parts: Parts) -> float:
+    """The metric of the old users and items; where none is held out, the mean of the others."""
+    return parts["old"] if "old" in parts else float(np.mean([*parts.values()]))
+
+
 @dataclass(frozen=True)
 class Group:
     """Some held-out interactions, ranked among some items, for a sample of their users.

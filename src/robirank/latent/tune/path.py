@@ -22,7 +22,7 @@ from robirank.latent.solvers import make_solver
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.train.local import random_start
 from robirank.latent.train.loop import Epochs, run_epochs
-from robirank.latent.tune.judge import Judge, Parts
+from robirank.latent.tune.judge import Judge, Parts, value_of
 from robirank.latent.tune.split import Split
 from robirank.losses import RhoName
 
@@ -124,7 +124,7 @@ def follow_path(
             reached_peak = len(path.values) > 0 and path.is_past() and not path.at_border()
             return replace(path, is_complete=reached_peak)
         parts = judge.parts(solver.factors())
-        values = np.append(path.values, parts["old"])
+        values = np.append(path.values, value_of(parts))
         path = PenaltyPath(
             np.append(path.regularizations, regularization), values, (*path.parts, parts)
         )

@@ -15,6 +15,7 @@ from robirank._callers import warn
 from robirank._workers import Workers
 from robirank.data.user_items import UserItems
 from robirank.errors import ArgumentError
+from robirank.latent.factors.content import Content
 from robirank.latent.solvers import SOLVERS, make_solver
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.train.local import checksum, fingerprint, random_start
@@ -138,7 +139,8 @@ class PenaltySearch:
             for trial in self._log.trials
             for i, (reg, value) in enumerate(zip(trial.regularizations, trial.values, strict=True))
         ]
-        return {name: [row[name] for row in rows] for name in rows[0]}
+        columns = dict.fromkeys(name for row in rows for name in row)
+        return {name: [row.get(name) for row in rows] for name in columns}
 
     def _path(self, params: dict[str, Any], split: int) -> PenaltyPath:
         problem = self._problem(params, self._splits[split].train)
@@ -190,7 +192,9 @@ class PenaltySearch:
         def fit() -> dict[str, Any]:
             if fits.together:
                 return {"regularizations": regs, "values": fits_side_by_side(problems, tables)}
-            return {"regularizations": regs} | whole_fit(problems[0], tables, self._workers)
+            content = self._request_with(fits.params).content
+            fitted = whole_fit(problems[0], tables, self._workers, content)
+            return {"regularizations": regs} | fitted
 
         tried = fits.params | {"regularization": regs[0], "fits": len(regs)}
         return self._log.get("fit", tried, split, fit).values
@@ -223,11 +227,13 @@ class PenaltySearch:
                 _print(line)
 
 
-def whole_fit(problem: Problem, split: Split, workers: Workers) -> dict[str, Any]:
+def whole_fit(
+    problem: Problem, split: Split, workers: Workers, content: Content | None = None
+) -> dict[str, Any]:
     """The metric on held-out interactions after all epochs of a fit; −1 where it diverges.
 
     With features it is the mean of old users and items, new items and new users, which are given
-    apart too, with the content weights that are best for them.
+    apart too, with the content weights that are best for them where none are given.
     """
     solver = make_solver(problem, split.train, random_start(problem, split.train), workers)
     for figures, _ in run_epochs(solver, Epochs(problem.epochs)):
@@ -236,12 +242,12 @@ def whole_fit(problem: Problem, split: Split, workers: Workers) -> dict[str, Any
     factors, judge = solver.factors(), Judge(split, problem)
     if not problem.has_features:
         return {"values": [judge.parts(factors)["old"]]}
-    factors, content = factors.on_host(), None
-    if split.train.item_features is not None:
+    factors, found = factors.on_host(), {}
+    if content is None and split.train.item_features is not None:
         content = best_content(factors, split, problem)
+        found = {"contents": [content]}
     parts = judge.parts(factors, content)
-    results = {"values": [float(np.mean([*parts.values()]))], "parts": [parts]}
-    return results if content is None else results | {"contents": [content]}
+    return {"values": [float(np.mean([*parts.values()]))], "parts": [parts]} | found
 
 
 def runs_side_by_side(problem: Problem) -> bool:
