@@ -106,8 +106,8 @@ def measure(name: str, shape: Shape, device: str, epochs: int) -> dict[str, floa
     share = float(np.median(np.array(in_regression) / with_them))
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e6
     print(
-        f"  an epoch {np.median(without):.3f} s without features, {np.median(with_them):.3f} s with "
-        f"them: {ratio:.2f} times; the regression is {100 * share:.1f} % of it\n"
+        f"  an epoch {np.median(without):.3f} s without features, {np.median(with_them):.3f} s with"
+        f" them: {ratio:.2f} times; the regression is {100 * share:.1f} % of it\n"
         f"  both fits took {grown:.2f} GB; W has {4e-9 * shape.n_columns * 64:.3f} GB"
     )
     return {

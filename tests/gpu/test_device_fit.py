@@ -18,9 +18,9 @@ from robirank.latent.factors.topk import prepare_rows, top_rows
 from robirank.latent.gpu.device import DeviceError, device_errors, has_kernels
 from robirank.latent.gpu.layout import KernelError
 from robirank.latent.train.loop import DivergenceError
+from robirank.latent.tune.path import hold_out
 from robirank.latent.tune.search import fits_side_by_side, whole_fit
 from robirank.latent.tune.settle import settle_by_table
-from robirank.latent.tune.split import hold_out
 
 TABLE = make_interactions(80, 70, 1500, random_state=0)
 CPU = torch.device("cpu")

@@ -663,3 +663,10 @@ def test_a_smaller_matrix_is_no_table_to_go_on_with(tables):
     )
     with pytest.raises(rr.ArgumentError, match="at least the 120 users and 64 items"):
         estimator.partial_fit(data.matrix)
+
+
+def test_a_model_with_features_has_no_objective(tables):
+    data, _, of_items = tables
+    fitted = model().fit(data, show_progress=False, item_features=of_items)
+    with pytest.raises(ValueError, match="user_items has no objective under a model with features"):
+        fitted.objective(data)

@@ -247,7 +247,7 @@ class LatentRoBiRank(LatentModel):
             num_threads=int(self.num_threads),
             engine=self.engine,
             device=self._training_device(),
-            content=check_content(self.content),
+            content=None if self.content is None else check_content(self.content),
         )
 
     def _training_device(self) -> str:

@@ -153,5 +153,5 @@ class WARP(LatentModel):
             parts=int(self.parts),
             num_threads=int(self.num_threads),
             engine=self.engine,
-            content=check_content(self.content),
+            content=None if self.content is None else check_content(self.content),
         )

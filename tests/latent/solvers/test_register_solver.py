@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from robirank import (
+    Features,
     LatentRoBiRank,
     LatentRoBiRankCV,
     evaluate,
@@ -84,6 +85,12 @@ def test_it_trains_validates_and_saves(split, tmp_path):
     loaded = load_model(tmp_path / "model")
     assert_array_equal(loaded.item_factors, fitted.item_factors)
     assert (loaded.solver, loaded.solver_) == ("descent", "descent")
+
+
+def test_features_need_a_solver_that_knows_them(split):
+    features = Features.from_array(np.eye(60))
+    with pytest.raises(ValueError, match="solver must be one that knows features; 'descent' has"):
+        model().fit(split[0].matrix, show_progress=False, item_features=features)
 
 
 def test_it_resumes_to_the_same_bits_and_goes_on(split, tmp_path):

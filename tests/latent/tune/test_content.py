@@ -17,8 +17,9 @@ from robirank.latent.solvers.problem import TableShape
 from robirank.latent.train.local import with_features
 from robirank.latent.tune.content import best_content, default_content, search_content
 from robirank.latent.tune.judge import Judge
+from robirank.latent.tune.path import hold_out
 from robirank.latent.tune.settle import settle_by_table
-from robirank.latent.tune.split import Split, hold_out
+from robirank.latent.tune.split import Split
 
 
 def problem(train, **params):
@@ -61,7 +62,7 @@ def test_features_that_say_everything_get_weight(tables):
         assert after[name] > before[name] + 0.05
 
 
-def test_features_that_say_nothing_get_none_for_old_items(tables):
+def test_features_that_say_nothing_get_no_weight(tables):
     """Popular items are found by factors that know how popular they are."""
     data = tables[0]
     for seed in range(5):
@@ -69,7 +70,7 @@ def test_features_that_say_nothing_get_none_for_old_items(tables):
         factors = untrained(parts)
         factors.users.rows[:, 0] = 1.0
         factors.items.rows[:, 0] = parts.train.item_counts()
-        assert best_content(factors, parts, problem(parts.train)).old == 0.0
+        assert best_content(factors, parts, problem(parts.train)) == NO_CONTENT
 
 
 def test_a_column_with_one_value_gets_no_weight(tables):

@@ -16,9 +16,10 @@ from robirank.data.feature_rows import FeatureRows
 from robirank.data.user_items import as_user_items
 from robirank.latent.factors.content import Content
 from robirank.latent.train.local import with_features
-from robirank.latent.tune.judge import Judge, groups, value_of
+from robirank.latent.tune.judge import Judge, groups
+from robirank.latent.tune.path import hold_out, value_of
 from robirank.latent.tune.settle import settle_by_table
-from robirank.latent.tune.split import Split, hold_out
+from robirank.latent.tune.split import Split
 
 # Item 3 and user 2 have nothing to train on; user 3 has nothing held out.
 TRAIN = [[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0], [1, 0, 1, 0]]

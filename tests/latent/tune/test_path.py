@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import robirank as rr
 from robirank._workers import Workers
 from robirank.data.user_items import as_user_items
-from robirank.latent.tune.path import LAG, PenaltyPath, follow_path
+from robirank.latent.tune.path import LAG, PenaltyPath, follow_path, hold_out
 from robirank.latent.tune.settle import settle_by_table
-from robirank.latent.tune.split import LEAST_HELD_OUT, hold_out
+from robirank.latent.tune.split import LEAST_HELD_OUT
 
 SETTINGS = {"factors": 8, "random_state": 0}
 

@@ -1,14 +1,14 @@
 r"""Content scores: how much an item's features are like those of the items that a user has.
 
-.. math:: s_{xy} = ρ_y ⟨U_x, V_y⟩ + g_y \Bigl⟨\frac{1}{n_x} \sum_{y' \in Ω_x} F_{y'}, F_y\Bigr⟩
+.. math:: s_{xy} = c_y ⟨U_x, V_y⟩ + g_y \Bigl⟨\frac{1}{n_x} \sum_{y' \in Ω_x} F_{y'}, F_y\Bigr⟩
 
 Factors learn from users who share items. Of an item that few users have they know little, and its
 features say more; the mean features of a user's items are the user's *profile*. With the share
-:math:`w_y = 1 / (1 + 2 n_y)` of an item with n interactions,
+:math:`q_y = 1 / (1 + 2 n_y)` of an item with n interactions,
 
-.. math:: ρ_y = 1 - w_y + w_y ρ, \qquad g_y = (1 - w_y) γ + w_y ρ γ_0,
+.. math:: c_y = 1 - q_y + q_y c, \qquad g_y = (1 - q_y) γ + q_y c γ_0,
 
-so that γ is the weight for items with many interactions, :math:`γ_0` the weight for new ones, and ρ
+so that γ is the weight for items with many interactions, :math:`γ_0` the weight for new ones, and c
 brings the scores of new items back to the scale of the others.
 """
 
@@ -41,7 +41,7 @@ class Content(NamedTuple):
     new : float
         γ₀, for items without interactions.
     scale : float
-        ρ, by which the scores of items without interactions are multiplied.
+        c, by which the scores of items without interactions are multiplied.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class Content(NamedTuple):
         return self != NO_CONTENT
 
     def of_items(self, counts: Any) -> tuple[Floats32, Floats32]:
-        """ρ_y and g_y of items with these numbers of interactions."""
+        """c_y and g_y of items with these numbers of interactions."""
         share = 1.0 / (1.0 + 2.0 * np.asarray(counts, np.float64))
         scales = 1.0 - share + share * self.scale
         weights = (1.0 - share) * self.old + share * self.scale * self.new
@@ -69,10 +69,8 @@ class Content(NamedTuple):
 NO_CONTENT = Content()
 
 
-def check_content(content: Any) -> Content | None:
-    """The parameter ``content`` of a model as `Content`; an error unless it is None or fits."""
-    if content is None:
-        return None
+def check_content(content: Any) -> Content:
+    """The parameter ``content`` of a model as `Content`; an error unless it fits."""
     try:
         old, new, scale = content
         weights = Content(float(old), float(new), float(scale))

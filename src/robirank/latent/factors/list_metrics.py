@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank._types import Floats64, Ints32
+from robirank._types import Floats64, Ints32, Ints64
 from robirank.data.user_items import UserItems
 from robirank.errors import ArgumentError
 from robirank.latent.factors.factors import Factors
@@ -32,14 +32,22 @@ def check_metric(metric: str) -> tuple[str, int]:
     return kind, int(k)
 
 
+def sample(users: Ints64, most: int, seed: int) -> Ints64:
+    """So many users at most, at random, in rising order."""
+    if len(users) <= most:
+        return users
+    rng = np.random.default_rng([seed, len(users)])
+    return np.sort(rng.choice(users, most, replace=False))
+
+
 def metric_of_factors(
     factors: Factors,
     train: UserItems,
     held_out: UserItems,
     metric: str,
     *,
-    users: NDArray[Any] | None = None,
-    candidates: Ints32 | None = None,
+    most_users: int | None = None,
+    seed: int = 0,
     num_threads: int = 0,
     device: str = "cpu",
 ) -> float:
@@ -51,24 +59,24 @@ def metric_of_factors(
     train, held_out : UserItems
         Of the same users and items; items in ``train`` are left out of the lists.
     metric : str
-    users : array, optional
-        Positions of users with held-out interactions. Default: all such users.
-    candidates : array, optional
-        The positions of the items that are ranked, in rising order. Default: all items.
+    most_users : int, optional
+        Of more users with held-out interactions, a random sample of this size.
+    seed : int, default=0
+        Of that sample.
     num_threads : int, default=0
     device : "cpu" or "cuda"
     """
     kind, k = check_metric(metric)
-    if users is None:
-        users = np.flatnonzero(held_out.user_counts())
+    users = np.flatnonzero(held_out.user_counts())
+    if most_users is not None:
+        users = sample(users, most_users, seed)
     factors = factors.prepared(device)
-    n_best, total = min(k, held_out.n_items if candidates is None else len(candidates)), 0
+    n_best, total = min(k, held_out.n_items), 0
     for begin in range(0, len(users), _BATCH_USERS):
         batch: Ints32 = users[begin : begin + _BATCH_USERS].astype(np.int32)
         lists, _ = factors.best_items(
             batch,
             n_best,
-            candidates=candidates,
             excluded=train.rows(batch),
             num_threads=num_threads,
             device=device,

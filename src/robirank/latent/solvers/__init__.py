@@ -14,6 +14,7 @@ from typing import Any
 from robirank._threads import thread_count
 from robirank._workers import Workers
 from robirank.data.user_items import UserItems
+from robirank.errors import ArgumentError
 from robirank.latent.factors.factors import Factors
 from robirank.latent.solvers import sgd
 from robirank.latent.solvers.centred import CentredSolver
@@ -145,6 +146,12 @@ def make_solver(
     elif entry.in_strata:
         make = partial(StrataInMemory, entry.make)
     if interactions.has_features:
+        if not hasattr(entry.make, "pull_to"):
+            raise ArgumentError(
+                "solver",
+                f"must be one that knows features; {problem.solver!r} has no pull_to (see "
+                "PullableSolver of robirank.latent.solvers.interface)",
+            )
         return CentredSolver(make, problem, interactions, start, workers)
     solver: InMemorySolver = make(problem, interactions, start, workers)
     return solver

@@ -6,8 +6,9 @@ With features F of the items, the penalty of the rows of V is
 
 and before every epoch W becomes a ridge regression of V on F (`robirank.latent.solvers.ridge`);
 users alike. κ is how much of the rows the features explain: W is regressed on four fifths of the
-rows, and κ² is its R² on the others, so that features that say nothing change nothing. In the first
-epochs, while there is nothing to explain yet, κ falls from one.
+rows, and κ² is its R² on the others, so that features that say nothing change nothing but what the
+constant, a feature that all rows have, explains. In the first epochs, while there is nothing to
+explain yet, κ falls from one.
 
 An item without interactions must not stand in the sums over all items, in which it would be
 everybody's loser: training is done without it, and it joins the model at its centre F_y W.
@@ -166,9 +167,11 @@ class CentredSolver:
     ) -> None:
         self._start, self._table = start, FeaturedTable(interactions, start, problem)
         self._solver = make(problem, self._table.trained, self._table.start(start), workers)
+        self._factors: Factors | None = None  # as they stand, once they were asked for
 
     def epoch(self, number: int, epochs: int, should_stop: Callable[[], bool] = never) -> Figures:
         """Renew the centres, then one epoch of the solver inside."""
+        self._factors = None
         if number:
             self._solver.pull_to(*self._table.centres(number, self._solver.factors()))
         return self._solver.epoch(number, epochs, should_stop)
@@ -179,7 +182,9 @@ class CentredSolver:
 
     def factors(self) -> Factors:
         """The factors as they stand; rows without interactions are at their centres."""
-        return self._table.factors(self._solver.factors().on_host(), self._start)
+        if self._factors is None:
+            self._factors = self._table.factors(self._solver.factors().on_host(), self._start)
+        return self._factors
 
     def state(self) -> Arrays:
         """Everything that a later start needs to go on with the same bits."""
@@ -187,6 +192,7 @@ class CentredSolver:
 
     def restore(self, state: Arrays) -> None:
         """Go back to a state that `state` gave."""
+        self._factors = None
         self._solver.restore(state)
 
 

@@ -162,6 +162,8 @@ def with_features(
     table: UserItems, user_features: Any, item_features: Any, before: Factors | None = None
 ) -> UserItems:
     """A table with the features that a fit was given, and those that a model knew before."""
+    if user_features is None and item_features is None and before is None:
+        return table
     users = items = None
     if before is not None:
         users, items = (

@@ -21,6 +21,7 @@ from robirank.latent.tune.split import Split
 
 _STRENGTHS = (0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 _ERRORS = 2.0  # standard errors by which content scores must be better than none
+_SHUFFLES, _DEVIATIONS = 16, 3.0  # of features among items; deviations above their mean
 _MOST_USERS = 1000
 _MOST_CELLS = 1 << 26  # scores of users and items that are held
 _PLACES = 20  # of a list, whose scores are brought to one scale
@@ -84,7 +85,24 @@ def _best_weight(group: Group, factors: Factors, split: Split, problem: Problem)
     best = 1 + int(np.convolve(means, [0.25, 0.5, 0.25], mode="valid").argmax())
     gain = values[best] - values[0]
     is_sure = gain.mean() > _ERRORS * gain.std() / np.sqrt(len(gain))
+    if is_sure and len(group.candidates) < len(gain):
+        added = np.float32(_STRENGTHS[best]) * likeness
+        is_sure = values[best].mean() > _by_chance(group, factors, split, problem, added)
     return _STRENGTHS[best] if is_sure else 0.0
+
+
+def _by_chance(
+    group: Group, factors: Factors, split: Split, problem: Problem, added: Floats32
+) -> float:
+    """What content scores may reach by chance: by items that have each other's features.
+
+    Few items are a small sample, however many users rank them.
+    """
+    rng, items, means = np.random.default_rng(problem.seed), group.candidates, []
+    for _ in range(_SHUFFLES):
+        added[:, items] = added[:, rng.permutation(items)]
+        means.append(group.values(factors, split.metric, problem, added=added).mean())
+    return float(np.mean(means) + _DEVIATIONS * np.std(means))
 
 
 def _spread(group: Group, factors: Factors, split: Split, weight: float) -> float:

@@ -13,24 +13,18 @@ from robirank.latent.factors.factors import Factors
 from robirank.latent.factors.list_metrics import (
     METRICS,
     check_metric,
-    metric_of_factors,
     metric_values,
+    sample,
 )
 from robirank.latent.factors.topk import top_rows
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.tune.split import Split
 
-_MOST_USERS = 5000  # for whom items are ranked
-_MOST_FEATURED = 1000  # the same of a group, where there are features
+_MOST_USERS = 1000  # of a group, for whom items are ranked
 _MOST_CELLS = 1 << 26  # scores of users and items that are held
 
 #: The metric by group of held-out interactions.
 Parts = dict[str, float]
-
-
-def value_of(parts: Parts) -> float:
-    """The metric of the old users and items; where none is held out, the mean of the others."""
-    return parts["old"] if "old" in parts else float(np.mean([*parts.values()]))
 
 
 @dataclass(frozen=True)
@@ -50,7 +44,7 @@ class Group:
         cls, train: UserItems, held_out: UserItems, candidates: Ints64, most: int, seed: int
     ) -> Group:
         """A group of held-out interactions, for so many users at most."""
-        users = _sampled(np.flatnonzero(held_out.user_counts()), most, seed)
+        users = sample(np.flatnonzero(held_out.user_counts()), most, seed)
         positions = users.astype(np.int32)
         return cls(positions, held_out.rows(users), candidates.astype(np.int32), train.rows(users))
 
@@ -82,24 +76,19 @@ class Group:
 
 
 class Judge:
-    """Judges factors by the held-out interactions of a split.
+    """Judges factors by the held-out interactions of a split with features, group by group.
 
-    Without features they are one group, "old". With features, "old" has those of users and items
-    with interactions to train on, "new_items" ranks the other items for these users, and
-    "new_users" ranks the items for the other users.
+    "old" has those of users and items with interactions to train on, "new_items" ranks the other
+    items for these users, and "new_users" ranks the items for the other users.
     """
 
     def __init__(self, split: Split, problem: Problem) -> None:
         self._split, self._problem = split, problem
-        self._groups = {}
-        if split.train.has_features:
-            most = max(1, min(_MOST_FEATURED, _MOST_CELLS // split.train.n_items))
-            self._groups = groups(split, problem.seed, most)
+        most = max(1, min(_MOST_USERS, _MOST_CELLS // split.train.n_items))
+        self._groups = groups(split, problem.seed, most)
 
     def parts(self, factors: Factors, content: Content | None = None) -> Parts:
         """The metric of each group, with content scores where weights of them are given."""
-        if not self._groups:
-            return {"old": self._of_all(factors)}
         metric, problem, train = self._split.metric, self._problem, self._split.train
         if not content or train.item_features is None:
             return {
@@ -115,20 +104,6 @@ class Judge:
             )
             values[name] = float(of_users.mean())
         return values
-
-    def _of_all(self, factors: Factors) -> float:
-        """The metric, on a sample of the users where there are many."""
-        split, problem = self._split, self._problem
-        users = np.flatnonzero(split.held_out.user_counts())
-        return metric_of_factors(
-            factors,
-            split.train,
-            split.held_out,
-            split.metric,
-            users=_sampled(users, _MOST_USERS, problem.seed),
-            num_threads=problem.num_threads,
-            device=problem.device,
-        )
 
 
 def groups(split: Split, seed: int, most: int) -> dict[str, Group]:
@@ -151,10 +126,3 @@ def groups(split: Split, seed: int, most: int) -> dict[str, Group]:
         for name, (taken, candidates) in chosen.items()
         if taken.any()
     }
-
-
-def _sampled(users: Ints64, most: int, seed: int) -> Ints64:
-    if len(users) <= most:
-        return users
-    rng = np.random.default_rng([seed, len(users)])
-    return np.sort(rng.choice(users, most, replace=False))

@@ -17,13 +17,16 @@ import numpy as np
 
 from robirank._types import Floats64
 from robirank._workers import Workers
+from robirank.data.user_items import UserItems, random_share
 from robirank.engine.interface import never
+from robirank.latent.factors.factors import Factors
+from robirank.latent.factors.list_metrics import metric_of_factors
 from robirank.latent.solvers import make_solver
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.train.local import random_start
 from robirank.latent.train.loop import Epochs, run_epochs
-from robirank.latent.tune.judge import Judge, Parts, value_of
-from robirank.latent.tune.split import Split
+from robirank.latent.tune.judge import Judge, Parts
+from robirank.latent.tune.split import SPLIT, Split
 from robirank.losses import RhoName
 
 #: The best λ of an epoch on the path, divided by the best λ of a whole fit.
@@ -36,6 +39,8 @@ _PAST = 4  # epochs without a better mean after which the peak is passed
 _WINDOW = 5  # epochs whose mean is compared
 _TASTE = 0.55  # about 1 / (2 ln 2) is what the clearest taste of all reaches
 _WARP = 11.0  # the gradients of WARP, compared with those of ρ = log
+_HELD_OUT = 0.1  # of the interactions of each user, and of new items and users whole
+_MOST_USERS = 5000  # for whom items are ranked, of a table without features
 _ENDLESS = 1 << 40  # planned epochs: the learning rate of a path does not fall
 
 
@@ -96,6 +101,50 @@ class PenaltyPath:
         return float(np.exp(top)) / LAG
 
 
+def judge_of(split: Split, problem: Problem) -> Callable[..., Parts]:
+    """A function that ranks the held-out interactions of a split by factors.
+
+    It gives the metric of each group of `Judge`; a table without features is one group, "old".
+    """
+    if split.train.has_features:
+        return Judge(split, problem).parts
+
+    def parts_of(factors: Factors) -> Parts:
+        value = metric_of_factors(
+            factors,
+            split.train,
+            split.held_out,
+            split.metric,
+            most_users=_MOST_USERS,
+            seed=problem.seed,
+            num_threads=problem.num_threads,
+            device=problem.device,
+        )
+        return {"old": value}
+
+    return parts_of
+
+
+def value_of(parts: Parts) -> float:
+    """The metric of the old users and items; where none is held out, the mean of the others."""
+    return parts["old"] if "old" in parts else float(np.mean([*parts.values()]))
+
+
+def hold_out(interactions: UserItems, seed: int, metric: str) -> Split:
+    """Take a tenth of each user's interactions out of a table, at random.
+
+    With features of items, a tenth of the items goes whole, and likewise of the users.
+    """
+    rng = np.random.default_rng([seed, SPLIT])
+    taken = random_share(interactions.indptr, _HELD_OUT, rng)
+    if interactions.item_features is not None:
+        taken |= (rng.random(interactions.n_items) < _HELD_OUT)[interactions.items]
+    if interactions.user_features is not None:
+        is_new = rng.random(interactions.n_users) < _HELD_OUT
+        taken |= np.repeat(is_new, interactions.user_counts())
+    return Split(interactions.take(~taken), interactions.take(taken), metric)
+
+
 def follow_path(
     problem: Problem,
     split: Split,
@@ -116,14 +165,14 @@ def follow_path(
             solver.penalize(replace(problem.penalty, regularization=regularization))
             yield regularization
 
-    path, judge = PenaltyPath(np.empty(0), np.empty(0)), Judge(split, problem)
+    path, judge = PenaltyPath(np.empty(0), np.empty(0)), judge_of(split, problem)
     epochs = run_epochs(solver, Epochs(_ENDLESS), should_stop)
     # λ falls before each epoch.
     for regularization, _ in zip(falling_penalties(), epochs, strict=False):
         if should_stop():
             reached_peak = len(path.values) > 0 and path.is_past() and not path.at_border()
             return replace(path, is_complete=reached_peak)
-        parts = judge.parts(solver.factors())
+        parts = judge(solver.factors())
         values = np.append(path.values, value_of(parts))
         path = PenaltyPath(
             np.append(path.regularizations, regularization), values, (*path.parts, parts)

@@ -22,10 +22,9 @@ from robirank.latent.train.local import checksum, fingerprint, random_start
 from robirank.latent.train.loop import Epochs, run_epochs
 from robirank.latent.train.request import Request
 from robirank.latent.tune.content import best_content
-from robirank.latent.tune.judge import Judge
-from robirank.latent.tune.path import PenaltyPath, follow_path
+from robirank.latent.tune.path import PenaltyPath, follow_path, hold_out, judge_of
 from robirank.latent.tune.settle import scale_of_table, settle_by_table
-from robirank.latent.tune.split import Split, hold_out, sample_users
+from robirank.latent.tune.split import Split, sample_users
 from robirank.latent.tune.trials import Trial, TrialLog
 
 log = logging.getLogger("robirank.latent")
@@ -239,14 +238,14 @@ def whole_fit(
     for figures, _ in run_epochs(solver, Epochs(problem.epochs)):
         if not np.isfinite(figures["loss"]) or figures.get("not_finite"):
             return {"values": [_DIVERGED]}
-    factors, judge = solver.factors(), Judge(split, problem)
+    factors, judge = solver.factors(), judge_of(split, problem)
     if not problem.has_features:
-        return {"values": [judge.parts(factors)["old"]]}
+        return {"values": [judge(factors)["old"]]}
     factors, found = factors.on_host(), {}
     if content is None and split.train.item_features is not None:
         content = best_content(factors, split, problem)
         found = {"contents": [content]}
-    parts = judge.parts(factors, content)
+    parts = judge(factors, content)
     return {"values": [float(np.mean([*parts.values()]))], "parts": [parts]} | found
 
 
@@ -266,7 +265,7 @@ def fits_side_by_side(problems: Sequence[Problem], split: Split) -> list[float]:
             if not np.isfinite(losses).any():
                 break
         for loss, factors in zip(losses, fits.factors(), strict=True):
-            value = Judge(split, first).parts(factors)["old"]
+            value = judge_of(split, first)(factors)["old"]
             values.append(value if np.isfinite(loss) else _DIVERGED)
         del fits  # room for the next ones
     return values

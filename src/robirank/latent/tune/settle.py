@@ -28,8 +28,9 @@ from robirank.latent.tune.path import (
     clearest_taste,
     follow_path,
     gradient_scale,
+    hold_out,
 )
-from robirank.latent.tune.split import LEAST_HELD_OUT, Split, hold_out, sample_users
+from robirank.latent.tune.split import LEAST_HELD_OUT, Split, sample_users
 from robirank.losses import RhoName
 
 log = logging.getLogger("robirank.latent")
@@ -78,8 +79,9 @@ def settle_by_shape(request: Request, shape: TableShape) -> Problem:
         )
     noise = noise_level(shape.users, shape.items, request.exponents)
     problem = request.settled(shape, regularization, noise)
-    content = default_content(shape) if request.content is None else request.content
-    return replace(problem, content=content)
+    if request.content is not None:
+        return replace(problem, content=request.content)
+    return replace(problem, content=default_content(shape)) if shape.has_item_features else problem
 
 
 def settle_by_table(request: Request, interactions: UserItems) -> Problem:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from robirank._types import Ints64
-from robirank.data.user_items import UserItems, random_share
+from robirank.data.user_items import UserItems
 
 #: Held-out interactions that a search needs; below, the metric is mostly chance.
 LEAST_HELD_OUT = 1000
 
-_SPLIT, _SAMPLE = 3, 4  # streams of random numbers: what is held out, which users are taken
-_HELD_OUT = 0.1  # of the interactions of each user
+#: Streams of random numbers: what is held out, which users are taken.
+SPLIT, _SAMPLE = 3, 4
 
 
 @dataclass(frozen=True)
@@ -27,21 +27,6 @@ class Split:
     train: UserItems
     held_out: UserItems
     metric: str
-
-
-def hold_out(interactions: UserItems, seed: int, metric: str) -> Split:
-    """Take a tenth of each user's interactions out of a table, at random.
-
-    With features of items, a tenth of the items goes whole, and likewise of the users.
-    """
-    rng = np.random.default_rng([seed, _SPLIT])
-    taken = random_share(interactions.indptr, _HELD_OUT, rng)
-    if interactions.item_features is not None:
-        taken |= (rng.random(interactions.n_items) < _HELD_OUT)[interactions.items]
-    if interactions.user_features is not None:
-        is_new = rng.random(interactions.n_users) < _HELD_OUT
-        taken |= np.repeat(is_new, interactions.user_counts())
-    return Split(interactions.take(~taken), interactions.take(taken), metric)
 
 
 def sample_users(users: Ints64, count: int, seed: int) -> Ints64 | None:
