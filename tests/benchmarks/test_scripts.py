@@ -46,6 +46,9 @@ SCRIPTS = {
     "linear.py": Script("--quick", "log_query_robirank"),
     "listwise.py": Script("--rows 2400 --items 3000", "grid_speedup"),
     "parser.py": Script("--megabytes 0.1 --rounds 1", "speedup_vs_sklearn"),
+    "reasons.py": Script(
+        "--boards gowalla --pairs 4 --factors 4 --epochs 4", "gowalla_over_crossed", ("implicit",)
+    ),
     "recommend.py": Script(
         "--users 20 --items 300 --factors 8 --best 10 --turns 1", "vs_implicit", ("implicit",)
     ),

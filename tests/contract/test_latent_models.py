@@ -24,6 +24,7 @@ from robirank import (
     make_interactions,
     split_ratio,
 )
+from robirank.errors import RobirankError
 
 each_model = pytest.mark.parametrize("model", LATENT, ids=repr)
 
@@ -425,6 +426,24 @@ def test_folded_in_users_are_recommended_alike(model, data):
     assert_array_equal(fitted.fold_in(rows[:2] * 0), 0)
     with pytest.raises(ValueError, match="each of the 150 items; it has 149"):
         fitted.fold_in(rows[:, :149])
+
+
+@each_model
+def test_reasons_add_up_or_are_refused(model, data):
+    fitted = fit(model, data)
+    if not hasattr(fitted, "rho"):
+        with pytest.raises(RobirankError, match="WARP cannot explain its scores"):
+            fitted.explain(0, data.matrix, 0)
+        return
+    for user in (0, 7):
+        ids, scores = fitted.recommend(user, data.matrix[user], N=3)
+        for item, score in zip(ids, scores, strict=True):
+            why = fitted.explain(user, data.matrix, item)
+            assert why.score == pytest.approx(score, rel=1e-5)
+            assert why.effects.sum() + why.rest == pytest.approx(why.score, rel=1e-5)
+            assert why.distance < 0.1
+            again = fitted.explain(user, data.matrix, item, recalculate_user=True)
+            assert again.distance < 1e-3
 
 
 @each_model

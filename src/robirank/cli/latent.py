@@ -58,6 +58,7 @@ from robirank.cli.options import (
     file,
     option,
 )
+from robirank.cli.reasons import explain
 from robirank.cli.recommend import MODEL, recommend, similar
 
 if TYPE_CHECKING:
@@ -258,6 +259,7 @@ def evaluate(
 
 app.command()(recommend)
 app.command()(similar)
+app.command()(explain)
 app.command()(add_items)
 app.command()(remove_items)
 

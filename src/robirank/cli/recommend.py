@@ -42,8 +42,8 @@ _NEW = "new user"
 
 MODEL = argument("MODEL", "A model file, from `latent train`.")
 _NUMBER = option(10, "Length of each list.", "--number", "-n", min=1)
-_NAMES = file("Items and their names, TSV or CSV (.gz too).", "--names")
-_NAME_COLUMNS = option(None, "Columns that make up a name; the second by default.", metavar="1,2")
+NAMES = file("Items and their names, TSV or CSV (.gz too).", "--names")
+NAME_COLUMNS = option(None, "Columns that make up a name; the second by default.", metavar="1,2")
 _FEATURE = feature_option(
     "What is known of a new user, who may have --likes too; may be repeated.",
     metavar="COLUMN=VALUE",
@@ -94,8 +94,8 @@ def recommend(
     unknown_users: Literal["popular", "empty", "error"] = option(
         "popular", "What users without an interaction get: the most popular items, nothing, …"
     ),
-    names_file: Path | None = _NAMES,
-    name_columns: str | None = _NAME_COLUMNS,
+    names_file: Path | None = NAMES,
+    name_columns: str | None = NAME_COLUMNS,
     output: Path | None = _OUTPUT,
     user: str | None = USER,
     item: str | None = ITEM,
@@ -129,7 +129,7 @@ def recommend(
     names = None if names_file is None else Names.read(names_file, name_columns)
     columns = Columns(user, item, count, None, sep, header)
     if is_someone:
-        typed = _items(likes or [], item_ids, names)
+        typed = items_as_typed(likes or [], item_ids, names)
         liked = look_up("item", typed, item_ids, names, where=model_path)
         asked = _someone_new(liked, item_ids, typed_features(model, feature) if feature else None)
     elif of_files:
@@ -161,8 +161,8 @@ def similar(
     typed: list[str] = argument("ITEM", "Ids, or names with --names."),
     users: bool = option(False, "These are users: similar users.", "--users"),
     number: int = _NUMBER,
-    names_file: Path | None = _NAMES,
-    name_columns: str | None = _NAME_COLUMNS,
+    names_file: Path | None = NAMES,
+    name_columns: str | None = NAME_COLUMNS,
     output: Path | None = _OUTPUT,
     threads: int | None = THREADS,
     as_json: bool = JSON,
@@ -252,7 +252,7 @@ def _allowed(
     return np.flatnonzero(is_allowed).astype(np.int32)
 
 
-def _items(likes: list[str], ids: Ids, names: Names | None) -> list[str]:
+def items_as_typed(likes: list[str], ids: Ids, names: Names | None) -> list[str]:
     """Items as typed, one by one; a name may have commas of its own."""
     items = []
     for text in likes:

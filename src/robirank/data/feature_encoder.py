@@ -189,7 +189,17 @@ class FeatureEncoder:
     @property
     def names(self) -> list[str]:
         """What the entries of a row mean."""
-        return [c.name_of(place) for c in self.columns for place in range(c.width)] + ["constant"]
+        return self.names_of(np.arange(self.width))
+
+    def names_of(self, places: NDArray[Any]) -> list[str]:
+        """What the entries at some places of a row mean, without naming all the others."""
+        edges = np.cumsum([column.width for column in self.columns])
+        numbers = np.searchsorted(edges, places, side="right").tolist()
+        starts = [0, *edges.tolist()]
+        return [
+            self.columns[k].name_of(place - starts[k]) if k < len(self.columns) else "constant"
+            for k, place in zip(numbers, places.tolist(), strict=True)
+        ]
 
     def encode(
         self, table: Features, *, partly: bool = False

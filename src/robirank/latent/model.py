@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from robirank._checks import check_choice, check_count, check_positive
-from robirank._types import Floats32
+from robirank._types import Floats32, Floats64, Ints64
 from robirank.data.user_items import UserItems, Weighting, as_user_items
 from robirank.engine.config import RayConfig
 from robirank.errors import ArgumentError
@@ -207,16 +207,19 @@ class LatentRoBiRank(LatentModel):
     def _fold_in(
         self, V: Floats32, interactions: UserItems, centres: Floats32 | None = None
     ) -> Floats32:
-        weights = RowWeights(self.user_exponent, self.user_scale_)
         return fold_in(
             V,
             interactions,
             rho=self.rho,
-            penalty=weights.of(interactions.user_counts(), self.regularization_),
+            penalty=self._user_penalty(interactions.user_counts()),
             centres=centres,
             num_threads=int(self.num_threads),
             device=resolve_device(self.device),
         )
+
+    def _user_penalty(self, counts: Ints64) -> Floats64:
+        """The penalty weights λ a of users with these numbers of interactions."""
+        return RowWeights(self.user_exponent, self.user_scale_).of(counts, self.regularization_)
 
     def _request(self, seed: int) -> Request:
         check_choice("solver", self.solver, ("auto", *robirank_solvers()))

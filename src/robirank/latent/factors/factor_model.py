@@ -20,6 +20,7 @@ from robirank.data.ids import Ids
 from robirank.errors import ArgumentError
 from robirank.latent.factors.centres import Centres
 from robirank.latent.factors.content import UserContent
+from robirank.latent.factors.explain import ExplainMixin
 from robirank.latent.factors.factors import AnySide, Factors, Queries, Side
 from robirank.latent.factors.questions import (
     ByOutsideId,
@@ -114,7 +115,7 @@ def _check_features(fitted: Mapping[str, Any]) -> None:
         raise ValueError(f"user_content_ must have {n_items} items; it has {content.taken.n_items}")
 
 
-class FactorModel(SaveMixin, BaseEstimator):
+class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
     r"""A model in which the score of user x and item y is the inner product ⟨U_x, V_y⟩.
 
     Subclasses implement ``fit``, which sets ``factors_``, and may implement `fold_in`.
