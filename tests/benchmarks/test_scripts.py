@@ -38,6 +38,7 @@ SCRIPTS = {
         "s3_lastfm_cold_cv_new_recall20",
     ),
     "exact.py": Script("--users 40 --items 60 --factors 4 --epochs 1", "over_floor"),
+    "features.py": Script("--shrink 100 --epochs 1", "wide_epoch_ratio"),
     "field.py": Script("--quick --run {out}/run", "RoBiRank_ndcg10"),
     "findings.py": Script("", "mq2008_irpush_zero_folds"),
     "gowalla.py": Script("--only exact64", "exact64_recall20"),
