@@ -11,14 +11,14 @@ import numpy as np
 from robirank._types import Floats32, Floats64, Ints32
 from robirank._workers import Workers
 from robirank.engine.interface import never
-from robirank.latent.factors.content import NO_CONTENT, Content, UserContent
+from robirank.latent.factors.content import Content, UserContent
 from robirank.latent.factors.factors import Factors
 from robirank.latent.solvers import make_solver
 from robirank.latent.solvers.problem import Problem, TableShape
 from robirank.latent.train.local import random_start
 from robirank.latent.train.loop import Epochs, run_epochs
 from robirank.latent.tune.judge import Group, groups
-from robirank.latent.tune.split import Split
+from robirank.latent.tune.split import HELD_OUT, Split
 
 _STRENGTHS = (0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 _ERRORS = 2.0  # standard errors by which content scores must be better than none
@@ -120,30 +120,39 @@ def _best_together(
 ) -> Content:
     """The weights, of some, that rank old and new items together best, with the best scale.
 
-    Without weights where none are surely better.
+    All interactions of a new item are held out, and a tenth of those of an old one. Nobody knows
+    how many of the interactions to come are with new items, so the metric is taken of all that is
+    held out, and of all old and a tenth of new; the former counts thrice, each as a share of its
+    best value.
     """
     every = np.arange(split.train.n_items)
     group = Group.of(split.train, split.held_out, every, _most_users(split), problem.seed)
     likeness, counts = _likeness(group, split), split.train.item_counts()
+    chances = np.random.default_rng(problem.seed).random(group.held_out.n_interactions)
+    fewer = group.held_out.take((counts[group.held_out.items] > 0) | (chances < HELD_OUT))
+    users = np.flatnonzero(fewer.user_counts())
+    fewer = fewer.rows(users)
 
-    def values(content: Content) -> Floats64:
+    def values(content: Content) -> tuple[float, float]:
         scales, weights = content.of_items(counts)
-        added = weights * likeness
-        return group.values(factors, split.metric, problem, scale=scales, added=added)
+        lists = group.lists(factors, split.metric, problem, scales, weights * likeness)
+        of_all = group.metric_of(lists, split.metric).mean()
+        if not len(users):
+            return of_all, 0.0
+        return of_all, group.metric_of(lists[users], split.metric, fewer).mean()
 
-    before = best = values(NO_CONTENT)
-    chosen = NO_CONTENT
-    for pair in product(sorted(old), sorted(new)):
-        of_scales = np.array([values(Content(*pair, scale)) for scale in _SCALES])
-        peak = _peak(of_scales.mean(axis=1))
-        if of_scales[peak].mean() > best.mean():
-            best, chosen = of_scales[peak], Content(*pair, _SCALES[peak])
-    return chosen if _is_sure(best - before, 1.0) else NO_CONTENT
+    pairs = list(product(sorted(old), sorted(new)))
+    table = np.array([[values(Content(*pair, scale)) for scale in _SCALES] for pair in pairs])
+    shares = table / np.maximum(table.max(axis=(0, 1)), 1e-12)
+    together = shares @ [3.0, 1.0]
+    peaks = [_peak(of_scales) for of_scales in together]
+    best = int(np.argmax([row[peak] for row, peak in zip(together, peaks, strict=True)]))
+    return Content(*pairs[best], _SCALES[peaks[best]])
 
 
-def _is_sure(gain: Floats64, errors: float = _ERRORS) -> bool:
-    """Whether the mean over users is above zero by so many standard errors."""
-    return bool(gain.mean() > errors * gain.std() / np.sqrt(len(gain)))
+def _is_sure(gain: Floats64) -> bool:
+    """Whether the mean over users is above zero by more than chance."""
+    return bool(gain.mean() > _ERRORS * gain.std() / np.sqrt(len(gain)))
 
 
 def _peak(values: Floats64) -> int:
