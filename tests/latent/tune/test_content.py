@@ -12,11 +12,11 @@ from latent.tiny import as_factors
 from robirank._workers import Workers
 from robirank.data.feature_rows import FeatureRows
 from robirank.data.user_items import as_user_items
-from robirank.latent.factors.content import NO_CONTENT, Content, UserContent
+from robirank.latent.factors.content import NO_CONTENT, Content
 from robirank.latent.solvers.problem import TableShape
 from robirank.latent.train.local import with_features
 from robirank.latent.tune.content import best_content, default_content, search_content
-from robirank.latent.tune.judge import Group, Judge
+from robirank.latent.tune.judge import Judge
 from robirank.latent.tune.path import hold_out
 from robirank.latent.tune.settle import settle_by_table
 from robirank.latent.tune.split import Split
@@ -54,10 +54,12 @@ def test_features_that_say_everything_get_weight(tables):
     data, _, of_items = tables
     parts = split(of_items, data)
     content = best_content(untrained(parts), parts, problem(parts.train))
+    assert content.old > 0
     assert content.new > 0
     judge = Judge(parts, problem(parts.train))
     before, after = (judge.parts(untrained(parts), c) for c in (NO_CONTENT, content))
-    assert after["new_items"] > before["new_items"] + 0.03
+    for name in ("old", "new_items"):
+        assert after[name] > before[name] + 0.05
 
 
 def test_features_that_say_nothing_get_no_weight(tables):
@@ -91,28 +93,21 @@ def test_new_items_have_a_weight_of_their_own(tables):
     V[parts.train.item_counts() == 0] = 0.0
     content = best_content(as_factors(U, 10 * V), parts, problem(parts.train))
     assert content.new > 0
+    assert content.scale == 1.0  # nothing stood out before, so that there is nothing to go back to
 
 
-def test_old_and_new_items_are_ranked_better_together(tables):
-    """Factors know all tastes, and rows of new items are too short."""
-    data, of_users, of_items = tables
+def test_new_items_go_back_to_the_scale_that_they_had(tables):
+    """With content scores the best new items stand out as much as they did without."""
+    data, _, of_items = tables
     parts = split(of_items, data)
-    tastes = taste_of(of_users), taste_of(of_items)
-    U, V = (
-        np.eye(4, dtype=np.float32)[[tastes[side][name] for name in ids]]
-        for side, ids in ((0, data.users), (1, [*of_items.ids]))
+    rng = np.random.default_rng(0)
+    factors = as_factors(
+        *(rng.standard_normal((n, 4)).astype(np.float32) * 0.1 for n in parts.train.shape)
     )
-    V = V + np.random.default_rng(0).normal(0, 0.1, V.shape).astype(np.float32)
-    counts = parts.train.item_counts()
-    factors = as_factors(U, np.where((counts == 0)[:, None], 0.3 * V, V))
-    settled = problem(parts.train)
-    every = Group.of(parts.train, parts.held_out, np.arange(len(counts)), 1000, 0)
-    content = best_content(factors, parts, settled)
-    scales, weights = content.of_items(counts)
-    likeness = UserContent(content, every.taken).likeness(parts.train.item_features)
-    before = every.values(factors, parts.metric, settled)
-    after = every.values(factors, parts.metric, settled, scale=scales, added=weights * likeness)
-    assert after.mean() > before.mean()
+    content = best_content(factors, parts, problem(parts.train))
+    assert content.new > 0
+    assert content.old < content.new
+    assert 0 < content.scale < 1
 
 
 def test_without_held_out_items_both_weights_are_one(tables):

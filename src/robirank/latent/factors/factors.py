@@ -129,9 +129,6 @@ class Side:
             return top_rows(matrix, asked, rows, n_best, excluded=excluded, **options)
         features = self.centres.features
         scales, weights = content.weights.of_items(self.counts)
-        if not weights.any():  # nothing is added, and new items have a scale alone
-            options |= {"excluded": excluded, "scale": scales}
-            return top_rows(matrix, asked, rows, n_best, **options)
         best, scores = no_rows(len(asked), n_best)
         for batch in content.batches(features):
             best[batch], scores[batch] = top_rows(

@@ -58,25 +58,7 @@ class Group:
         added: Floats32 | None = None,
     ) -> Floats64:
         """The metric of each user; items are scaled, and ``added`` is added to the scores."""
-        return self.metric_of(self.lists(factors, metric, problem, scale, added), metric)
-
-    def metric_of(self, lists: Ints32, metric: str, held_out: UserItems | None = None) -> Floats64:
-        """The metric of each user's list, by all that was held out or by some of it."""
         kind, k = check_metric(metric)
-        held_out = self.held_out if held_out is None else held_out
-        values: Floats64 = metric_values(lists, held_out, (k,))[METRICS.index(kind), 0]
-        return values
-
-    def lists(
-        self,
-        factors: Factors,
-        metric: str,
-        problem: Problem,
-        scale: Floats32 | None = None,
-        added: Floats32 | None = None,
-    ) -> Ints32:
-        """The best items of each user, as many as the metric looks at."""
-        _, k = check_metric(metric)
         lists, _ = top_rows(
             factors.users.rows,
             self.users,
@@ -89,7 +71,8 @@ class Group:
             num_threads=problem.num_threads,
             device=problem.device,
         )
-        return lists
+        values: Floats64 = metric_values(lists, self.held_out, (k,))[METRICS.index(kind), 0]
+        return values
 
 
 class Judge:

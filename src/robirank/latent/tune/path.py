@@ -26,7 +26,7 @@ from robirank.latent.solvers.problem import Problem
 from robirank.latent.train.local import random_start
 from robirank.latent.train.loop import Epochs, run_epochs
 from robirank.latent.tune.judge import Judge, Parts
-from robirank.latent.tune.split import HELD_OUT, SPLIT, Split
+from robirank.latent.tune.split import SPLIT, Split
 from robirank.losses import RhoName
 
 #: The best λ of an epoch on the path, divided by the best λ of a whole fit.
@@ -39,6 +39,7 @@ _PAST = 4  # epochs without a better mean after which the peak is passed
 _WINDOW = 5  # epochs whose mean is compared
 _TASTE = 0.55  # about 1 / (2 ln 2) is what the clearest taste of all reaches
 _WARP = 11.0  # the gradients of WARP, compared with those of ρ = log
+_HELD_OUT = 0.1  # of the interactions of each user, and of new items and users whole
 _MOST_USERS = 5000  # for whom items are ranked, of a table without features
 _ENDLESS = 1 << 40  # planned epochs: the learning rate of a path does not fall
 
@@ -135,11 +136,11 @@ def hold_out(interactions: UserItems, seed: int, metric: str) -> Split:
     With features of items, a tenth of the items goes whole, and likewise of the users.
     """
     rng = np.random.default_rng([seed, SPLIT])
-    taken = random_share(interactions.indptr, HELD_OUT, rng)
+    taken = random_share(interactions.indptr, _HELD_OUT, rng)
     if interactions.item_features is not None:
-        taken |= (rng.random(interactions.n_items) < HELD_OUT)[interactions.items]
+        taken |= (rng.random(interactions.n_items) < _HELD_OUT)[interactions.items]
     if interactions.user_features is not None:
-        is_new = rng.random(interactions.n_users) < HELD_OUT
+        is_new = rng.random(interactions.n_users) < _HELD_OUT
         taken |= np.repeat(is_new, interactions.user_counts())
     return Split(interactions.take(~taken), interactions.take(taken), metric)
 

@@ -12,9 +12,6 @@ from robirank.data.user_items import UserItems
 #: Held-out interactions that a search needs; below, the metric is mostly chance.
 LEAST_HELD_OUT = 1000
 
-#: The share of each user's interactions that is held out, and of items and users with features.
-HELD_OUT = 0.1
-
 #: Streams of random numbers: what is held out, which users are taken.
 SPLIT, _SAMPLE = 3, 4
 
