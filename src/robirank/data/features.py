@@ -141,7 +141,7 @@ class Features:
         """
         kinds = options.get("kinds") or {}
         words = [name for name, kind in kinds.items() if kind in WORD_KINDS]
-        return cls.from_frame(_read(path, id, words), id, **options)
+        return cls.from_frame(read_rows(path, id, words), id, **options)
 
     @classmethod
     def from_array(cls, vectors: ArrayLike, ids: Any = None, *, name: str = "vector") -> Features:
@@ -215,8 +215,11 @@ class Features:
         return cls(distinct, columns, all_kinds, dict(weights), separator)
 
 
-def _read(path: str | os.PathLike[str], id: str, words: Sequence[str]) -> pl.DataFrame:
-    """Read a file; in CSV, columns of words stay as they are written, such as "007"."""
+def read_rows(path: str | os.PathLike[str], id: str, words: Sequence[str]) -> pl.DataFrame:
+    """Read a file with a row for each id; in CSV, columns of words stay as written, such as "007".
+
+    A column of CSV holds numbers if all its values are such, and ids are integers if all are.
+    """
     name = os.fspath(path)
     try:
         if name.endswith((".parquet", ".pq")):
