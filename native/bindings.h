@@ -10,6 +10,7 @@ void bind_exact(nanobind::module_& m);
 void bind_point_sums(nanobind::module_& m);
 void bind_inner_sums(nanobind::module_& m);
 void bind_topk(nanobind::module_& m);
+void bind_take_within_caps(nanobind::module_& m);
 void bind_task(nanobind::module_& m);
 void bind_sgd(nanobind::module_& m);
 void bind_interaction_scores(nanobind::module_& m);

@@ -38,6 +38,18 @@ void check_between(const char* name, int64_t value, int64_t low, int64_t high) {
                               " and " + std::to_string(high) + "; got " + std::to_string(value));
 }
 
+void check_all_between(const char* name, const int32_t* values, int64_t n, int64_t low,
+                       int64_t high) {
+  if (!n) return;
+  int32_t least = values[0], most = values[0];
+  for (int64_t i = 1; i < n; ++i) {  // a loop that compilers vectorise
+    least = values[i] < least ? values[i] : least;
+    most = values[i] > most ? values[i] : most;
+  }
+  check_between(name, least, low, high);
+  check_between(name, most, low, high);
+}
+
 void check_length(const char* name, size_t length, int64_t expected) {
   if (static_cast<int64_t>(length) == expected) return;
   throw std::invalid_argument(std::string(name) + " must have length " + std::to_string(expected) +

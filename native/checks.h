@@ -17,6 +17,10 @@ void check_columns(const char* name, size_t columns, int64_t expected);
 void check_offsets(const char* name, const Vector<int64_t>& offsets, int64_t n);
 void check_offsets(const char* name, const Vector<int64_t>& offsets);  // any n
 
+// low ≤ value ≤ high for each of n values.
+void check_all_between(const char* name, const int32_t* values, int64_t n, int64_t low,
+                       int64_t high);
+
 // Every value is an index below `limit`.
 void check_indices(const char* name, const Vector<int32_t>& values, int64_t limit);
 void check_indices(const char* name, const Vector<int64_t>& values, int64_t limit);

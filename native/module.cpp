@@ -12,6 +12,7 @@ NB_MODULE(_core, m) {
   bind_point_sums(m);
   bind_inner_sums(m);
   bind_topk(m);
+  bind_take_within_caps(m);
   bind_task(m);
   bind_sgd(m);
   bind_interaction_scores(m);

@@ -2,14 +2,12 @@
 //
 // Each thread takes a batch of users; items are packed a few at a time (or were packed before, once
 // for many calls) and multiplied with each user of the batch while they are in the first-level
-// cache. Each user keeps the best so far in a buffer of about 2N; when it is full it is cut back to
-// N, and the worst of those is the threshold that the following scores are compared with.
+// cache. Scores above the threshold of a user go to the user's buffer (see best_entries.h).
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
 #include <algorithm>
 #include <array>
-#include <cfloat>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -18,7 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include "allowed.h"
 #include "arrays.h"
+#include "best_entries.h"
 #include "bindings.h"
 #include "checks.h"
 #include "kernels/kernels.h"
@@ -29,19 +29,16 @@ using namespace robirank;
 
 namespace {
 
-struct Entry {
-  float score;
-  int32_t item;
-};
+// Items of each user asked for: the rows of a CSR matrix, each sorted. Null where there is none.
+struct ItemsOfUsers {
+  const int64_t* starts = nullptr;
+  const int32_t* items = nullptr;
 
-bool before(const Entry& a, const Entry& b) {
-  return a.score != b.score ? a.score > b.score : a.item < b.item;
-}
-
-// Items that a user must not get: a sorted row of a CSR matrix.
-struct Excluded {
-  const int32_t *begin, *end;
-  bool has(int32_t item) const { return std::binary_search(begin, end, item); }
+  const int32_t* begin(int64_t user) const { return items + starts[user]; }
+  const int32_t* end(int64_t user) const { return items + starts[user + 1]; }
+  bool has(int64_t user, int32_t item) const {
+    return starts && std::binary_search(begin(user), end(user), item);
+  }
 };
 
 // Rows of items in the order in which the kernels read them, tile after tile.
@@ -67,53 +64,6 @@ class PackedItems {
   Lines memory_;
 };
 
-// The best so far of each user of a batch.
-class Best {
- public:
-  Best(int64_t users, int64_t padded, int64_t wanted, int64_t items)
-      : wanted_(wanted),
-        room_(capacity(wanted, items)),
-        entries_(allocate<Entry>(users * room_)),
-        count_(users, 0),
-        threshold_(padded, std::numeric_limits<float>::infinity()) {
-    std::fill_n(threshold_.begin(), users, -std::numeric_limits<float>::infinity());
-  }
-
-  static int64_t capacity(int64_t wanted, int64_t items) {
-    return std::min(std::max<int64_t>(2 * wanted, 64), std::max<int64_t>(items, 1));
-  }
-
-  const float* threshold(int64_t user) const { return threshold_.data() + user; }
-
-  void add(int64_t user, Entry entry, const Excluded& excluded) {
-    if (!(entry.score > threshold_[user]) || excluded.has(entry.item)) return;
-    Entry* own = entries_.get() + user * room_;
-    if (count_[user] == room_) {  // only where there are more items than room
-      std::nth_element(own, own + wanted_ - 1, own + room_, before);
-      threshold_[user] = own[wanted_ - 1].score;
-      count_[user] = wanted_;
-    }
-    own[count_[user]++] = entry;
-  }
-
-  // Writes the best, in order, and fills up with item −1.
-  void finish(int64_t user, int32_t* items, float* scores) {
-    Entry* own = entries_.get() + user * room_;
-    const int64_t found = std::min(count_[user], wanted_);
-    std::partial_sort(own, own + found, own + count_[user], before);
-    for (int64_t i = 0; i < wanted_; ++i) {
-      items[i] = i < found ? own[i].item : -1;
-      scores[i] = i < found ? own[i].score : -FLT_MAX;
-    }
-  }
-
- private:
-  int64_t wanted_, room_;
-  std::unique_ptr<Entry[]> entries_;
-  std::vector<int64_t> count_;
-  std::vector<float> threshold_;
-};
-
 struct Request {
   const float* users;  // factors, and which rows of them are asked for
   const int32_t* user_rows;
@@ -122,16 +72,14 @@ struct Request {
   const float* item_scale;    // or null
   const PackedItems* packed;  // all items, or null
   int64_t n_users, n_items, d;
-  const int64_t* starts;  // excluded[starts[q]:starts[q + 1]] of the q-th user asked for, or null
-  const int32_t* excluded;
-  const float* added;  // added[q · all_items + item] is added to a score, or null
+  const Bits* allowed;    // for everyone, or null
+  ItemsOfUsers excluded;  // what each user must not get
+  ItemsOfUsers only;      // what each user may get alone, or null
+  const float* added;     // added[q · all_items + item] is added to a score, or null
   int64_t all_items;
+  Order order;
+  Groups groups;
   int64_t wanted;
-
-  Excluded exclusions(int64_t user) const {
-    if (!starts) return {nullptr, nullptr};
-    return {excluded + starts[user], excluded + starts[user + 1]};
-  }
 };
 
 // Thresholds that every score of a tile exceeds.
@@ -151,7 +99,8 @@ struct Plan {
 
   Plan(const Request& request, const TileKernels& tiles, int threads) {
     const int64_t row = std::max<int64_t>(request.d, 1) * static_cast<int64_t>(sizeof(float));
-    const int64_t buffer = Best::capacity(request.wanted, request.n_items) * sizeof(Entry);
+    const int64_t marks = request.only.starts ? request.all_items / 8 : 0;
+    const int64_t buffer = Best::bytes(request.wanted, request.n_items, request.groups) + marks;
     const int64_t most = std::max<int64_t>(1, std::min(kUserBytes / row, kBufferBytes / buffer));
     const int64_t rounds = (request.n_users + most * threads - 1) / (most * threads);
     batch_users = std::max<int64_t>(
@@ -170,22 +119,40 @@ class Batch {
       : request_(request),
         tiles_(tiles),
         users_(allocate<float>(plan.batch_users * request.d)),
-        items_(allocate<float>(tiles.items * request.d)) {}
+        items_(allocate<float>(tiles.items * request.d)),
+        only_(request.only.starts ? plan.batch_users : 0, Bits(request.all_items)) {}
 
   void run(int64_t first, int64_t n, int64_t begin, int64_t end, int32_t* ids, float* scores) {
-    Best best(n, round_up(n, tiles_.users), request_.wanted, end - begin);
+    Best best(n, round_up(n, tiles_.users), request_.wanted, end - begin, request_.order,
+              request_.groups);
+    if (request_.only.starts)
+      for (int64_t i = 0; i < n; ++i) mark_only(first + i, only_[i]);
     tiles_.pack(request_.users, request_.user_rows + first, nullptr, n, request_.d, tiles_.users,
                 users_.get());
     for (int64_t at = begin; at < end; at += tiles_.items) {
       const int64_t count = std::min<int64_t>(tiles_.items, end - at);
+      const uint64_t real = allowed_at(at, count);
+      if (!real) continue;
       const float* tile = tile_at(at, count);
-      for (int64_t i = 0; i < n; i += tiles_.users) score(first, i, n, tile, at, count, best);
+      for (int64_t i = 0; i < n; i += tiles_.users) score(first, i, n, tile, at, real, best);
     }
     for (int64_t i = 0; i < n; ++i)
       best.finish(i, ids + i * request_.wanted, scores + i * request_.wanted);
   }
 
  private:
+  void mark_only(int64_t user, Bits& bits) {
+    bits.clear();
+    const ItemsOfUsers& only = request_.only;
+    std::for_each(only.begin(user), only.end(user), [&](int32_t item) { bits.set(item); });
+  }
+
+  // Bit j: the item at + j, of at : at + count, is allowed.
+  uint64_t allowed_at(int64_t at, int64_t count) const {
+    const uint64_t real = count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
+    return request_.allowed ? real & request_.allowed->from(at) : real;
+  }
+
   // The items at : at + count, packed.
   const float* tile_at(int64_t at, int64_t count) {
     if (request_.packed) return request_.packed->tile(at);
@@ -199,43 +166,41 @@ class Batch {
     return items_.get();
   }
 
-  void score(int64_t first, int64_t user, int64_t n, const float* tile, int64_t at, int64_t count,
+  void score(int64_t first, int64_t user, int64_t n, const float* tile, int64_t at, uint64_t real,
              Best& best) {
     const auto scores = n - user == 1 ? tiles_.find_one : tiles_.find;
     // What is added to a score is not in the tile: all of its scores are looked at then.
     const float* threshold = request_.added ? kNoThreshold.data() : best.threshold(user);
     if (!scores(users_.get() + user * request_.d, tile, request_.d, threshold, &hits_)) return;
-    const uint64_t real = count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
-    for (int64_t i = user; i < std::min(n, user + tiles_.users); ++i)
-      for (uint64_t left = hits_.mask[i - user] & real; left; left &= left - 1) {
+    for (int64_t i = user; i < std::min(n, user + tiles_.users); ++i) {
+      const uint64_t own = only_.empty() ? real : real & only_[i].from(at);
+      for (uint64_t left = hits_.mask[i - user] & own; left; left &= left - 1) {
         const int j = __builtin_ctzll(left);
         const int32_t item =
             request_.item_rows ? request_.item_rows[at + j] : static_cast<int32_t>(at + j);
-        float score = hits_.scores[i - user][j];
-        if (request_.added) score += request_.added[(first + i) * request_.all_items + item];
-        best.add(i, {score, item}, request_.exclusions(first + i));
+        Entry entry = {hits_.scores[i - user][j], item};
+        if (request_.added) entry.score += request_.added[(first + i) * request_.all_items + item];
+        if (best.may_come(i, entry) && !request_.excluded.has(first + i, item)) best.add(i, entry);
       }
+    }
   }
 
   const Request& request_;
   const TileKernels& tiles_;
   std::unique_ptr<float[]> users_, items_;
+  std::vector<Bits> only_;  // of each user of the batch, or none
   TileHits hits_;
 };
 
 // Merges the results of several ranges of items for one user.
-void merge(const int32_t* ids, const float* scores, int64_t splits, int64_t stride, int64_t wanted,
-           int32_t* out_ids, float* out_scores) {
+void merge(const Request& request, const int32_t* ids, const float* scores, int64_t splits,
+           int64_t stride, int32_t* out_ids, float* out_scores) {
   std::vector<Entry> entries;
   for (int64_t s = 0; s < splits; ++s)
-    for (int64_t i = 0; i < wanted && ids[s * stride + i] >= 0; ++i)
+    for (int64_t i = 0; i < request.wanted && ids[s * stride + i] >= 0; ++i)
       entries.push_back({scores[s * stride + i], ids[s * stride + i]});
-  std::sort(entries.begin(), entries.end(), before);
-  for (int64_t i = 0; i < wanted; ++i) {
-    const bool found = i < static_cast<int64_t>(entries.size());
-    out_ids[i] = found ? entries[i].item : -1;
-    out_scores[i] = found ? entries[i].score : -FLT_MAX;
-  }
+  Selection(request.order, request.groups)
+      .write(entries.data(), entries.size(), request.wanted, out_ids, out_scores);
 }
 
 void search(const Request& request, int num_threads, int32_t* ids, float* scores) {
@@ -263,7 +228,7 @@ void search(const Request& request, int num_threads, int32_t* ids, float* scores
   });
   for (int64_t q = 0; splits > 1 && q < request.n_users; ++q) {
     const int64_t at = q * request.wanted;
-    merge(to_ids + at, to_scores + at, splits, stride, request.wanted, ids + at, scores + at);
+    merge(request, to_ids + at, to_scores + at, splits, stride, ids + at, scores + at);
   }
 }
 
@@ -279,24 +244,40 @@ void check_sorted(const char* name, const Vector<int32_t>& values, int64_t begin
                                   std::to_string(at[i - 1]));
 }
 
-// Where the excluded items of each user begin, and the items, sorted for each user.
-using Exclusions = std::pair<Vector<int64_t>, Vector<int32_t>>;
+// Where the items of each user begin, and the items, sorted for each user.
+using RaggedItems = std::optional<std::pair<Vector<int64_t>, Vector<int32_t>>>;
 
-void check_exclusions(const Exclusions& excluded, int64_t n_users) {
-  const auto& [starts, items] = excluded;
-  check_length("excluded[0]", starts.shape(0), n_users + 1);
-  check_offsets("excluded[0]", starts, items.shape(0));
+ItemsOfUsers checked_rows(const char* name, const RaggedItems& rows, int64_t n_users) {
+  if (!rows) return {};
+  const auto& [starts, items] = *rows;
+  const std::string first = std::string(name) + "[0]", second = std::string(name) + "[1]";
+  check_length(first.c_str(), starts.shape(0), n_users + 1);
+  check_offsets(first.c_str(), starts, items.shape(0));
   for (int64_t q = 0; q < n_users; ++q)
-    check_sorted("excluded[1]", items, starts.data()[q], starts.data()[q + 1], false);
+    check_sorted(second.c_str(), items, starts.data()[q], starts.data()[q + 1], false);
+  return {starts.data(), items.data()};
 }
 
-std::pair<Table<int32_t>, Table<float>> topk(Matrix<float> users, Vector<int32_t> user_rows,
-                                             Matrix<float> items, int64_t wanted,
-                                             std::optional<Vector<int32_t>> item_rows,
-                                             std::optional<Vector<float>> item_scale,
-                                             std::optional<Exclusions> excluded,
-                                             std::optional<Matrix<float>> added,
-                                             const PackedItems* packed, int num_threads) {
+// The group of each item, −1 for none, and how many of each group are enough.
+using GroupArrays = std::optional<std::pair<Vector<int32_t>, Vector<int32_t>>>;
+
+Groups checked_groups(const GroupArrays& groups, int64_t n_items) {
+  if (!groups) return {};
+  const auto& [of_item, enough] = *groups;
+  const int64_t n = enough.shape(0);
+  check_length("groups[0]", of_item.shape(0), n_items);
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  check_all_between("groups[0]", of_item.data(), n_items, -1, n - 1);
+  check_all_between("groups[1]", enough.data(), n, 1, kMost);
+  return {of_item.data(), enough.data(), n};
+}
+
+std::pair<Table<int32_t>, Table<float>> topk(
+    Matrix<float> users, Vector<int32_t> user_rows, Matrix<float> items, int64_t wanted,
+    std::optional<Vector<int32_t>> item_rows, std::optional<Vector<float>> item_scale,
+    std::optional<Vector<uint8_t>> allowed, RaggedItems excluded, RaggedItems only,
+    std::optional<Matrix<float>> added, std::optional<Vector<int32_t>> ranks, GroupArrays groups,
+    const PackedItems* packed, int num_threads) {
   const int64_t n_users = user_rows.shape(0), n_rows = items.shape(0);
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   check_between("the number of rows of items", n_rows, 0, kMost);
@@ -304,11 +285,15 @@ std::pair<Table<int32_t>, Table<float>> topk(Matrix<float> users, Vector<int32_t
   check_between("wanted", wanted, 1, kMost);
   check_indices("user_rows", user_rows, users.shape(0));
   if (item_rows) {
+    if (allowed || only)
+      throw std::invalid_argument("item_rows cannot be given with allowed or only");
     check_indices("item_rows", *item_rows, n_rows);
     check_sorted("item_rows", *item_rows, 0, item_rows->shape(0), true);
   }
   if (item_scale) check_length("item_scale", item_scale->shape(0), n_rows);
-  if (excluded) check_exclusions(*excluded, n_users);
+  if (allowed) check_length("allowed", allowed->shape(0), (n_rows + 7) / 8);
+  if (ranks) check_length("ranks", ranks->shape(0), n_rows);
+  if (only) check_indices("only[1]", only->second, n_rows);
   if (added) {
     check_length("added", added->shape(0), n_users);
     check_columns("added", added->shape(1), n_rows);
@@ -318,6 +303,7 @@ std::pair<Table<int32_t>, Table<float>> topk(Matrix<float> users, Vector<int32_t
     check_columns("packed", packed->d(), users.shape(1));
   }
   const bool use_packed = packed && !item_rows && !item_scale;
+  const auto bits = allowed ? std::make_unique<Bits>(allowed->data(), n_rows) : nullptr;
   const Request request = {users.data(),
                            user_rows.data(),
                            items.data(),
@@ -327,10 +313,13 @@ std::pair<Table<int32_t>, Table<float>> topk(Matrix<float> users, Vector<int32_t
                            n_users,
                            item_rows ? static_cast<int64_t>(item_rows->shape(0)) : n_rows,
                            static_cast<int64_t>(items.shape(1)),
-                           excluded ? excluded->first.data() : nullptr,
-                           excluded ? excluded->second.data() : nullptr,
+                           bits.get(),
+                           checked_rows("excluded", excluded, n_users),
+                           checked_rows("only", only, n_users),
                            added ? added->data() : nullptr,
                            n_rows,
+                           {ranks ? ranks->data() : nullptr},
+                           checked_groups(groups, n_rows),
                            wanted};
   auto ids = allocate<int32_t>(n_users * wanted);
   auto scores = allocate<float>(n_users * wanted);
@@ -351,10 +340,14 @@ void bind_topk(nb::module_& m) {
       .def(nb::init<Matrix<float>>(), nb::arg("items"));
   m.def("topk", &topk, nb::kw_only(), nb::arg("users"), nb::arg("user_rows"), nb::arg("items"),
         nb::arg("wanted"), nb::arg("item_rows") = nb::none(), nb::arg("item_scale") = nb::none(),
-        nb::arg("excluded") = nb::none(), nb::arg("added") = nb::none(),
-        nb::arg("packed") = nb::none(), nb::arg("num_threads"),
-        "The best items of each user and their scores, -1 where nothing is left. The user of row q "
-        "must not get excluded[1][excluded[0][q]:excluded[0][q + 1]]; added[q, i] is added to the "
-        "score of item i. packed has the same rows as "
-        "items, and is used where all of them are searched.");
+        nb::arg("allowed") = nb::none(), nb::arg("excluded") = nb::none(),
+        nb::arg("only") = nb::none(), nb::arg("added") = nb::none(), nb::arg("ranks") = nb::none(),
+        nb::arg("groups") = nb::none(), nb::arg("packed") = nb::none(), nb::arg("num_threads"),
+        "The best items of each user and their scores, -1 where nothing is left. Bit i of allowed, "
+        "as numpy.packbits(bitorder='little') makes it: everyone may get item i. The user of row q "
+        "must not get excluded[1][excluded[0][q]:excluded[0][q + 1]], and may get those of only "
+        "alone; added[q, i] is added to the score of item i. Of equal scores the lower of ranks "
+        "comes first, or the lower item. An item of group g = groups[0][i] is left out if "
+        "groups[1][g] better ones of its group may come. packed has the same rows as items, and is "
+        "used where all of them are searched.");
 }

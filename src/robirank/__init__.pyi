@@ -39,6 +39,8 @@ from .latent.factors.export import export_index as export_index
 from .latent.factors.factor_model import FactorModel as FactorModel
 from .latent.factors.questions import UnknownIdWarning as UnknownIdWarning
 from .latent.factors.reasons import Reasons as Reasons
+from .latent.factors.ruled_answers import ShortAnswerWarning as ShortAnswerWarning
+from .latent.factors.rules import Rules as Rules
 from .latent.factors.shards import ShardedModel as ShardedModel
 from .latent.factors.unknown_users import UnknownUserWarning as UnknownUserWarning
 from .latent.model import LatentRoBiRank as LatentRoBiRank

@@ -10,7 +10,7 @@ from types import FrameType
 _INSIDE = ("robirank.", "sklearn.", "joblib.", "contextlib")
 
 
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
+def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the user's program, outside of this package and scikit-learn."""
     _, level = calling_line()
     warnings.warn(message, category, stacklevel=level)

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
+import robirank as rr
 from robirank.data.user_items import as_user_items
 from robirank.latent.factors import topk_on_card
 from robirank.latent.factors.questions import items_of_users
@@ -170,3 +171,26 @@ def test_factors_that_are_not_numbers_break_nothing():
     ids, _ = topk_on_card.top_rows(factors[:4], np.arange(4, dtype=np.int32), factors, 10)
     assert ids.shape == (4, 10)
     assert float(torch.ones(3, device="cuda").sum()) == 3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rules_agree_with_the_processor(seed):
+    """Products of whole numbers are exact, so that both have the same scores, with many ties."""
+    rng = np.random.default_rng(seed)
+    n, m = 50, 4000
+    U, V = (rng.integers(-3, 4, (k, 16)).astype(np.float32) for k in (n, m))
+    table = {"id": np.arange(m), "brand": rng.integers(0, 40, m), "price": rng.integers(0, 5, m)}
+    liked = sp.csr_matrix(rng.random((n, m)) < 0.05)
+    for arguments in (
+        {"deny": {"price": 0}, "at_most": {"brand": 1}},
+        {"allow": sp.csr_matrix(rng.random((n, m)) < 0.1), "ties": "price"},
+        {"at_most": {"brand": 2, "price": 1}, "ties": "price"},  # lists are short
+        {"at_least": {"price:3": 4}, "pin": {2: 17}, "deny": sp.csr_matrix((n, m))},
+    ):
+        rules = rr.Rules(table, **arguments)
+        answers = [
+            rr.FactorModel.of(U, V, device=device).recommend(range(n), liked, 10, rules=rules)
+            for device in ("cpu", "cuda")
+        ]
+        np.testing.assert_array_equal(answers[0][0], answers[1][0])
+        np.testing.assert_array_equal(answers[0][1], answers[1][1])

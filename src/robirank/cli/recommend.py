@@ -26,6 +26,17 @@ from robirank.cli.interactions import (
 )
 from robirank.cli.lists import check_format, print_lists, with_names, write_file
 from robirank.cli.options import DEVICE, JSON, QUIET, THREADS, DeviceName, argument, file, option
+from robirank.cli.rules import (
+    AT_LEAST,
+    AT_MOST,
+    ITEM_ID,
+    ITEMS_TABLE,
+    PIN,
+    TIES,
+    WHERE,
+    Typed,
+    noting_short_lists,
+)
 from robirank.data.names import Names, look_up
 
 if TYPE_CHECKING:
@@ -94,6 +105,13 @@ def recommend(
     unknown_users: Literal["popular", "empty", "error"] = option(
         "popular", "What users without an interaction get: the most popular items, nothing, …"
     ),
+    items_table: Path | None = ITEMS_TABLE,
+    item_id: str | None = ITEM_ID,
+    where: str | None = WHERE,
+    at_most: list[str] | None = AT_MOST,
+    at_least: list[str] | None = AT_LEAST,
+    pin: list[str] | None = PIN,
+    ties: str | None = TIES,
     names_file: Path | None = NAMES,
     name_columns: str | None = NAME_COLUMNS,
     output: Path | None = _OUTPUT,
@@ -122,8 +140,10 @@ def recommend(
         raise typer.BadParameter("--user-id needs --features")
     if new_only and old_only:
         raise typer.BadParameter("give --new-only or --old-only, not both")
+    typed_rules = Typed(items_table, item_id, where, at_most, at_least, pin, ties)
+    typed_rules.check()
     check_format(output)
-    sources = train, history, features_file, users_file, names_file, only, exclude
+    sources = train, history, features_file, users_file, names_file, only, exclude, items_table
     check_output(output, model_path, *sources)
     model, user_ids, item_ids = load(model_path, threads, device)
     names = None if names_file is None else Names.read(names_file, name_columns)
@@ -150,9 +170,10 @@ def recommend(
     strangers = _without_interactions(model, asked, unknown_users)
     of_age = "--new-only" if new_only else "--old-only" if old_only else None
     allowed = _allowed(model, only, exclude, of_age, item_ids)
-    rules = {"unknown_users": unknown_users, "N": number, "items": allowed}
+    wanted: dict[str, Any] = {"N": number, "items": allowed, "rules": typed_rules.rules()}
+    wanted["unknown_users"] = unknown_users
     _note_counts(model, asked)
-    chunks = _recommended(model, asked, item_ids, names, rules)
+    chunks = _recommended(model, asked, item_ids, names, wanted)
     _give(chunks, _title(asked, names, strangers), output, as_json)
 
 
@@ -322,16 +343,15 @@ def _both(users: Ids, others: Ids) -> Ids:
 
 
 def _recommended(
-    model: Any, asked: Asked, items: Ids, names: Names | None, rules: dict[str, Any]
+    model: Any, asked: Asked, items: Ids, names: Names | None, wanted: dict[str, Any]
 ) -> Iterator[pl.DataFrame]:
     from robirank.latent.factors.frame import id_series, lists_frame
 
     for begin in range(0, len(asked.positions), _CHUNK_USERS):
         positions = asked.positions[begin : begin + _CHUNK_USERS]
-        if asked.features is None:
-            best, scores = _by_interactions(model, asked, positions, rules)
-        else:
-            best, scores = _by_features(model, asked, positions, rules)
+        find = _by_interactions if asked.features is None else _by_features
+        with noting_short_lists(asked.users[positions]):
+            best, scores = find(model, asked, positions, wanted)
         users = id_series("user", asked.users, positions)
         yield with_names(lists_frame(users, best, scores, items), names)
 
@@ -343,7 +363,7 @@ def _note_counts(model: Any, asked: Asked) -> None:
         note("with --features, an item of --history counts once, however often a user has it")
 
 
-def _by_interactions(model: Any, asked: Asked, positions: Any, rules: dict[str, Any]) -> Any:
+def _by_interactions(model: Any, asked: Asked, positions: Any, wanted: dict[str, Any]) -> Any:
     """The best items of users of the model, or of new ones by what they have, and scores."""
     import numpy as np
 
@@ -352,11 +372,11 @@ def _by_interactions(model: Any, asked: Asked, positions: Any, rules: dict[str, 
         None if asked.has is None else asked.has.matrix[positions],
         filter_already_liked_items=asked.has is not None,
         recalculate_user=asked.new,
-        **rules,
+        **wanted,
     )
 
 
-def _by_features(model: Any, asked: Asked, positions: Any, rules: dict[str, Any]) -> Any:
+def _by_features(model: Any, asked: Asked, positions: Any, wanted: dict[str, Any]) -> Any:
     """The best items of new users by what they have and are, and scores."""
     import numpy as np
 
@@ -364,9 +384,9 @@ def _by_features(model: Any, asked: Asked, positions: Any, rules: dict[str, Any]
     assert asked.features is not None
     matrix = asked.has.matrix[positions]
     liked = np.split(matrix.indices, matrix.indptr[1:-1])
-    if rules["items"] is None:  # positions, for without any the answer is in outside ids
-        rules = rules | {"items": np.arange(len(asked.has.items), dtype=np.int32)}
-    return model.recommend_for(liked, features=asked.features.take(positions), **rules)
+    if wanted["items"] is None:  # positions, for without any the answer is in outside ids
+        wanted = wanted | {"items": np.arange(len(asked.has.items), dtype=np.int32)}
+    return model.recommend_for(liked, features=asked.features.take(positions), **wanted)
 
 
 def _title(asked: Asked, names: Names | None, strangers: list[Any]) -> Callable[[Any], str]:

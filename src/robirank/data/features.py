@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from robirank._checks import check_not_negative
-from robirank.data._columns import as_frame, as_ids, check_columns, collected, column_names
+from robirank.data._columns import as_frame, check_columns, collected, column_names
 from robirank.data.feature_columns import WORD_KINDS, Kind, check_kind, guess_kind
-from robirank.data.ids import Ids, as_integers
+from robirank.data.ids import Ids, as_integers, distinct_ids
 from robirank.errors import ArgumentError, TableError
 
 
@@ -141,7 +141,7 @@ class Features:
         """
         kinds = options.get("kinds") or {}
         words = [name for name, kind in kinds.items() if kind in WORD_KINDS]
-        return cls.from_frame(_read(path, id, words), id, **options)
+        return cls.from_frame(read_rows(path, id, words), id, **options)
 
     @classmethod
     def from_array(cls, vectors: ArrayLike, ids: Any = None, *, name: str = "vector") -> Features:
@@ -203,7 +203,7 @@ class Features:
             check_kind(name, kind)
         for name, weight in weights.items():
             check_not_negative(f"weights[{name!r}]", weight)
-        distinct = _distinct(ids, id)
+        distinct = distinct_ids(ids, id)
         for name, column in columns.items():
             if not isinstance(name, str):
                 raise TypeError(f"names of columns must be text; got {name!r}")
@@ -215,27 +215,11 @@ class Features:
         return cls(distinct, columns, all_kinds, dict(weights), separator)
 
 
-def _distinct(ids: Any, name: str) -> Ids:
-    column = as_ids(ids, name)
-    if column.null_count():
-        row = column.is_null().arg_max()
-        raise ArgumentError(name, f"must hold an id in every row; row {row} has none")
-    distinct = Ids(column)
-    if len(distinct) < len(column):
-        places = distinct.index(column)
-        first = np.full(len(distinct), len(column))
-        np.minimum.at(first, places, np.arange(len(column)))
-        again = int((first[places] < np.arange(len(column))).argmax())
-        raise ArgumentError(
-            name,
-            f"must differ from row to row; rows {first[places[again]]} and {again} are both "
-            f"{distinct[int(places[again])]!r}",
-        )
-    return distinct
+def read_rows(path: str | os.PathLike[str], id: str, words: Sequence[str]) -> pl.DataFrame:
+    """Read a file with a row for each id; in CSV, columns of words stay as written, such as "007".
 
-
-def _read(path: str | os.PathLike[str], id: str, words: Sequence[str]) -> pl.DataFrame:
-    """Read a file; in CSV, columns of words stay as they are written, such as "007"."""
+    A column of CSV holds numbers if all its values are such, and ids are integers if all are.
+    """
     name = os.fspath(path)
     try:
         if name.endswith((".parquet", ".pq")):

@@ -260,6 +260,26 @@ class Ids:
         return self._values
 
 
+def distinct_ids(ids: Any, name: str) -> Ids:
+    """A column of ids that must differ from row to row; errors call it by ``name``."""
+    column = as_ids(ids, name)
+    if column.null_count():
+        row = column.is_null().arg_max()
+        raise ArgumentError(name, f"must hold an id in every row; row {row} has none")
+    distinct = Ids(column)
+    if len(distinct) < len(column):
+        places = distinct.index(column)
+        first = np.full(len(distinct), len(column))
+        np.minimum.at(first, places, np.arange(len(column)))
+        again = int((first[places] < np.arange(len(column))).argmax())
+        raise ArgumentError(
+            name,
+            f"must differ from row to row; rows {first[places[again]]} and {again} are both "
+            f"{distinct[int(places[again])]!r}",
+        )
+    return distinct
+
+
 def column_like(name: str, new: Ids, old: Ids, where: str) -> pl.Series:
     """New ids as a column of the type of old ones: integers become text if the old ids are text.
 

@@ -116,16 +116,30 @@ class UserItems:
         >>> table.joined(UserItems(np.array([0, 2]), np.array([1, 4], np.int32), None, 8)).items
         array([1, 4, 7], dtype=int32)
         """
+        return self._combined(other, lambda first, second: first + second)
+
+    def common(self, other: UserItems) -> UserItems:
+        """The interactions that both tables have, without weights.
+
+        Examples
+        --------
+        >>> table = UserItems(np.array([0, 2, 3]), np.array([1, 4, 7], np.int32), None, 8)
+        >>> table.common(UserItems(np.array([0, 2, 2]), np.array([4, 7], np.int32), None, 8)).items
+        array([4], dtype=int32)
+        """
+        return self._combined(other, lambda first, second: first.multiply(second))
+
+    def _combined(self, other: UserItems, combine: Any) -> UserItems:
         n_users = max(self.n_users, other.n_users)
         both = [t.extended(n_users, max(self.n_items, other.n_items)) for t in (self, other)]
         ones = [
             sparse.csr_matrix((np.ones(len(t.items), np.int8), t.items, t.indptr), shape=t.shape)
             for t in both
         ]
-        union = sparse.csr_matrix(ones[0] + ones[1])
-        union.sort_indices()
-        indptr, items = union.indptr.astype(np.int64), union.indices.astype(np.int32)
-        return UserItems(indptr, items, None, union.shape[1])
+        result = sparse.csr_matrix(combine(*ones))
+        result.sort_indices()
+        indptr, items = result.indptr.astype(np.int64), result.indices.astype(np.int32)
+        return UserItems(indptr, items, None, result.shape[1])
 
     def with_features(
         self, user_features: AlignedFeatures | None, item_features: AlignedFeatures | None

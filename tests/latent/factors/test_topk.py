@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix, random_array
 
 from robirank import _core
 from robirank.latent.factors.questions import items_of_users
-from robirank.latent.factors.topk import NOTHING, inverse_norms, prepare_rows, top_rows
+from robirank.latent.factors.topk import NOTHING, Groups, inverse_norms, prepare_rows, top_rows
 
 
 def by_sorting(scores, n_best, rows=None, liked=None):
@@ -119,6 +119,122 @@ def test_threads_and_neighbours_do_not_change_a_bit(instruction_set):
         alone = top_rows(queries, asked[user : user + 1], factors, 17)
         assert_array_equal(alone[0][0], one[0][user])
         assert_array_equal(alone[1][0], one[1][user])
+
+
+def by_groups(order, groups, enough, n_best):
+    """The first rows of an order of which few of their group came before; −1 past the end."""
+    kept, counts = [], np.zeros(len(enough), int)
+    for row in order:
+        if groups[row] < 0 or counts[groups[row]] < enough[groups[row]]:
+            kept.append(row)
+            counts[groups[row]] += groups[row] >= 0
+    return (kept + [-1] * n_best)[:n_best]
+
+
+@given(data=st.data())
+@pytest.mark.parametrize("name", _core.instruction_sets())
+def test_masks_ranks_and_groups(name, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 999)))
+    n, m = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 400))
+    n_best, n_groups = data.draw(st.integers(1, m)), data.draw(st.sampled_from([1, 3, 2000]))
+    queries, factors = whole_numbers(rng, n, 3), whole_numbers(rng, m, 3)
+    groups = rng.integers(-1, n_groups, m).astype(np.int32)
+    enough = rng.integers(1, 4, n_groups).astype(np.int32)
+    ranks = rng.permutation(m).astype(np.int32)
+    allowed = rng.random(m) < data.draw(st.sampled_from([0.05, 0.5, 1.0]))
+    only = rng.random((n, m)) < data.draw(st.sampled_from([0.1, 1.0]))
+    before = _core.instruction_set()
+    _core.use_instruction_set(name)
+    try:
+        ids, _ = top_rows(
+            queries,
+            np.arange(n, dtype=np.int32),
+            factors,
+            n_best,
+            allowed=allowed,
+            only=as_liked([np.flatnonzero(row) for row in only], m),
+            ranks=ranks,
+            groups=Groups(groups, enough),
+        )
+    finally:
+        _core.use_instruction_set(before)
+    scores = queries @ factors.T
+    for q in range(n):
+        order = np.lexsort((ranks, -scores[q]))
+        order = order[(allowed & only[q])[order]]
+        assert_array_equal(ids[q], by_groups(order, groups, enough, n_best))
+
+
+@pytest.mark.parametrize("n_groups", [3, 900, 20_000])
+def test_masks_ranks_and_groups_on_threads(n_groups):
+    """Batches of users, and ranges of items that are joined, leave out no more than one thread."""
+    rng = np.random.default_rng(n_groups)
+    m, n_best = 90_000, 60
+    queries, factors = whole_numbers(rng, 3, 48), whole_numbers(rng, m, 48)
+    groups = rng.integers(-1, n_groups, m).astype(np.int32)
+    enough = rng.integers(1, 3, n_groups).astype(np.int32)
+    allowed, ranks = rng.random(m) < 0.7, rng.permutation(m).astype(np.int32)
+    only = [np.flatnonzero(rng.random(m) < 0.6) for _ in range(3)]
+    scores = queries @ factors.T
+    for packed in (factors, prepare_rows(factors, "cpu")):
+        for n_threads in (1, 2, 5):
+            ids, _ = top_rows(
+                queries,
+                np.arange(3, dtype=np.int32),
+                packed,
+                n_best,
+                allowed=allowed,
+                only=as_liked(only, m),
+                ranks=ranks,
+                groups=Groups(groups, enough),
+                num_threads=n_threads,
+            )
+            for q in range(3):
+                order = np.lexsort((ranks, -scores[q]))
+                order = order[(allowed & np.isin(np.arange(m), only[q]))[order]]
+                assert_array_equal(ids[q], by_groups(order, groups, enough, n_best))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"allowed": np.zeros(1, np.uint8)}, r"allowed"),
+        ({"only": (np.array([0, 1]), np.array([9], np.int32))}, r"only\[1\]"),
+        ({"only": (np.array([0, 2]), np.array([3, 1], np.int32))}, r"only\[1\] must be sorted"),
+        ({"ranks": np.zeros(8, np.int32)}, "ranks"),
+        ({"groups": (np.full(9, 2, np.int32), np.ones(2, np.int32))}, r"groups\[0\]"),
+        ({"groups": (np.zeros(9, np.int32), np.zeros(1, np.int32))}, r"groups\[1\]"),
+        ({"groups": (np.zeros(8, np.int32), np.ones(1, np.int32))}, r"groups\[0\]"),
+        (
+            {"allowed": np.zeros(2, np.uint8), "item_rows": np.zeros(1, np.int32)},
+            "item_rows cannot be given with allowed or only",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused(change, message):
+    ones = np.ones((9, 2), np.float32)
+    arguments = {"users": ones, "user_rows": np.zeros(1, np.int32), "items": ones}
+    with pytest.raises(ValueError, match=message):
+        _core.topk(**arguments, wanted=1, num_threads=1, **change)
+
+
+def test_taking_within_caps():
+    """Items 0 to 3 are in group 0 or 1, and 2 and 3 in group 2 too; the last list has item 0."""
+    groups = np.array([[0, 0, 1, 1], [-1, -1, 2, 2]], np.int32)
+    arguments = {
+        "lists": np.array([[0, 1, 2, 3], [3, 2, 1, -1], [1, 2, 3, -1]], np.int32),
+        "before": np.array([[-1], [-1], [0]], np.int32),
+        "room": np.array([3, 1, 3], np.int32),
+        "groups": groups,
+        "caps": np.array([1, 2, 1], np.int32),
+    }
+    taken = _core.take_within_caps(**arguments)
+    assert taken.astype(int).tolist() == [[1, 0, 1, 0], [1, 0, 0, 0], [0, 1, 0, 0]]
+    for name, wrong in (("lists", 4), ("before", -2), ("groups", 3)):
+        values = arguments[name].copy()
+        values[0, 0] = wrong
+        with pytest.raises(ValueError, match=name):
+            _core.take_within_caps(**{**arguments, name: values})
 
 
 def test_packed_rows_stay_with_the_instruction_set_that_packed_them():

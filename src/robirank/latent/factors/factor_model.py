@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -18,10 +18,12 @@ from robirank.data.feature_rows import FeatureRows, align_features, check_featur
 from robirank.data.features import Features
 from robirank.data.ids import Ids
 from robirank.errors import ArgumentError
+from robirank.latent.factors.bound_rules import BoundRules
 from robirank.latent.factors.centres import Centres
+from robirank.latent.factors.choose import Scope
 from robirank.latent.factors.content import UserContent
 from robirank.latent.factors.explain import ExplainMixin
-from robirank.latent.factors.factors import AnySide, Factors, Queries, Side
+from robirank.latent.factors.factors import AnySide, Factors, Queries, Side, popular_items
 from robirank.latent.factors.questions import (
     ByOutsideId,
     ByPosition,
@@ -34,8 +36,11 @@ from robirank.latent.factors.questions import (
     items_of_users,
     lists_of_items,
 )
+from robirank.latent.factors.ruled_answers import RuledAnswers, answer_by_rules
+from robirank.latent.factors.rules import Rules, check_rules
 from robirank.latent.factors.topk import NOTHING, inverse_norms
-from robirank.latent.factors.unknown_users import UnknownUsers, check_policy, popular_for_unknown
+from robirank.latent.factors.unknown_users import UnknownUsers, popular_for_unknown
+from robirank.latent.factors.wanted import Asked, Wanted
 from robirank.latent.gpu.resolve import resolve_device
 from robirank.storage.estimators import SaveMixin
 from robirank.storage.fitted_parts import FittedArray, FittedObject, FittedParts
@@ -69,32 +74,6 @@ class _OfSide:
         factors = model.__dict__.get("factors_", Factors(Side(None), Side(None)))
         side = replace(getattr(factors, self._side), prepared=None, **{self._part: value})
         model.factors_ = replace(factors, **{self._side: side})
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """Which items a question wants, checked; see `FactorModel.recommend`."""
-
-    n_best: int
-    candidates: Ints32 | None
-    without_liked: bool
-    unknown_users: UnknownUsers | None
-
-    @classmethod
-    def of(
-        cls,
-        naming: Naming,
-        N: int,
-        without_liked: bool,
-        filter_items: Any,
-        items: Any,
-        unknown_users: UnknownUsers | None,
-    ) -> _Wanted:
-        check_count("N", N)
-        check_policy(unknown_users)
-        among = candidates(naming, ("items", items), ("filter_items", filter_items))
-        most = len(naming.ids) if items is None or among is None else len(among)
-        return cls(min(int(N), most), among, without_liked, unknown_users)
 
 
 def _check_features(fitted: Mapping[str, Any]) -> None:
@@ -264,6 +243,7 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         items: ArrayLike | None = None,
         *,
         unknown_users: UnknownUsers | None = None,
+        rules: Rules | None = None,
     ) -> Answer:
         """Find the best items for one user or several.
 
@@ -296,6 +276,10 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
             What users without an interaction get: the items with the most interactions, no items,
             or an error. Default: the popular items, and an `UnknownUserWarning` says for how many
             users.
+        rules : Rules, optional
+            What may be recommended, how much of it, and what must be. The result is exactly what
+            sorting all items and going through them by the rules gives. A `ShortAnswerWarning` says
+            which rules are the reason where too few items are left.
 
         Returns
         -------
@@ -316,14 +300,18 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         >>> model.recommend(1, plays.matrix[1], N=1)[0].tolist()
         [1]
         """
-        names = self._names(userid=userid, items=items, filter_items=filter_items)
-        asked, is_one = names.users.several("userid", userid)
-        positions = None if recalculate_user else names.users.positions("userid", asked)
-        rows = names.interactions_of(user_items, asked, are_new=recalculate_user)
-        liked = filter_already_liked_items
-        wanted = _Wanted.of(names.items, N, liked, filter_items, items, unknown_users)
-        best = self._best_items(wanted, len(asked), positions, rows)
-        return _answer(names.items, *best, is_one)
+        names, is_one, wanted, asked = self._question(
+            userid,
+            user_items,
+            N,
+            filter_already_liked_items,
+            filter_items,
+            recalculate_user,
+            items,
+            unknown_users=unknown_users,
+            rules=rules,
+        )
+        return _answer(names.items, *self._best_items(wanted, asked), is_one)
 
     def recommend_for(
         self,
@@ -336,6 +324,7 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         features: Any = None,
         unknown: UnknownIds = "error",
         unknown_users: UnknownUsers | None = None,
+        rules: Rules | None = None,
     ) -> Answer:
         """Find the best items for someone the model has not seen, by what they like and are.
 
@@ -351,7 +340,7 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
             What is known of them, where the model was fitted with features of users: values by
             column for one person, one dict for each of several. Without ``liked``, or with empty
             lists, it is all that is known.
-        N, filter_already_liked_items, filter_items, items, unknown_users
+        N, filter_already_liked_items, filter_items, items, unknown_users, rules
             As in `recommend`.
         unknown : {"error", "ignore"}, default="error"
             What to do with outside ids in ``liked`` that the model does not know. Where they are
@@ -387,8 +376,9 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         names = self._names(by_text, liked=every, items=items, filter_items=filter_items)
         rows = names.baskets(lists, unknown)
         without_liked = filter_already_liked_items
-        wanted = _Wanted.of(names.items, N, without_liked, filter_items, items, unknown_users)
-        best = self._best_items(wanted, len(lists), None, rows, about)
+        bound = self._bound(rules)
+        wanted = Wanted.of(names.items, N, without_liked, filter_items, items, unknown_users, bound)
+        best = self._best_items(wanted, self._asking(wanted, len(lists), None, rows, about))
         return _answer(names.items, *best, is_one)
 
     def recommend_frame(
@@ -400,6 +390,7 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         filter_items: ArrayLike | None = None,
         items: ArrayLike | None = None,
         unknown_users: UnknownUsers | None = None,
+        rules: Rules | None = None,
     ) -> pl.DataFrame:
         """Recommend to many users, as a table with a row for each place of each list.
 
@@ -410,7 +401,7 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         train : CSR matrix or Interactions, optional
             What all users of the model have, which is left out; users who are asked for by outside
             ids are looked up in Interactions. Without it, nothing is left out.
-        N, filter_items, items, unknown_users
+        N, filter_items, items, unknown_users, rules
             As in `recommend`.
 
         Returns
@@ -440,8 +431,11 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         positions = names.users.positions("users", asked)
         or_fewer = self.factors_.users.centres is not None
         rows = names.interactions_of_all(train, asked, positions, or_fewer=or_fewer)
-        wanted = _Wanted.of(names.items, N, rows is not None, filter_items, items, unknown_users)
-        best = self._best_items(wanted, len(positions), positions, rows)
+        bound = self._bound(rules)
+        wanted = Wanted.of(
+            names.items, N, rows is not None, filter_items, items, unknown_users, bound
+        )
+        best = self._best_items(wanted, self._asking(wanted, len(asked), positions, rows))
         return lists_frame(id_series("user", names.users.ids, positions), *best, names.items.ids)
 
     def add_items(self, features: Features) -> Self:
@@ -635,15 +629,42 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
             )
         return Names(ByPosition(len(users), "users"), ByPosition(len(items), "items"))
 
-    def _best_items(
+    def _bound(self, rules: Rules | None) -> BoundRules | None:
+        """Rules in positions of this model."""
+        check_rules(rules)
+        return None if rules is None else rules.bound_to(self.factors_)
+
+    def _question(
         self,
-        wanted: _Wanted,
+        userid: ArrayLike,
+        user_items: Any = None,
+        N: int = 10,
+        filter_already_liked_items: bool = True,
+        filter_items: ArrayLike | None = None,
+        recalculate_user: bool = False,
+        items: ArrayLike | None = None,
+        *,
+        unknown_users: UnknownUsers | None = None,
+        rules: Rules | None = None,
+    ) -> tuple[Names, bool, Wanted, Asked]:
+        """Check the arguments of `recommend`, and look up what they name."""
+        names = self._names(userid=userid, items=items, filter_items=filter_items)
+        asked, is_one = names.users.several("userid", userid)
+        positions = None if recalculate_user else names.users.positions("userid", asked)
+        rows = names.interactions_of(user_items, asked, are_new=recalculate_user)
+        liked, bound = filter_already_liked_items, self._bound(rules)
+        wanted = Wanted.of(names.items, N, liked, filter_items, items, unknown_users, bound)
+        return names, is_one, wanted, self._asking(wanted, len(asked), positions, rows)
+
+    def _asking(
+        self,
+        wanted: Wanted,
         n_users: int,
         positions: Ints32 | None,
         user_items: Any,
         user_features: FeatureRows | None = None,
-    ) -> tuple[Ints32, Floats32]:
-        """Positions and scores of the best items, for users of the model or for new ones.
+    ) -> Asked:
+        """Who asks, with what they are not to get.
 
         ``positions`` are None for new users, whose rows are folded in from ``user_items`` and
         ``user_features``.
@@ -658,15 +679,49 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
             queries = self._folded_in(user_items, user_features)
         else:
             queries = self.factors_.users.queries(positions)
+        return Asked(queries, positions, liked if wanted.without_liked else None)
+
+    def _best_items(self, wanted: Wanted, asked: Asked) -> tuple[Ints32, Floats32]:
+        """Positions and scores of the best items."""
+        if wanted.rules is not None:
+            answers = self._ruled(wanted, wanted.rules, asked)
+            answers.warn_if_short()
+            return answers.positions, answers.scores
+        queries, _, liked = asked
         options: dict[str, Any] = {
             "candidates": wanted.candidates,
-            "excluded": liked if wanted.without_liked else None,
             "num_threads": self.num_threads,
         }
-        device = resolve_device(self.device)
-        best = items.search(queries, wanted.n_best, device=device, **options)
-        popular_for_unknown(best, queries, items, wanted.unknown_users, **options)
+
+        def popular(counts: Ints32, unknown: NDArray[np.intp]) -> tuple[Ints32, Floats32]:
+            without = None if liked is None else liked.rows(unknown)
+            return popular_items(counts, len(unknown), wanted.n_best, excluded=without, **options)
+
+        items, device = self.factors_.items, resolve_device(self.device)
+        best = items.search(queries, wanted.n_best, excluded=liked, device=device, **options)
+        popular_for_unknown(best, queries, items, wanted.unknown_users, popular)
         return best
+
+    def _ruled(self, wanted: Wanted, rules: BoundRules, asked: Asked) -> RuledAnswers:
+        """The best items under rules."""
+        items = self.factors_.items
+        return answer_by_rules(
+            items,
+            asked.queries,
+            rules,
+            Scope.of(rules, wanted.masks(len(items)), asked.liked, asked.users),
+            wanted.n_best,
+            wanted.unknown_users,
+            num_threads=self.num_threads,
+            device=resolve_device(self.device),
+        )
+
+    def _explained(self, rules: Rules, *arguments: Any, **options: Any) -> dict[str, int]:
+        """What rules take away from one user; see `Rules.explain`."""
+        _, is_one, wanted, asked = self._question(*arguments, **options)
+        if not is_one:
+            raise ArgumentError("userid", "must be one user; ask for several one by one")
+        return self._ruled(wanted, rules.bound_to(self.factors_), asked).counts(0)
 
     def _similar(
         self,

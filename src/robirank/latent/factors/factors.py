@@ -48,6 +48,11 @@ class Queries(NamedTuple):
         """Ask for all rows of a matrix."""
         return cls(rows, np.arange(len(rows), dtype=np.int32), content)
 
+    def take(self, places: NDArray[Any]) -> Queries:
+        """Ask for some of them only."""
+        content = None if self.content is None else self.content.take(places)
+        return Queries(self.rows, self.asked[places], content)
+
     def without_knowledge(self) -> NDArray[np.intp]:
         """The places of those of whom nothing is known: a row of zeros, and no items."""
         places = zero_rows(self.rows, self.asked)
@@ -117,7 +122,13 @@ class Side:
         return Queries(self.rows, positions, content)
 
     def search(
-        self, queries: Queries, n_best: int, *, excluded: UserItems | None = None, **options: Any
+        self,
+        queries: Queries,
+        n_best: int,
+        *,
+        excluded: UserItems | None = None,
+        only: UserItems | None = None,
+        **options: Any,
     ) -> tuple[Ints32, Floats32]:
         """The rows with the largest scores; see `robirank.latent.factors.topk.top_rows`.
 
@@ -126,7 +137,7 @@ class Side:
         matrix, asked, content = queries
         rows = self.rows if self.prepared is None else self.prepared
         if content is None or self.centres is None or self.counts is None:
-            return top_rows(matrix, asked, rows, n_best, excluded=excluded, **options)
+            return top_rows(matrix, asked, rows, n_best, excluded=excluded, only=only, **options)
         features = self.centres.features
         scales, weights = content.weights.of_items(self.counts)
         best, scores = no_rows(len(asked), n_best)
@@ -139,6 +150,7 @@ class Side:
                 scale=scales,
                 added=weights * content.take(batch).likeness(features),
                 excluded=None if excluded is None else excluded.rows(batch),
+                only=None if only is None else only.rows(batch),
                 **options,
             )
         return best, scores
@@ -289,30 +301,30 @@ class Factors:
 
 
 def popular_items(
-    counts: Ints32,
-    n_users: int,
-    n_best: int,
-    *,
-    candidates: Ints32 | None = None,
-    excluded: UserItems | None = None,
-    num_threads: int = 0,
+    counts: Ints32, n_users: int, n_best: int, **options: Any
 ) -> tuple[Ints32, Floats32]:
     """The items with the most interactions for each of some users, and their numbers.
 
-    Items without interactions are left out, as `NOTHING`.
+    Items without interactions are left out, as `NOTHING`. The options are those of
+    `robirank.latent.factors.topk.top_rows`.
     """
-    best, scores = top_rows(
+    best, scores = by_popularity(counts, n_users, n_best, **options)
+    untaken = scores <= 0
+    best[untaken], scores[untaken] = -1, NOTHING
+    return best, scores
+
+
+def by_popularity(
+    counts: Ints32, n_users: int, n_best: int, **options: Any
+) -> tuple[Ints32, Floats32]:
+    """The items with the most interactions, and those without any after them."""
+    return top_rows(
         np.ones((n_users, 1), np.float32),
         np.arange(n_users, dtype=np.int32),
         counts.astype(np.float32)[:, None],
         n_best,
-        candidates=candidates,
-        excluded=excluded,
-        num_threads=num_threads,
+        **options,
     )
-    untaken = scores <= 0
-    best[untaken], scores[untaken] = -1, NOTHING
-    return best, scores
 
 
 def zero_rows(rows: Any, positions: Ints32) -> NDArray[np.intp]:

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from robirank._types import Floats32, Ints32
 from robirank.data.ids import Ids
-from robirank.data.user_items import UserItems
+from robirank.data.user_items import Mask, UserItems
 from robirank.data.user_parts import user_parts
 from robirank.engine.strata import DATA_ORDER, Plan
 from robirank.latent.factors.factor_model import FactorModel
 from robirank.latent.factors.factors import Factors, Queries
-from robirank.latent.factors.topk import merge_best, no_rows, top_rows
+from robirank.latent.factors.topk import Groups, merge_best, no_rows, top_rows
 from robirank.storage.folder import FileEntry, Folder
 from robirank.storage.manifest import MANIFEST, Manifest, read_manifest
 from robirank.storage.tensor_file import ArraySpec, ModelFileError
@@ -205,8 +205,12 @@ class ItemsInShards(_Shards):
         n_best: int,
         *,
         candidates: Ints32 | None = None,
+        allowed: Mask | None = None,
         excluded: UserItems | None = None,
+        only: UserItems | None = None,
         scale: Floats32 | None = None,
+        ranks: Ints32 | None = None,
+        groups: Groups | None = None,
         **options: Any,
     ) -> tuple[Ints32, Floats32]:
         """The items with the largest inner products; shards are gone through one by one."""
@@ -216,17 +220,24 @@ class ItemsInShards(_Shards):
             among = None if candidates is None else _between(candidates, first, last)
             if among is not None and not len(among):
                 continue
+            if allowed is not None and not allowed[first:last].any():
+                continue
             positions, scores = top_rows(
                 queries.rows,
                 queries.asked,
                 self._mapped(shard),
                 n_best,
                 candidates=among,
-                excluded=None if excluded is None else _excluded_between(excluded, first, last),
+                allowed=None if allowed is None else allowed[first:last],
+                excluded=None if excluded is None else _items_between(excluded, first, last),
+                only=None if only is None else _items_between(only, first, last),
                 scale=None if scale is None else scale[first:last],
+                ranks=None if ranks is None else ranks[first:last],
+                groups=None if groups is None else groups.between(first, last),
                 **options,
             )
-            best = merge_best(best, (np.where(positions < 0, -1, positions + first), scores))
+            found = np.where(positions < 0, -1, positions + first), scores
+            best = merge_best(best, found, ranks)
         return best
 
     @cached_property
@@ -250,9 +261,9 @@ def _between(positions: Ints32, first: int, last: int) -> Ints32:
     return (positions[low:high] - first).astype(np.int32)
 
 
-def _excluded_between(excluded: UserItems, first: int, last: int) -> UserItems:
-    inside = excluded.take((excluded.items >= first) & (excluded.items < last))
-    return replace(inside, items=inside.items - np.int32(first))
+def _items_between(rows: UserItems, first: int, last: int) -> UserItems:
+    inside = rows.take((rows.items >= first) & (rows.items < last))
+    return replace(inside, items=inside.items - np.int32(first), n_items=last - first)
 
 
 class ShardedModel(FactorModel):

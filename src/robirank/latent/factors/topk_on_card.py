@@ -15,6 +15,7 @@ import torch
 
 from robirank._types import Floats32, Ints32
 from robirank.data.user_items import UserItems
+from robirank.latent.factors.plain_search import best_by, masked
 from robirank.latent.factors.topk import NOTHING, no_rows
 from robirank.latent.gpu.batch import Grid
 from robirank.latent.gpu.device import cuda_device, device_errors, has_kernels
@@ -91,20 +92,47 @@ def top_rows(
     candidates: Ints32 | None = None,
     scale: Floats32 | None = None,
     excluded: UserItems | None = None,
+    only: UserItems | None = None,
     added: Floats32 | None = None,
+    ranks: Ints32 | None = None,
     device: torch.device | None = None,
 ) -> tuple[Ints32, Floats32]:
     """As `robirank.latent.factors.topk.top_rows`, on the current card."""
     device = device or cuda_device()
+    prepared = rows if isinstance(rows, CardRows) else CardRows.of(rows, device)
+    if only is None and ranks is None:
+        return _top_rows(
+            queries, asked, prepared, n_best, candidates, scale, excluded, added, device
+        )
+
+    def search(places: Any, n: int) -> tuple[Ints32, Floats32]:
+        without = None if excluded is None else excluded.rows(places)
+        sums = masked(added, only, places)
+        return _top_rows(
+            queries, asked[places], prepared, n, candidates, scale, without, sums, device
+        )
+
+    return best_by(search, len(asked), n_best, len(prepared.rows), ranks)
+
+
+def _top_rows(
+    queries: Any,
+    asked: Ints32,
+    prepared: CardRows,
+    n_best: int,
+    candidates: Ints32 | None,
+    scale: Floats32 | None,
+    excluded: UserItems | None,
+    added: Floats32 | None,
+    device: torch.device,
+) -> tuple[Ints32, Floats32]:
+    """The best rows, of equal scores the lower position first."""
     best, scores = no_rows(len(asked), n_best)
-    prepared = rows if isinstance(rows, CardRows) else None
-    n_rows = len(rows if prepared is None else prepared.rows)
+    n_rows = len(prepared.rows)
     n = min(n_best, n_rows if candidates is None else len(candidates))
     if not n:
         return best, scores
     with device_errors("it looked for the best items"):
-        if prepared is None:
-            prepared = CardRows.of(rows, device)
         V = prepared.chosen(candidates, scale)
         Q = _tensor(_taken(queries, asked), device)
         pairs = _Pairs.of(excluded, len(asked), candidates, device)

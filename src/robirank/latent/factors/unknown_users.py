@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from robirank._callers import warn
 from robirank._checks import check_choice
 from robirank._types import Floats32, Ints32
-from robirank.data.user_items import UserItems
 from robirank.errors import Argument, ArgumentError
-from robirank.latent.factors.factors import AnySide, Queries, popular_items
+from robirank.latent.factors.factors import AnySide, Queries
 from robirank.latent.factors.topk import no_rows
 
 #: The items with the most interactions, nothing, or an error.
@@ -31,14 +34,12 @@ def popular_for_unknown(
     queries: Queries,
     items: AnySide,
     unknown_users: UnknownUsers | None,
-    *,
-    candidates: Ints32 | None,
-    excluded: UserItems | None,
-    num_threads: int,
+    popular: Callable[[Ints32, NDArray[np.intp]], tuple[Ints32, Floats32]],
 ) -> None:
     """Replace the answers of users without interactions, in place, as ``unknown_users`` says.
 
-    Their rows are zero. None stands for the popular items and a warning.
+    Their rows are zero. None stands for the popular items and a warning; ``popular`` finds them, by
+    the numbers of interactions of items and the places of these users.
     """
     positions, scores = best
     unknown = queries.without_knowledge()
@@ -46,18 +47,10 @@ def popular_for_unknown(
         return
     counts = None if unknown_users in ("empty", "error") else items.counts
     _tell(unknown_users, len(unknown), len(queries.asked), int(unknown[0]), counts is None)
-    n_best = positions.shape[1]
     if counts is None:
-        positions[unknown], scores[unknown] = no_rows(len(unknown), n_best)
-        return
-    positions[unknown], scores[unknown] = popular_items(
-        counts,
-        len(unknown),
-        n_best,
-        candidates=candidates,
-        excluded=None if excluded is None else excluded.rows(unknown),
-        num_threads=num_threads,
-    )
+        positions[unknown], scores[unknown] = no_rows(len(unknown), positions.shape[1])
+    else:
+        positions[unknown], scores[unknown] = popular(counts, unknown)
 
 
 def _tell(

@@ -1,0 +1,286 @@
+"""Rules in the positions of one model: masks, groups and ranks of its items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from robirank._types import Ints32
+from robirank.data.ids import Ids
+from robirank.data.interactions import Interactions
+from robirank.data.user_items import Mask, UserItems, as_user_items
+from robirank.errors import ArgumentError
+from robirank.latent.factors.factors import Factors
+from robirank.latent.factors.questions import ByOutsideId, Names
+from robirank.latent.factors.topk import Groups
+
+if TYPE_CHECKING:
+    from robirank.latent.factors.rules import Filter, Limit, Rules
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """The items of which a list must have so many."""
+
+    name: str
+    column: str
+    members: Mask
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class Caps:
+    """Groups of items, of each of which a list may have so many.
+
+    Attributes
+    ----------
+    names : list of str
+        What reports call the columns.
+    groups : int32 array of shape (columns, items)
+        The group of each item in each column; −1 for none. No two columns share a group.
+    numbers : int32 array
+        The cap of each group.
+    """
+
+    names: list[str]
+    groups: Ints32
+    numbers: Ints32
+
+    def spare(self) -> Groups | None:
+        """What a search may leave out whatever else is taken; None without caps.
+
+        Items that are in the same groups of all columns are of one kind. Let c be the least cap of
+        these groups. Who has c better items of its kind before it is not taken: either all of them
+        were, and the group of the least cap is full; or one was not, since a group was full, which
+        still is. So of each kind c items are enough, and one where c is 0.
+        """
+        if not self.names:
+            return None
+        kinds = np.zeros(self.groups.shape[1], np.int64)
+        for column in self.groups:
+            kinds = np.unique(kinds * (len(self.numbers) + 1) + column + 1, return_inverse=True)[1]
+        _, first = np.unique(kinds, return_index=True)
+        most = np.iinfo(np.int32).max
+        numbers = np.append(self.numbers, most)  # the last one for −1
+        caps = numbers[self.groups[:, first]].min(axis=0)
+        is_capped = caps < most
+        number = np.where(is_capped, np.cumsum(is_capped) - 1, -1).astype(np.int32)
+        return Groups(number[kinds], np.maximum(caps[is_capped], 1).astype(np.int32))
+
+    def longest(self, allowed: Mask) -> int:
+        """How many items a list of allowed ones can have at most."""
+        lengths = [int(np.count_nonzero(allowed))]
+        for column in self.groups:
+            groups = column[allowed]
+            members = np.bincount(groups[groups >= 0], minlength=len(self.numbers))
+            lengths.append(
+                int(np.minimum(members, self.numbers).sum()) + int(np.count_nonzero(groups < 0))
+            )
+        return min(lengths)
+
+    def full(self, items: Ints32) -> Mask:
+        """Which items are kept out by a list of some items, for each column."""
+        counts = np.zeros(len(self.numbers), np.int64)
+        for column in self.groups:
+            np.add.at(counts, column[items][column[items] >= 0], 1)
+        is_full = np.append(counts >= self.numbers, False)  # the last one for −1
+        return is_full.take(self.groups)
+
+
+@dataclass(frozen=True, eq=False)
+class ByUser:
+    """A rule that allows or denies different items for each user."""
+
+    name: str
+    allows: bool
+    items: UserItems
+
+
+@dataclass(frozen=True, eq=False)
+class BoundRules:
+    """Rules in positions of a model.
+
+    Attributes
+    ----------
+    item_ids, user_ids : Ids or None
+        The items of the model that this is made for, and the users where rules differ by user.
+    n_items, n_users : int
+    masks : dict from str to bool array
+        What each rule that is the same for everyone lets through, by its name.
+    allowed : bool array
+        What all of them let through.
+    by_user : list of ByUser
+    caps : Caps
+    spare : Groups or None
+        What a search may leave out.
+    longest : int
+        How many items a list can have at most.
+    minimums : list of Minimum
+    pins : dict from int to int
+        The position of the item at each place, from 1 on.
+    ranks : int32 array or None
+        The order of items of equal score.
+    """
+
+    item_ids: Ids | None
+    user_ids: Ids | None
+    n_items: int
+    n_users: int
+    masks: dict[str, Mask]
+    allowed: Mask
+    by_user: list[ByUser]
+    caps: Caps
+    spare: Groups | None
+    longest: int
+    minimums: list[Minimum]
+    pins: dict[int, int]
+    ranks: Ints32 | None
+
+    def is_of(self, factors: Factors) -> bool:
+        """Whether these are positions of the model of some factors."""
+        users, items = factors.users, factors.items
+        if self.item_ids is not items.ids or self.n_items != len(items):
+            return False
+        return not self.by_user or (self.user_ids is users.ids and self.n_users == len(users))
+
+    @classmethod
+    def of(cls, rules: Rules, table_ids: Ids | None, factors: Factors) -> BoundRules:
+        """Find the positions of what rules speak of, and check that rules fit each other."""
+        binding = _Binding(table_ids, factors)
+        static = [rule for rule in rules.filters if rule.by_user is None]
+        masks = {rule.name: binding.allowed_by(rule) for rule in static}
+        allowed = np.logical_and.reduce([np.ones(binding.n_items, bool), *masks.values()])
+        by_user = [binding.by_user(rule) for rule in rules.filters if rule.by_user is not None]
+        caps = binding.caps(rules.caps)
+        bound = cls(
+            factors.items.ids,
+            factors.users.ids if by_user else None,
+            binding.n_items,
+            len(factors.users),
+            masks,
+            allowed,
+            by_user,
+            caps,
+            caps.spare(),
+            caps.longest(allowed),
+            [
+                Minimum(
+                    limit.name, limit.column, binding.of_items(limit.groups, -1) >= 0, limit.number
+                )
+                for limit in rules.minimums
+            ],
+            binding.pins(rules.pins),
+            None if rules.ties is None else binding.ranks(rules.ties),
+        )
+        bound._check_pins()
+        return bound
+
+    def pins_within(self, length: int) -> dict[int, int]:
+        """The pins at places of a list."""
+        return {place: item for place, item in self.pins.items() if place <= length}
+
+    def check_length(self, length: int) -> None:
+        """Raise an error if no list of this length can have what pins and minimums ask for."""
+        pins = [*self.pins_within(length).values()]
+        needed: dict[str, int] = {}
+        for minimum in self.minimums:
+            missing = minimum.number - int(minimum.members[pins].sum())
+            needed[minimum.column] = needed.get(minimum.column, 0) + max(missing, 0)
+            if needed[minimum.column] > length - len(pins):
+                besides = f" beside {len(pins)} pinned ones" if pins else ""
+                raise ArgumentError(
+                    "rules",
+                    f"contradict N={length}: {minimum.name}={minimum.number} needs "
+                    f"{needed[minimum.column]} places of column {minimum.column!r}{besides}",
+                )
+
+    def _check_pins(self) -> None:
+        """Raise an error for a pin that other rules deny."""
+        for place, item in self.pins.items():
+            for name, mask in self.masks.items():
+                if not mask[item]:
+                    raise ArgumentError(
+                        "pin", f"contradicts {name}, which leaves out the item at place {place}"
+                    )
+        pinned = np.array([*self.pins.values()], np.int32)
+        for column, name in zip(self.caps.groups, self.caps.names, strict=True):
+            groups = column[pinned]
+            counts = np.bincount(groups[groups >= 0], minlength=len(self.caps.numbers))
+            if (counts > self.caps.numbers).any():
+                raise ArgumentError("pin", f"contradicts {name}: more of a group are pinned")
+
+
+class _Binding:
+    """Finds items of a table, and ids, among the items of a model."""
+
+    def __init__(self, table_ids: Ids | None, factors: Factors) -> None:
+        self._factors = factors
+        self.n_items = len(factors.items)
+        ids = factors.items.ids
+        self._items = ByOutsideId(Ids.range(self.n_items) if ids is None else ids, "items")
+        self._rows = None if table_ids is None else table_ids.find(self._items.ids[:])
+
+    def of_items(self, values: Any, default: Any) -> Any:
+        """The values of rows of the table for each item; a default where it has no row."""
+        assert self._rows is not None
+        return np.append(values, np.asarray(default, values.dtype))[self._rows]
+
+    def allowed_by(self, rule: Filter) -> Mask:
+        """Which items a rule lets through."""
+        if rule.rows is not None:
+            meant = self.of_items(rule.rows, False)
+        else:
+            meant = np.zeros(self.n_items, bool)
+            meant[self._items.known_positions(rule.name, rule.ids)] = True
+        return meant if rule.allows else ~meant
+
+    def by_user(self, rule: Filter) -> ByUser:
+        """What each user of the model may get, or may not."""
+        users = self._factors.users
+        n_users, given = len(users), rule.by_user
+        if isinstance(given, Interactions):
+            ids = Ids.range(n_users) if users.ids is None else users.ids
+            names = Names(ByOutsideId(ids, "users"), self._items)
+            given = names.interactions_of(given, list(ids), are_new=False)
+        if given.shape != (n_users, self.n_items):
+            raise ArgumentError(
+                rule.name,
+                f"must have a row for each of the {n_users} users of the model and a column for "
+                f"each of its {self.n_items} items; its shape is {given.shape}",
+            )
+        table = as_user_items(given.tocsr(), name=rule.name)
+        return ByUser(rule.name, rule.allows, replace(table, weight=None, cut=None))
+
+    def caps(self, limits: Sequence[Limit]) -> Caps:
+        """The groups of items, numbered through, and their caps."""
+        groups = np.empty((len(limits), self.n_items), np.int32)
+        numbers: list[int] = []
+        for row, limit in zip(groups, limits, strict=True):
+            found = self.of_items(limit.groups, -1)
+            row[:] = np.where(found < 0, -1, found + len(numbers))
+            numbers += [limit.number] * (int(limit.groups.max(initial=-1)) + 1)
+        return Caps([limit.name for limit in limits], groups, np.array(numbers, np.int32))
+
+    def pins(self, pins: dict[int, Any]) -> dict[int, int]:
+        """The positions of pinned items."""
+        positions = {place: self._pinned(place, item) for place, item in pins.items()}
+        by_item = {item: place for place, item in positions.items()}
+        for place, item in positions.items():
+            if by_item[item] != place:
+                raise ArgumentError(
+                    "pin", f"has {pins[place]!r} at two places, {place} and {by_item[item]}"
+                )
+        return positions
+
+    def _pinned(self, place: int, item: Any) -> int:
+        return int(self._items.positions(f"pin[{place}]", [item])[0])
+
+    def ranks(self, places: Ints32) -> Ints32:
+        """The place of each item in the order of ties, then of positions."""
+        values = self.of_items(places, len(places) + 1)
+        ranks = np.empty(self.n_items, np.int32)
+        ranks[np.argsort(values, kind="stable")] = np.arange(self.n_items, dtype=np.int32)
+        return ranks

@@ -1,0 +1,147 @@
+"""The table of items that rules speak of: which rows meet a condition, which are of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from robirank._types import Ints32
+from robirank.data._columns import as_frame, as_series, check_columns, column_names
+from robirank.data.ids import Ids, distinct_ids
+from robirank.data.nearest import did_you_mean, nearest
+from robirank.data.user_items import Mask
+from robirank.errors import Argument, ArgumentError
+
+
+class ItemTable:
+    """A row for each item, under its outside id.
+
+    Parameters
+    ----------
+    frame : DataFrame or dict of arrays
+    id : str
+        The column with the ids, which must differ.
+
+    Examples
+    --------
+    >>> table = ItemTable({"id": ["tea", "rum", "gin"], "stock": [3, 0, None]}, "id")
+    >>> table.meets("allow", pl.col("stock") > 0).tolist()
+    [True, False, False]
+    >>> table.meets("deny", {"stock": [0, 3]}).tolist()
+    [True, True, False]
+    """
+
+    def __init__(self, frame: Any, id: str) -> None:
+        if not isinstance(frame, dict):
+            frame = as_frame(frame, "a DataFrame or a dict of arrays")
+        check_columns(column_names(frame), [("id", id)])
+        if isinstance(frame, pl.LazyFrame):
+            frame = frame.collect()
+        self.ids: Ids = distinct_ids(frame[id], id)
+        # Missing values are null then, NaN too, with which comparisons would be true.
+        columns = [as_series(frame[name], str(name)) for name in column_names(frame)]
+        self._frame = pl.DataFrame(columns)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def has(self, column: str) -> bool:
+        """Whether there is a column of this name."""
+        return column in self._frame.columns
+
+    def meets(self, argument: str, condition: Any) -> Mask:
+        """Which rows meet a condition: an expression of polars, or allowed values by column.
+
+        Where a value is missing, a condition is not met.
+        """
+        if isinstance(condition, Mapping):
+            masks = [self._is_one_of(argument, *entry) for entry in condition.items()]
+            return np.logical_and.reduce(masks, axis=0) if masks else np.ones(len(self), bool)
+        column = self._computed(argument, condition)
+        if column.dtype != pl.Boolean:
+            raise ArgumentError(
+                argument,
+                f"must be a condition such as pl.col('stock') > 0; it gives {column.dtype}",
+            )
+        return column.fill_null(False).to_numpy()
+
+    def order(self, argument: str, ties: Any) -> Ints32:
+        """The place of each row when rows are sorted by a column or an expression of polars.
+
+        Equal rows have equal places; those without a value come last.
+        """
+        if isinstance(ties, str):
+            ties = pl.col(ties)
+        column = self._computed(argument, ties)
+        try:
+            places = column.rank("dense").fill_null(len(self) + 1)
+        except pl.exceptions.PolarsError as error:
+            raise _cannot_be_computed(argument, error) from None
+        return places.to_numpy().astype(np.int32)
+
+    def groups(self, argument: str, key: str) -> tuple[str, Ints32]:
+        """The column that a key names, and the group of each row; −1 for none.
+
+        The key "brand" has a group for each brand, and "brand:Acme" one for this brand alone.
+        """
+        name, value = self._column_and_value(argument, key)
+        column = self._frame[name]
+        if column.dtype.is_nested() or column.dtype == pl.Object:
+            raise ArgumentError(
+                Argument(argument, key),
+                f"needs one value for each item; column {name!r} holds {column.dtype}",
+            )
+        if value is not None:
+            is_member = (column.cast(pl.String) == value).fill_null(False).to_numpy()
+            return name, np.where(is_member, 0, -1).astype(np.int32)
+        places = column.rank("dense").fill_null(0).to_numpy()
+        return name, places.astype(np.int32) - 1
+
+    def _column_and_value(self, argument: str, key: str) -> tuple[str, str | None]:
+        if self.has(key):
+            return key, None
+        for end in (i for i, letter in enumerate(key) if letter == ":"):
+            if self.has(key[:end]):
+                return key[:end], key[end + 1 :]
+        raise self._no_column(Argument(argument, key), key.split(":")[0])
+
+    def _is_one_of(self, argument: str, name: str, values: Any) -> Mask:
+        if not self.has(name):
+            raise self._no_column(argument, name)
+        if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+            values = [values]
+        try:
+            found = self._frame[name].is_in([*values])
+        except (pl.exceptions.PolarsError, TypeError):
+            kind = self._frame[name].dtype
+            raise ArgumentError(
+                argument, f"must name values of column {name!r}, which holds {kind}; got {values}"
+            ) from None
+        return found.fill_null(False).to_numpy()
+
+    def _computed(self, argument: str, expression: Any) -> pl.Series:
+        """What an expression gives for each row."""
+        for name in expression.meta.root_names():
+            if not self.has(name):
+                raise self._no_column(argument, name)
+        try:
+            return self._frame.select(pl.col(self._frame.columns[0]), _=expression)["_"]
+        except pl.exceptions.PolarsError as error:
+            raise _cannot_be_computed(argument, error) from None
+
+    def _no_column(self, argument: str | Argument, name: str) -> ArgumentError:
+        columns = self._frame.columns
+        meant = did_you_mean(nearest(name, pl.Series(columns, dtype=pl.String)))
+        return ArgumentError(
+            argument,
+            f"names the column {name!r}, which the table of items does not have"
+            + (meant or f"; it has {columns}"),
+        )
+
+
+def _cannot_be_computed(argument: str, error: Exception) -> ArgumentError:
+    reason = str(error).splitlines()[0]
+    return ArgumentError(argument, f"cannot be computed from the table of items: {reason}")
