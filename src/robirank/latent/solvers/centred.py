@@ -42,7 +42,7 @@ from robirank.latent.solvers.ridge import (
 
 _PENALTY = 2.0  # μ of the centres that rows are pulled to
 _USUAL_PENALTY = 1.0  # μ of the centres of rows without interactions, while a fit goes on
-_STEPS = 8  # of conjugate gradients before an epoch
+_STEPS = 5  # of conjugate gradients before an epoch
 _FIRST_EPOCHS = 4  # in which κ falls from one
 
 
