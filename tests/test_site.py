@@ -12,7 +12,10 @@ from lab.report.browser import FLAGS, find_chromium
 ROOT = Path(__file__).parents[1]
 
 #: Pages with wide formulas, wide tables and long signatures.
-PAGES = ["guide/training", "method/latent", "method/results", "reference/field", "reference/latent"]
+PAGES = [
+    *("guide/features", "guide/reasons", "guide/rules", "guide/training"),
+    *("method/features", "method/latent", "method/results", "reference/field", "reference/latent"),
+]
 
 
 @pytest.fixture(scope="module")
