@@ -22,7 +22,7 @@ from robirank.latent.tune.split import Split
 _STRENGTHS = (0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 _ERRORS = 2.0  # standard errors by which content scores must be better than none
 _SHUFFLES, _DEVIATIONS = 16, 3.0  # of features among items; deviations above their mean
-_MOST_USERS = 1000
+_MOST_USERS = 4000
 _MOST_CELLS = 1 << 26  # scores of users and items that are held
 _PLACES = 20  # of a list, whose scores are brought to one scale
 _RULE = 200.0  # γ, for users with one interaction
