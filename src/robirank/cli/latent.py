@@ -60,6 +60,7 @@ from robirank.cli.options import (
 )
 from robirank.cli.reasons import explain
 from robirank.cli.recommend import MODEL, recommend, similar
+from robirank.cli.update import update
 
 if TYPE_CHECKING:
     from robirank.data.features import Features
@@ -262,6 +263,7 @@ app.command()(similar)
 app.command()(explain)
 app.command()(add_items)
 app.command()(remove_items)
+app.command()(update)
 
 
 @app.command()
