@@ -27,8 +27,9 @@ class UserItems:
     """The items of users, one user after the other: user x has ``items[indptr[x]:indptr[x + 1]]``.
 
     Items are positions, which rise within a user of a table that `as_user_items` read; a weight is
-    None where all are one. ``cut`` is the number of parts that the users are cut into already, and
-    the seed of that cut. Outside ids are None where the table has none.
+    None where all are one, and times are None where nobody knows them. ``cut`` is the number of
+    parts that the users are cut into already, and the seed of that cut. Outside ids are None where
+    the table has none.
     """
 
     indptr: NDArray[np.int64]
@@ -40,6 +41,7 @@ class UserItems:
     item_ids: Any = None
     user_features: FeatureRows | None = None
     item_features: FeatureRows | None = None
+    times: NDArray[Any] | None = None
 
     @property
     def n_users(self) -> int:
@@ -81,6 +83,11 @@ class UserItems:
         if len(filled):
             lengths[filled] = np.add.reduceat(chosen, self.indptr[filled], dtype=np.int64)
         return self._select(offsets(lengths), chosen, self.user_features)
+
+    def sorted_by_item(self) -> UserItems:
+        """The same interactions, with the items of each user in rising order."""
+        user = np.repeat(np.arange(self.n_users), self.user_counts())
+        return self._select(self.indptr, np.lexsort((self.items, user)), self.user_features)
 
     def from_user(self, first_user: int, n_items: int) -> UserItems:
         """The rows of the users from ``first_user`` on, with the first ``n_items`` items alone."""
@@ -192,6 +199,7 @@ class UserItems:
             self.n_items,
             user_features=user_features,
             item_features=self.item_features,
+            times=None if self.times is None else self.times[where],
         )
 
 
@@ -219,10 +227,14 @@ def as_user_items(
 ) -> UserItems:
     """Convert a table of interactions: a sparse users × items matrix, or `Interactions`.
 
+    What is a `UserItems` already gets the weights alone.
+
     Stored zeros are no interactions; entries stored twice are added up. Counts become weights as
     ``weighting`` says: "binary" ignores them as the paper does, "log" takes log2(1 + count),
     "count" takes them as they are. Errors call the table by ``name``.
     """
+    if isinstance(user_items, UserItems):
+        return user_items.weighted(weighting)
     csr = _checked_csr(user_items, name)
     wrong = csr.data[~np.isfinite(csr.data) | (csr.data < 0)]
     if len(wrong):
@@ -236,6 +248,15 @@ def as_user_items(
         getattr(user_items, "cut", None),
         ids_of(user_items, "users"),
         ids_of(user_items, "items"),
+        times=getattr(user_items, "timestamps", None),
+    )
+
+
+def rows_of(table: Any, users: NDArray[Any]) -> UserItems:
+    """The rows of some users of `Interactions`, with their counts and times."""
+    times = table.timestamps
+    return UserItems(table.indptr, table.indices, table.counts, table.n_items, times=times).rows(
+        users
     )
 
 

@@ -24,6 +24,7 @@ from robirank.latent.factors.choose import Scope
 from robirank.latent.factors.content import UserContent
 from robirank.latent.factors.explain import ExplainMixin
 from robirank.latent.factors.factors import AnySide, Factors, Queries, Side, popular_items
+from robirank.latent.factors.leads import Leads
 from robirank.latent.factors.questions import (
     ByOutsideId,
     ByPosition,
@@ -35,6 +36,7 @@ from robirank.latent.factors.questions import (
     check_same_ids,
     items_of_users,
     lists_of_items,
+    times_of_lists,
 )
 from robirank.latent.factors.ruled_answers import RuledAnswers, answer_by_rules
 from robirank.latent.factors.rules import Rules, check_rules
@@ -66,7 +68,7 @@ class _OfSide:
             return self
         factors = model.__dict__.get("factors_")
         value = None if factors is None else getattr(getattr(factors, self._side), self._part)
-        if value is None and self._part not in ("ids", "centres", "content"):
+        if value is None and self._part not in ("ids", "centres", "content", "leads"):
             raise AttributeError(f"this {type(model).__name__} has no {self._name}; call fit first")
         return value
 
@@ -89,6 +91,9 @@ def _check_features(fitted: Mapping[str, Any]) -> None:
             )
         if fitted.get(f"{side}_counts_") is None:
             raise ValueError(f"{side}_centres_ need {side}_counts_, which it does not have")
+    leads, width = fitted.get("item_leads_"), fitted["item_factors"].shape[1]
+    if leads is not None and leads.width >= width:
+        raise ValueError(f"item_leads_ must have less than {width} columns; it has {leads.width}")
     content, n_items = fitted.get("user_content_"), len(fitted["item_factors"])
     if content is not None and content.taken.n_items != n_items:
         raise ValueError(f"user_content_ must have {n_items} items; it has {content.taken.n_items}")
@@ -152,6 +157,7 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
             "user_centres_": FittedObject("users", Centres.from_tensors),
             "item_centres_": FittedObject("items", Centres.from_tensors),
             "user_content_": FittedObject("users", UserContent.from_tensors),
+            "item_leads_": FittedObject("items", Leads.from_tensors),
         },
         check=_check_features,
     )
@@ -166,6 +172,7 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
     user_centres_: Any = _OfSide("users", "centres")
     item_centres_: Any = _OfSide("items", "centres")
     user_content_: Any = _OfSide("users", "content")
+    item_leads_: Any = _OfSide("items", "leads")
     num_threads: int = 0
     device: str = "cpu"
     _asks_by_id = False  # whether integers are outside ids too
@@ -322,6 +329,7 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         items: ArrayLike | None = None,
         *,
         features: Any = None,
+        times: Any = None,
         unknown: UnknownIds = "error",
         unknown_users: UnknownUsers | None = None,
         rules: Rules | None = None,
@@ -335,11 +343,15 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         liked : list of int or of str, or a list of such lists
             Items, by positions or outside ids: one list for one person, several for several. Who
             likes nothing is a user without an interaction; an empty list alone is answered in
-            outside ids where those are text.
+            outside ids where those are text. A model that looks at the order takes the last of a
+            list as the latest.
         features : dict, list of dicts or Features, optional
             What is known of them, where the model was fitted with features of users: values by
             column for one person, one dict for each of several. Without ``liked``, or with empty
             lists, it is all that is known.
+        times : list of dates or numbers, or a list of such lists, optional
+            When each item was taken, as in the table of the fit, where the model looks at the order
+            or weighs records by age. By default, just now and in the order of the list.
         N, filter_already_liked_items, filter_items, items, unknown_users, rules
             As in `recommend`.
         unknown : {"error", "ignore"}, default="error"
@@ -374,7 +386,7 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         by_text = getattr(self.item_ids_, "kind", "int") == "str"
         every = [item for basket in lists for item in basket]
         names = self._names(by_text, liked=every, items=items, filter_items=filter_items)
-        rows = names.baskets(lists, unknown)
+        rows = names.baskets(lists, unknown, times_of_lists(times, lists, is_one=is_one))
         without_liked = filter_already_liked_items
         bound = self._bound(rules)
         wanted = Wanted.of(names.items, N, without_liked, filter_items, items, unknown_users, bound)

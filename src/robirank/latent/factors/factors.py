@@ -21,6 +21,7 @@ from robirank.data.user_items import UserItems
 from robirank.engine.state import Rows
 from robirank.latent.factors.centres import Centres
 from robirank.latent.factors.content import Content, UserContent
+from robirank.latent.factors.leads import Leads
 from robirank.latent.factors.topk import NOTHING, no_rows, prepare_rows, top_rows
 
 USERS, ITEMS = 0, 1  # the streams of random numbers for the rows of each side
@@ -84,6 +85,10 @@ class AnySide(Protocol):
     def content(self) -> UserContent | None:
         """The items that users have, where content scores count; None otherwise."""
 
+    @property
+    def leads(self) -> Leads | None:
+        """What each item says of the next one; see `robirank.latent.factors.order`."""
+
     def __len__(self) -> int:
         """The number of users or items."""
         ...
@@ -108,6 +113,7 @@ class Side:
     counts: Ints32 | None = None
     centres: Centres | None = None
     content: UserContent | None = None
+    leads: Leads | None = None
     prepared: Any = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -176,7 +182,7 @@ class Factors:
         sides: Any = (self.users, self.items)
         return Factors(
             *(
-                Side(rows, side.ids, side.counts, side.centres, side.content)
+                Side(rows, side.ids, side.counts, side.centres, side.content, side.leads)
                 for rows, side in zip((user_rows, item_rows), sides, strict=True)
             )
         )
@@ -217,8 +223,9 @@ class Factors:
         rows[:n] = items.rows
         untrained = np.flatnonzero(counts == 0)
         rows[untrained] = centres.of(features.take(untrained))
+        leads = None if items.leads is None else items.leads.extended(total)
         return self._with_catalogue(
-            Side(rows, ids, counts, centres), lambda t: t.extended(t.n_users, total)
+            Side(rows, ids, counts, centres, leads=leads), lambda t: t.extended(t.n_users, total)
         )
 
     def of_items(self, chosen: NDArray[Any]) -> Factors:
@@ -230,6 +237,7 @@ class Factors:
             None if items.ids is None else Ids(items.ids[chosen]),
             None if items.counts is None else items.counts[chosen],
             None if centres is None else replace(centres, features=centres.features.take(chosen)),
+            leads=None if items.leads is None else items.leads.take(chosen),
         )
         return self._with_catalogue(side, lambda taken: taken.of_items(chosen))
 

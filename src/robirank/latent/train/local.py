@@ -48,7 +48,7 @@ class LocalFit:
         self._request, self._options, self._before = request, options, before
         self._start: Factors | None = None
         features = options.user_features, options.item_features
-        table = as_user_items(data, request.weighting)
+        table = request.table(data)
         self.interactions = with_features(table, *features, before)
         self.validation = _read_validation(options.validation, data, self.interactions)
         if not self.interactions.n_interactions:
@@ -235,8 +235,9 @@ def checksum(interactions: UserItems | None) -> list[int] | None:
     if interactions is None:
         return None
     value = zlib.crc32(interactions.items.data, zlib.crc32(interactions.indptr.data))
-    if interactions.weight is not None:
-        value = zlib.crc32(interactions.weight.data, value)
+    for part in (interactions.weight, interactions.times):
+        if part is not None:
+            value = zlib.crc32(part.data, value)
     for features in (interactions.user_features, interactions.item_features):
         for array in [] if features is None else features.to_tensors("").values():
             value = zlib.crc32(np.ascontiguousarray(array).tobytes(), value)
