@@ -95,6 +95,8 @@ def train(
     regularization: float | None = option(
         None, "The penalty λ; by default what fits the table, looked for briefly."
     ),
+    order: bool = option(False, "Learn from the order of each user's records too.", "--order"),
+    half_life: str | None = option(None, "The age at which a record weighs half.", metavar="30d"),
     tune: bool = option(False, "Look for the penalty closely: as long as four fits.", "--tune"),
     learning_rate: float | None = option(None, "The step size."),
     validation: Path | None = file("Held-out interactions; the best epoch is kept."),
@@ -163,7 +165,8 @@ def train(
         "num_threads": threads,
         **config,
     }
-    model = _make(method, given, solver=solver, rho=rho, device=device)
+    of_robirank = {"order": order, "half_life": _half_life(half_life)}
+    model = _make(method, given, solver=solver, rho=rho, device=device, **of_robirank)
     tables = read_to_train(
         {"item": item_features, "user": user_features},
         {"item": item_id, "user": user_id},
@@ -216,6 +219,7 @@ def evaluate(
     user: str | None = USER,
     item: str | None = ITEM,
     count: str | None = COUNT,
+    time_column: str | None = TIME,
     sep: str | None = SEP,
     header: bool | None = HEADER,
     device: DeviceName = DEVICE,
@@ -231,7 +235,7 @@ def evaluate(
         raise typer.BadParameter("--fold-in needs --train, what the new users have")
     ks = _cutoffs(cutoffs)
     model, users, items = load(model_path, threads, device)
-    columns = Columns(user, item, count, None, sep, header)
+    columns = Columns(user, item, count, time_column, sep, header)
     if train is None:
         note("without --train, items that users have already may come back")
         seen = grouped(users, items)
@@ -299,12 +303,21 @@ def _make(method: str, given: dict[str, Any], **of_robirank: Any) -> Any:
         return LatentRoBiRank(**params, **of_robirank)
     from robirank.latent.warp import WARP
 
-    for name, default in (("solver", "auto"), ("rho", "log"), ("device", "cpu")):
+    usual = {"solver": "auto", "rho": "log", "device": "cpu", "order": False, "half_life": None}
+    for name, default in usual.items():
         if of_robirank[name] != default:
-            raise typer.BadParameter(
-                f"--{name} {of_robirank[name]} is for --method robirank, not for WARP"
-            )
+            option_name = f"--{name.replace('_', '-')}"
+            value = "" if name == "order" else f" {of_robirank[name]}"
+            raise typer.BadParameter(f"{option_name}{value} is for --method robirank, not for WARP")
     return WARP(**params)
+
+
+def _half_life(text: str | None) -> float | str | None:
+    """A half-life as typed: a number in the unit of the times, or text such as 30d."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def _parts(
@@ -384,6 +397,8 @@ def _training_report(
         report["rho"] = model.rho
     report |= {"epochs": model.n_iter_, "loss": model.history_[-1]["loss"]}
     watched = [epoch[metric] for epoch in model.history_ if metric in epoch]
+    if getattr(model, "order", False):
+        report["order_weight"] = model.order_weight_
     if watched:
         report |= {"best_epoch": model.best_iter_, f"validation_{metric}": max(watched)}
     return report | {"training_seconds": round(model.history_[-1]["seconds"], 3)}

@@ -16,6 +16,9 @@ from robirank._types import Floats32
 from robirank.data.user_items import UserItems
 from robirank.errors import Argument, ArgumentError
 
+#: A time later than those of any table, in whatever unit: just now.
+NOW = 1 << 62
+
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _MICROSECONDS = 1e6
 _DAY = 86_400 * _MICROSECONDS

@@ -17,14 +17,12 @@ from robirank._callers import warn
 from robirank._sparse import check_sparse, offsets, rows_are_sorted, sound_csr
 from robirank._types import Ints32
 from robirank.data._columns import as_times
-from robirank.data.ages import check_past
+from robirank.data.ages import NOW, check_past
 from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions
 from robirank.data.nearest import did_you_mean
 from robirank.data.user_items import SideName, UserItems, ids_of, rows_of
 from robirank.errors import Argument, ArgumentError, UnknownIdError
-
-_NOW = 1 << 62  # later than any time of a table, in whatever unit
 
 #: What to do with outside ids that a model does not know.
 UnknownIds = Literal["error", "ignore"]
@@ -188,7 +186,7 @@ class Names:
         else:
             rows = [self.items.find(self.items.several("liked", items)[0]) for items in lists]
             self.items.ignore_unknown("liked", np.concatenate(rows))
-        moments = [_NOW + np.arange(len(row)) for row in rows] if times is None else times
+        moments = [NOW + np.arange(len(row)) for row in rows] if times is None else times
         pairs = [_latest_of_each(*pair) for pair in zip(rows, moments, strict=True)]
         indptr = offsets(np.array([len(items) for items, _ in pairs]))
         items, taken_at = (np.concatenate(part) for part in zip(*pairs, strict=True))

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
-import numpy as np
-
 from robirank._checks import check_count, check_positive
 from robirank._types import Floats32
 from robirank.data.ages import Ages, check_times, length_of_time
@@ -100,7 +98,8 @@ class Request:
         named = Argument("half_life", self.half_life)
         check_times(data, named)
         half_life = length_of_time("half_life", self.half_life, data.has_dates)
-        return Ages(half_life, float(data.timestamps.max(initial=-np.inf)))
+        times = data.timestamps
+        return Ages(half_life, float(times.max()) if len(times) else 0.0)
 
     def solver_for(self, n_users: int, n_items: int) -> str:
         """The solver that is meant: "auto" goes by device and size, a cluster needs strata."""
