@@ -79,6 +79,7 @@ class LatentModel(FactorModel):
         *,
         user_features: Features | None = None,
         item_features: Features | None = None,
+        dislikes: Any = None,
         validation: Any = None,
         metric: str | None = None,
         patience: int | None = None,
@@ -105,6 +106,10 @@ class LatentModel(FactorModel):
             pulled to what their features say, as far as features explain them; users and items
             without interactions are ranked by their features alone. Features of new ones make
             these part of the model; not all need have any, but some must.
+        dislikes : sparse matrix or Interactions, optional
+            What the same users took against: a thumb down, a return, a skip. Such an item is never
+            an answer for them, and loses more in the sum of the loss than one that was not seen
+            (`robirank.latent.factors.dislikes`). For solver "exact" on the CPU.
         validation : sparse matrix or Interactions, optional
             Held-out interactions of the same users and items. The metric is computed about 16
             times during the fit (every epoch with ``patience``), and the model of the best
@@ -150,6 +155,7 @@ class LatentModel(FactorModel):
             callbacks=callbacks,
             user_features=user_features,
             item_features=item_features,
+            dislikes=dislikes,
             validation=validation,
             metric=metric,
             patience=patience,

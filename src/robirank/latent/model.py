@@ -205,6 +205,11 @@ class LatentRoBiRank(LatentModel):
             Of the model's users and items.
         """
         self._check_fitted()
+        if self.factors_.users.disliked is not None:
+            raise ArgumentError(
+                "user_items",
+                "has no objective here under a model with dislikes; fit a model without to compare values",
+            )
         if self._has_features():
             raise ArgumentError(
                 "user_items",

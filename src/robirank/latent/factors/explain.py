@@ -216,6 +216,8 @@ class ExplainMixin:
         else:
             queries = users.queries(positions)
             features = None if users.centres is None else users.centres.features.take(positions)
+            if users.disliked is not None:
+                taken = replace(taken, disliked=users.disliked.table.rows(positions))
         penalties = self._user_penalty(taken.user_counts())
         for k, penalty in enumerate(penalties.tolist()):
             one = taken.rows(np.array([k]))
@@ -231,6 +233,7 @@ class ExplainMixin:
                 penalty=penalty,
                 centre=None if centre is None else centre[:d],
                 among=_compared(items, one),
+                disliked=None if one.disliked is None else one.disliked.items,
             )
             content = None if queries.content is None else queries.content.take(np.array([k]))
             upcoming = None

@@ -31,6 +31,7 @@ from robirank._types import Floats32, Floats64, Ints32
 from robirank.data.feature_rows import FeatureRows
 from robirank.latent.factors.centres import Centres
 from robirank.latent.factors.content import UserContent
+from robirank.latent.factors.dislikes import MARGIN
 from robirank.latent.factors.leads import Upcoming
 from robirank.losses import RHOS, RhoName, sigma0, sigma0_prime
 
@@ -88,6 +89,7 @@ def row_terms(
     penalty: float,
     centre: Floats32 | None = None,
     among: NDArray[Any] | None = None,
+    disliked: Ints32 | None = None,
 ) -> RowTerms:
     """Write the row of a user as a sum over their items; see the formula of this module.
 
@@ -106,6 +108,8 @@ def row_terms(
         What the penalty pulls the row to; zeros by default.
     among : array of int, optional
         The items that inner sums run over, those of the user included; all by default.
+    disliked : int32 array, optional
+        The items that the user took against (`robirank.latent.factors.dislikes`).
 
     Examples
     --------
@@ -124,8 +128,8 @@ def row_terms(
     scores = (mine @ u)[:, None]
     t, shares, beaten = np.zeros(len(items)), np.zeros(len(items)), np.zeros_like(mine)
     with one_blas_thread():
-        for rows in _chunks(V, among, len(items)):
-            ahead = scores - rows @ u
+        for rows, raised in _chunks(V, among, disliked, len(items)):
+            ahead = scores - (rows @ u + raised)
             t += sigma0(ahead).sum(axis=1)
             h = -sigma0_prime(ahead)
             shares += h.sum(axis=1)
@@ -137,14 +141,20 @@ def row_terms(
     return RowTerms(u, c, items, own, scale * (beaten - 0.5 * mine))
 
 
-def _chunks(V: Floats32, among: NDArray[Any] | None, n_own: int) -> Iterable[Floats64]:
-    """The rows of the items of the inner sums in double precision, some at a time."""
+def _chunks(
+    V: Floats32, among: NDArray[Any] | None, disliked: Ints32 | None, n_own: int
+) -> Iterable[tuple[Floats64, Floats64]]:
+    """The rows of the items of the inner sums in double precision, and their margins, in parts."""
     if not n_own:
         return
+    margins = np.zeros(len(V))
+    if disliked is not None:
+        margins[disliked] = MARGIN
     size = max(1, _CELLS // n_own)
     for begin in range(0, len(V) if among is None else len(among), size):
         part: Any = slice(begin, begin + size)
-        yield V[part if among is None else among[part]].astype(np.float64)
+        where = part if among is None else among[part]
+        yield V[where].astype(np.float64), margins[where]
 
 
 class Subject(NamedTuple):

@@ -190,6 +190,7 @@ class FitKeywords(TypedDict, total=False):
 
     user_features: Any
     item_features: Any
+    dislikes: Any
     validation: Any
     metric: str | None
     patience: int | None
@@ -209,6 +210,7 @@ class FitOptions:
     callbacks: Sequence[Callable[[EpochReport], Any]] = ()
     user_features: Any = None
     item_features: Any = None
+    dislikes: Any = None
     validation: Any = None
     metric: str | None = None
     patience: int | None = None
