@@ -97,6 +97,7 @@ def train(
     ),
     order: bool = option(False, "Learn from the order of each user's records too.", "--order"),
     half_life: str | None = option(None, "The age at which a record weighs half.", metavar="30d"),
+    dislikes: Path | None = file("What the same users took against: never an answer."),
     tune: bool = option(False, "Look for the penalty closely: as long as four fits.", "--tune"),
     learning_rate: float | None = option(None, "The step size."),
     validation: Path | None = file("Held-out interactions; the best epoch is kept."),
@@ -152,7 +153,7 @@ def train(
     for name, value in (("address", address), ("workers", workers)):
         if value is not None and ray is None:
             raise typer.BadParameter(f"--{name} needs --ray, a folder that the whole cluster sees")
-    check_output(model_path, data, validation, item_features, user_features)
+    check_output(model_path, data, validation, item_features, user_features, dislikes)
     columns = Columns(user, item, count, time_column, sep, header)
     config = {} if ray is None else {"engine": RayConfig(ray, address, workers or 2)}
     given = {
@@ -175,7 +176,12 @@ def train(
         list_separator,
     )
     part, held_out = _parts(data, columns, validation, hold_out, seed, ray is not None)
-    part, held_out = (with_text_ids(table, tables) for table in (part, held_out))
+    against = None
+    if dislikes is not None:
+        if ray is not None:
+            raise typer.BadParameter("give --dislikes or --ray, not both")
+        against, _ = known(dislikes, read(dislikes, columns), *_ids_of(part))
+    part, held_out, against = (with_text_ids(t, tables) for t in (part, held_out, against))
     features = {f"{side}_features": table for side, table in tables.items()}
     note(_plan(model, part))
     if tune:
@@ -185,6 +191,7 @@ def train(
         model.fit(
             part,
             **features,
+            dislikes=against,
             show_progress=show_progress(),
             validation=held_out,
             metric=metric,
@@ -353,6 +360,12 @@ def _parts(
         part, held_out = split_ratio(data, hold_out, random_state=seed)
     note(f"held out: {len(held_out):,} interactions; trained on: {len(part):,}")
     return part, held_out
+
+
+def _ids_of(data: Table) -> tuple[Any, Any]:
+    """The users and items of a table in memory."""
+    table: Any = data
+    return table.users, table.items
 
 
 def _tuned(model: Any, data: Table, show: bool, options: dict[str, Any]) -> dict[str, Any]:

@@ -208,7 +208,7 @@ class LatentRoBiRank(LatentModel):
         if self.factors_.users.disliked is not None:
             raise ArgumentError(
                 "user_items",
-                "has no objective here under a model with dislikes; fit a model without to compare values",
+                "has no objective here under a model with dislikes; fit one without to compare",
             )
         if self._has_features():
             raise ArgumentError(
