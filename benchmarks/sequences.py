@@ -4,7 +4,7 @@
     python benchmarks/sequences.py --file plays.csv.gz --user u --item i --time t
 
 The protocol is that of S3-Rec (Zhou et al., CIKM 2020): the last item of a user is for the test,
-the others are there to train on and to rank by, and all items are ranked that the user does not have.
+all others are there to train on and to rank by, and whatever the user does not have is ranked.
 Whatever has settings chooses them on the last but one item; the test is looked at once.
 
 - popular: the items with the most records.

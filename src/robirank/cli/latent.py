@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -180,7 +180,7 @@ def train(
     if dislikes is not None:
         if ray is not None:
             raise typer.BadParameter("give --dislikes or --ray, not both")
-        against, _ = known(dislikes, read(dislikes, columns), *_ids_of(part))
+        against, _ = known(dislikes, read(dislikes, replace(columns, time=None)), *_ids_of(part))
     part, held_out, against = (with_text_ids(t, tables) for t in (part, held_out, against))
     features = {f"{side}_features": table for side, table in tables.items()}
     note(_plan(model, part))
