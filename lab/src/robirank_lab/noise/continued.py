@@ -16,6 +16,7 @@ from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 
 import robirank as rr
+from robirank.losses import RhoName
 from robirank.metrics import ndcg
 from robirank_lab.ltr.boosters import LightGBMLambdaRank
 
@@ -62,13 +63,14 @@ class LogToTypeTwo(BaseEstimator):
         def objective(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
             scores = X @ w
             loss, gradient = self.alpha / 2 * float(w @ w), self.alpha * w
-            for rho, weight in (("log", 1 - t), ("type2", t)):
+            weights: dict[RhoName, float] = {"log": 1 - t, "type2": t}
+            for rho, weight in weights.items():
                 part = rr.listwise_loss(scores, y, qid, rho=rho, num_threads=self.num_threads)
                 loss += weight * part.loss
                 gradient = gradient + weight * (X.T @ part.gradient)
             return loss, gradient
 
-        options = {"maxiter": _MOST_ITERATIONS, "gtol": 1e-6}
+        options: Any = {"maxiter": _MOST_ITERATIONS, "gtol": 1e-6}
         return minimize(objective, w, jac=True, method="L-BFGS-B", options=options).x
 
 
@@ -91,8 +93,7 @@ class TreesLogToTypeTwo(LightGBMLambdaRank):
 
     def _loss(self, y: NDArray[Any]) -> tuple[NDArray[Any], dict[str, Any]]:
         log, type_two = (
-            rr.lightgbm_objective(rho=rho, num_threads=self.num_threads)
-            for rho in ("log", "type2")
+            rr.lightgbm_objective(rho=rho, num_threads=self.num_threads) for rho in ("log", "type2")
         )
         rounds, t = 0, self._t
 

@@ -21,7 +21,7 @@ from robirank_lab.run_format import InteractionData, JudgedData, LtrExperiment
 _MADE = "made"
 _TEST = 0.2  # of each user's items, where nothing is held out
 _MADE_LISTS: dict[str, Any] = {"n_docs": (10, 30), "n_features": 20, "n_grades": 3, "noise": 0.5}
-_MADE_TABLE = {"n_users": 600, "n_items": 300, "n_interactions": 18_000}
+_MADE_TABLE = (600, 300, 18_000)  # users, items, records
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Table:
     def matrices(self) -> tuple[Any, Any]:
         """What is learned from and what is held out, as binary matrices users × items."""
         if self.path is None:
-            made = rr.make_interactions(**_MADE_TABLE, random_state=0)
+            made = rr.make_interactions(*_MADE_TABLE, random_state=0)
             learned, test = rr.split_ratio(made, _TEST, random_state=0)
         elif self.path.is_dir() and not list(self.path.glob("vali*")):
             learned, test = (self._read(part) for part in ("train", "test"))
@@ -111,7 +111,11 @@ class Table:
     def _files(self) -> list[Path]:
         if self.path is None:
             return []
-        return sorted(p for p in self.path.iterdir() if p.is_file()) if self.path.is_dir() else [self.path]
+        return (
+            sorted(p for p in self.path.iterdir() if p.is_file())
+            if self.path.is_dir()
+            else [self.path]
+        )
 
     def _read(self, part: str) -> rr.Interactions:
         files = sorted(self.path.glob(f"{part}.*")) if self.path else []
@@ -151,5 +155,5 @@ def joined(train: rr.RankingData, vali: rr.RankingData) -> rr.RankingData:
 
 def spoiled_fold(fold: Fold, whole: rr.RankingData) -> Fold:
     """A fold whose training and validation part are those of spoiled data of `joined`."""
-    n = len(fold.train)
-    return replace(fold, train=whole.take(slice(0, n)), vali=whole.take(slice(n, None)))
+    train, vali = np.split(np.arange(len(whole)), [len(fold.train)])
+    return replace(fold, train=whole.take(train), vali=whole.take(vali))

@@ -110,16 +110,16 @@ def plant_winners(data: rr.RankingData, share: float, rng: Rng) -> rr.RankingDat
 )
 def spam_one_feature(data: rr.RankingData, share: float, rng: Rng) -> rr.RankingData:
     """Lists in which one feature, the same for all, says who is best."""
-    X: Any = data.X.tolil(copy=True) if sp.issparse(data.X) else np.array(data.X)
-    top = _column_extremes(data.X)
-    feature = int(rng.choice(np.flatnonzero(top[0] < top[1])))
+    X = _to_change(data.X)
+    lowest, highest = _column_extremes(data.X)
+    feature = int(rng.choice(np.flatnonzero(lowest < highest)))
     y = data.y.copy()
     for rows in _drawn_lists(data, share, rng):
         spam = rng.permutation(rows)[: max(1, np.count_nonzero(data.y[rows] > 0))]
         y[rows] = 0
         y[spam] = data.y.max()
-        X[spam, feature] = top[1][feature]
-    return replace(data, X=X.tocsr() if sp.issparse(X) else X, y=y)
+        X[spam, feature] = highest[feature]
+    return replace(data, X=X, y=y)
 
 
 @spoils_lists(
@@ -152,11 +152,16 @@ def _drawn_lists(data: rr.RankingData, share: float, rng: Rng) -> Iterator[NDArr
         yield rows[offsets[q] : offsets[q + 1]]
 
 
+def _to_change(X: Any) -> Any:
+    """A copy of which single values can be set."""
+    return np.array(X) if isinstance(X, np.ndarray) else X.tolil(copy=True)
+
+
 def _column_extremes(X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """The smallest and the largest value of each feature."""
-    if sp.issparse(X):
-        return X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
-    return X.min(axis=0), X.max(axis=0)
+    if isinstance(X, np.ndarray):
+        return X.min(axis=0), X.max(axis=0)
+    return X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
 
 
 # Tables of users and items
@@ -199,7 +204,7 @@ def add_shills(table: Any, share: float, rng: Rng) -> SpoiledTable:
     taken = np.flatnonzero(counts)
     pushed = int(rng.choice(taken[np.argsort(counts[taken], kind="stable")][: -(-len(taken) // 2)]))
     weights = np.where(np.arange(len(counts)) == pushed, 0, counts)
-    size = min(int(np.median(np.diff(table.indptr))), np.count_nonzero(weights))
+    size = min(int(np.median(np.diff(table.indptr))), int(np.count_nonzero(weights)))
     baskets = [
         np.append(rng.choice(len(counts), size, replace=False, p=weights / weights.sum()), pushed)
         for _ in range(round(share * table.shape[0]))

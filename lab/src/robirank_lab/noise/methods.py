@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
@@ -33,7 +34,7 @@ class Logistic(BaseEstimator):
 
     def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike) -> Logistic:  # noqa: ARG002
         """Learn from labels alone; queries do not matter."""
-        self.model_ = LogisticRegression(C=self.C, max_iter=1000).fit(X, [v > 0 for v in y])
+        self.model_ = LogisticRegression(C=self.C, max_iter=1000).fit(X, np.asarray(y) > 0)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -90,5 +91,3 @@ TABLE_FIELD = (
     *("RoBiRank exact", "Log to Type-II", "Identity exact", "WARP", "implicit ALS"),
     *("implicit BPR", "Popularity"),
 )
-
-

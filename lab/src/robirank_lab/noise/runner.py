@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def _check_kinds(kinds: Sequence[str], known: dict[str, Kind]) -> None:
 
 
 def _check_shares(shares: Sequence[float]) -> None:
-    rises = all(a < b for a, b in zip(shares, shares[1:], strict=False))
+    rises = all(a < b for a, b in pairwise(shares))
     if len(shares) < 2 or shares[0] != 0 or not rises:
         raise rr.ArgumentError(
             "shares", f"must begin with 0 and rise, such as 0, 0.2, 0.4; got {list(shares)}"

@@ -20,6 +20,7 @@ from robirank_lab.ltr import units as ltr
 from robirank_lab.ltr.methods import Method
 from robirank_lab.noise.data import Lists, NoiseData, Table, joined, spoiled_fold
 from robirank_lab.noise.kinds import LIST_KINDS, TABLE_KINDS
+from robirank_lab.noise.results import PUSHED, PUSHED_ABOVE
 from robirank_lab.run_dir import RunDirectory
 from robirank_lab.run_format import (
     Fit,
@@ -30,7 +31,6 @@ from robirank_lab.run_format import (
 )
 from robirank_lab.runner import failure_text
 
-PUSHED, PUSHED_ABOVE = "pushed", "pushed_above"
 _VALIDATION = 0.1  # of each user's records
 _BLOCK = 1024  # users
 Values = dict[str, float]
@@ -40,9 +40,11 @@ def work(run: Path, data: NoiseData, method: Any, case: str, experiment: NoiseEx
     """Do one unit and write it down: the whole life of a worker process."""
     folder = RunDirectory.open(run)
     cell = next(cell for cell in experiment.cells(folder.data) if cell.name == case)
-    run_unit = run_lists if isinstance(data, Lists) else run_table
     try:
-        fit, values = run_unit(data, method, cell, experiment)  # type: ignore[operator]
+        if isinstance(data, Lists):
+            fit, values = run_lists(data, method, cell, experiment)
+        else:
+            fit, values = run_table(data, method, cell, experiment)
     except Exception as error:
         folder.append_fit(Fit(method=method.name, case=case, error=failure_text(error)))
     else:
