@@ -257,7 +257,7 @@ def noise(
         int | None, typer.Option(min=1, help="Quality is NDCG@k; 10 for lists, 20 for tables.")
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Training sets of each kind and share; 10 by default.")
+        int | None, typer.Option(min=1, help="Training sets of each kind and share; 5 by default.")
     ] = None,
     made: Annotated[
         Literal["lists", "table"], typer.Option(help="What is made where no data are given.")
@@ -291,7 +291,7 @@ def noise(
         kinds=tuple(kinds_for(given) if kinds is None else _split(kinds)),
         shares=_shares(shares) or ((usual[0], usual[-1]) if quick else usual),
         seed=seed,
-        seeds=seeds or (2 if quick else 10),
+        seeds=seeds or (2 if quick else 5),
         k=k or (10 if is_lists else 20),
         grid_points=2 if quick else None,
     )

@@ -93,9 +93,8 @@ def _findings(results: NoiseResults) -> list[str]:
         text = f"{kind}: {order[0]} has the largest area of {len(methods)} methods, "
         text += fraction(areas[order[0]])
         if place > 1:
-            text += (
-                f"; {results.baseline} has place {place} with {fraction(areas[order[place - 1]])}"
-            )
-        share = f"{results.shares[-1]:.0%}".replace("%", " %")
-        sentences.append(f"{text}, and keeps {kept:.0%} under {share}.".replace("% u", " % u"))
+            height = fraction(areas[results.baseline])
+            text += f"; {results.baseline} has place {place} with {height}"
+        most = 100 * results.shares[-1]
+        sentences.append(f"{text}, and keeps {100 * kept:.0f} % where {most:g} % is spoiled.")
     return sentences
