@@ -16,7 +16,8 @@ from scipy import sparse
 from robirank._checks import check_count
 from robirank._sparse import sound_csr
 from robirank._types import Floats64, Ints32
-from robirank.data.user_items import SideName, UserItems
+from robirank.data.interactions import Interactions
+from robirank.data.user_items import SideName, UserItems, rows_of
 from robirank.errors import ArgumentError
 from robirank.latent.factors.factor_model import FactorModel
 from robirank.latent.factors.list_metrics import METRICS, in_units, mean_of_units, metric_values
@@ -218,6 +219,7 @@ def evaluate(
     check_same_ids("test", test, "train", train)
     sides: tuple[SideName, ...] = ("items",) if recalculate_user else ("users", "items")
     check_same_ids("train", train, "the model", model, sides)
+    with_times = train if getattr(train, "timestamps", None) is not None else None
     train, test = _check_matrices(train, test)
     has_features = False
     if isinstance(model, FactorModel):
@@ -232,7 +234,8 @@ def evaluate(
             )
         if has_features:
             train, test = (_widened(matrix, n_items) for matrix in (train, test))
-    measure = _Measure(model, train, test, cutoffs, recalculate_user, batch_size)
+    timed = with_times if recalculate_user and isinstance(model, FactorModel) else None
+    measure = _Measure(model, train, test, cutoffs, recalculate_user, batch_size, timed)
     n_items = train.shape[1]
     among = (
         None if items is None else np.unique(checked_positions("items", items, n_items, "items"))
@@ -267,6 +270,7 @@ class _Measure:
     cutoffs: tuple[int, ...]
     recalculate_user: bool
     batch_size: int
+    timed: Interactions | None = None  # ``train`` with times, where these change the answers
 
     def of_items(self, items: Ints32 | None) -> Any:
         """The test interactions with some items."""
@@ -313,7 +317,7 @@ class _Measure:
             more["items"], n = items, len(items)
         ids, scores = self.model.recommend(
             users,
-            self.train[users],
+            self.train[users] if self.timed is None else rows_of(self.timed, users),
             N=min(max(self.cutoffs), n),
             recalculate_user=self.recalculate_user,
             **more,
