@@ -122,7 +122,8 @@ def _in_order_of(table: Interactions, users: Any, items: Any) -> Interactions:
 
     from robirank.data.interactions import Interactions
 
-    empty = csr_matrix((len(users), len(items)), dtype="float32")
+    shape: Any = (len(users), len(items))
+    empty = csr_matrix(shape, dtype="float32")
     return Interactions.from_matrix(empty, users, items).extend(replace(table, timestamps=None))
 
 

@@ -65,6 +65,8 @@ class Question(Request, frozen=True):
     user: Id | None = None
     #: What someone has or likes, by ids, in the order in which it came.
     items: Ids = []
+    #: What someone dislikes: never an answer, and a stronger loser than an unknown item.
+    disliked: Ids = []
     #: What is known of someone new, where the model was trained with features of users.
     features: Annotated[dict[Column, Values], Meta(max_length=_FEW)] | None = None
     #: The length of the list.

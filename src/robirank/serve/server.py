@@ -98,7 +98,7 @@ class Server:
             rules = question.rules
             lists = () if rules is None else (rules.only, rules.exclude)
             place = "$" if is_one else f"$[{number}]"
-            self.check_lists(place, question.n, question.items, *lists)
+            self.check_lists(place, question.n, question.items, question.disliked, *lists)
 
     def check_lists(self, place: str, n: int, *lists: Sequence[Any] | None) -> None:
         """Raise a `Problem` for an answer or for lists that are longer than the limits."""

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec import UNSET
-from scipy import sparse
 
 from robirank._types import Ints32
+from robirank.data.user_items import UserItems
 from robirank.latent.factors.reasons import Reasons, reasons
+from robirank.serve.folding import folded_from
 from robirank.serve.loaded import ServedRecommender
 from robirank.serve.messages import Reason, Scored
 from robirank.serve.problems import bad_value
@@ -39,17 +40,12 @@ def reasons_of(
     """The items of one list, with the reasons of each score."""
     model = served.model
     model._check_can_explain()
-    items_of_user = wish.fold
-    if items_of_user is None:
-        if served.history is None:
-            raise bad_value(
-                "$.explain", "needs what users have: start the server with --train FILE"
-            )
-        items_of_user = served.history.items(wish.question.user)
-    ones = np.ones(len(items_of_user), np.float32)
-    ends = np.array([0, len(items_of_user)])
-    table = sparse.csr_matrix((ones, items_of_user, ends), shape=(1, len(served.items)))
-    who = np.array([wish.row], np.int32) if wish.fold is None else None
+    if wish.fold is not None:
+        who, table = None, folded_from(served, [wish])
+    elif served.history is None:
+        raise bad_value("$.explain", "needs what users have: start the server with --train FILE")
+    else:
+        who, table = np.array([wish.row], np.int32), _of_user(served, wish.question.user)
     (subject,) = model._subjects(who, table, wish.features)
     side, ids = model.factors_.items, served.items.ids
 
@@ -62,6 +58,13 @@ def reasons_of(
         )
         for position, item in zip(positions.tolist(), items, strict=True)
     ]
+
+
+def _of_user(served: ServedRecommender, user: Any) -> UserItems:
+    """What a user of the model has, with times where these are known."""
+    assert served.history is not None
+    items, times = served.history.items(user), served.history.times(user)
+    return UserItems(np.array([0, len(items)]), items, None, len(served.items), times=times)
 
 
 def _reasons(served: ServedRecommender, why: Reasons) -> list[Reason]:
