@@ -4,9 +4,10 @@
 //   (1 − variety) · scale · score − variety · its largest cosine with those taken before, at least
 //   0
 // whose groups have room; of equal values the first of the list. Values only fall while items are
-// taken, and (1 − variety) · scale · score, the bound of a value, falls along the list. So a visit
-// ends at the first item whose bound is no larger than the best value so far, and an item is only
-// compared with what was taken since it was last visited.
+// taken, and (1 − variety) · scale · score, the bound of a value, falls along the list. So a pass
+// over the list ends at the first item whose bound is no larger than the best value so far, and an
+// item that was no better when its value was last computed is not compared with what was taken
+// since.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
@@ -132,6 +133,7 @@ class Chooser {
         visits_[i].is_gone = true;  // a group that is full stays full
         continue;
       }
+      if (best >= 0 && bound(i) - request_.variety * visits_[i].similarity <= most) continue;
       const double value = bound(i) - request_.variety * similarity(i);
       if (best < 0 || value > most) best = i, most = value;
     }

@@ -16,7 +16,7 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array, csr_matrix
 
 import robirank as rr
-from latent.factors.full_sort import Plain, full_sort
+from latent.factors.full_sort import Plain, full_sort, groups_of
 from latent.factors.test_content import made as made_with_content
 from latent.factors.test_content import plain_scores
 from latent.factors.test_shards import write
@@ -38,13 +38,16 @@ def drawn_rules(data, rng, m, n_users):
     table["stock"] = rng.integers(0, 4, n).tolist()
     table["brand"] = [f"b{k}" if k else None for k in rng.integers(0, 1 + m // 3, n)]
     table["kind"] = rng.choice(["new", "sale", "old"], n, p=[0.2, 0.2, 0.6]).tolist()
+    tags = [rng.choice([*"xyz", None], rng.integers(0, 4)).tolist() for _ in range(n)]
+    table["tags"] = pl.Series([None if len(t) == 3 else t for t in tags], dtype=pl.List(pl.String))
     table["price"] = [float(p) if p else None for p in rng.integers(0, 4, n)]
 
     def of_items(name, default):
-        row = dict(zip(table["id"].tolist(), table[name], strict=True))
+        row = dict(zip(table["id"].tolist(), list(table[name]), strict=True))
         return [row.get(i) if row.get(i) is not None else default for i in range(m)]
 
     stock, brand, kind = of_items("stock", -1), of_items("brand", ""), of_items("kind", "")
+    tags = [[t for t in tags if t] for tags in of_items("tags", [])]
     has_stock, is_sale = np.array(stock) > 0, np.array(kind) == "sale"
     allowed, arguments = np.ones(m, bool), {}
     if data.draw(st.booleans(), "where"):
@@ -74,7 +77,14 @@ def drawn_rules(data, rng, m, n_users):
     if data.draw(st.booleans(), "cap of new"):
         at_most["kind:new"] = data.draw(st.integers(1, 3))
         caps.append((np.where(np.array(kind) == "new", 0, -1), at_most["kind:new"]))
+    if data.draw(st.booleans(), "cap of tags"):
+        at_most["tags"] = data.draw(st.integers(0, 4))
+        caps.append(([["xyz".index(t) for t in set(t)] for t in tags], at_most["tags"]))
     minimums, at_least = [], {}
+    if data.draw(st.booleans(), "minimums of tags"):
+        for tag, number in (("x", 1), ("y", 2)):
+            minimums.append((np.array([tag in t for t in tags]), number))
+            at_least[f"tags:{tag}"] = number
     for key, column in (("kind:new", kind), ("brand:b1", brand)):
         if data.draw(st.booleans(), f"minimum of {key}"):
             at_least[key] = data.draw(st.integers(1, 3))
@@ -95,8 +105,9 @@ def drawn_rules(data, rng, m, n_users):
 def contradict(plain, length):
     """Whether pins are denied, or there is no place for all that must come."""
     pins = [*plain.pins.values()]
-    counts = [np.bincount(g[pins][g[pins] >= 0], minlength=1).max() > cap for g, cap in plain.caps]
-    return not plain.allowed[pins].all() or any(counts)
+    pinned = [([g for i in pins for g in groups_of(of[i])], cap) for of, cap in plain.caps]
+    too_many = any(groups.count(g) > cap for groups, cap in pinned for g in groups)
+    return not plain.allowed[pins].all() or too_many
 
 
 def whole_numbers(rng, *shape):
@@ -537,7 +548,7 @@ def test_copies_and_changed_catalogues(model):
         ),
         ({"allow": "tea"}, "allow must be a condition .* got 'tea'"),
         ({"allow": True}, "allow must be a condition .* got True"),
-        ({"at_most": {"tags": 1}}, "at_most='tags' needs one value for each item.*List"),
+        ({"at_most": {"maker": 1}}, "at_most='maker' needs one value for each item.*Struct"),
         (
             {"at_least": {"kind:new": 3}, "at_most": {"kind": 2}},
             "contradicts at_most: at_least kind:new asks for 3 items, and at_most kind lets",
@@ -545,7 +556,7 @@ def test_copies_and_changed_catalogues(model):
     ],
 )
 def test_errors_name_what_is_wrong(arguments, message):
-    table = SHOP.with_columns(tags=pl.Series([["x"]] * 6))
+    table = SHOP.with_columns(maker=pl.struct("brand", "kind"))
     with pytest.raises(rr.ArgumentError, match=message):
         rr.Rules(table, **arguments)
 

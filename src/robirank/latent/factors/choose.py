@@ -47,7 +47,7 @@ class Varied:
     weight : float
         The argument, above 0.
     scales : float64 array
-        For each list, 1 by the standard deviation of its scores over all items.
+        What the scores of each list are multiplied with to give relevance.
     vectors : float32 array
         The rows of all items, whose cosines are compared.
     """

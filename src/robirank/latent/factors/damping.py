@@ -22,7 +22,7 @@ from robirank._types import Floats64
 from robirank.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from robirank.latent.factors.factors import AnySide, Factors, Queries
+    from robirank.latent.factors.factors import Factors, ItemSide, Queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,14 +31,14 @@ class Damping:
 
     Attributes
     ----------
-    items : AnySide
+    items : ItemSide
     by_factors : float64 array of shape (factors,)
         c.
     by_item : float64 array of shape (items,), or None
         Where content scores count, what an item of a user adds to the slope, times their number.
     """
 
-    items: AnySide
+    items: ItemSide
     by_factors: Floats64
     by_item: Floats64 | None = None
 
@@ -93,15 +93,16 @@ def centred_logs(counts: Any) -> Floats64:
     """
     taken = np.asarray(counts) > 0
     g = np.log1p(np.asarray(counts, np.float64))
-    if taken.any():
-        g[taken] -= g[taken].mean()
+    if len(np.unique(g[taken])) < 2:  # the mean would be rounded
+        return np.zeros_like(g)
+    g[taken] -= g[taken].mean()
     return g
 
 
-def _summed(items: AnySide, weights: Floats64) -> Floats64:
+def _summed(items: ItemSide, weights: Floats64) -> Floats64:
     """The weighted sum of the rows of all items."""
-    total, first = 0.0, 0
+    sums, first = [], 0
     for block in items.blocks():
-        total = total + weights[first : first + len(block)] @ block.astype(np.float64)
+        sums.append(weights[first : first + len(block)] @ block.astype(np.float64))
         first += len(block)
-    return np.asarray(total, np.float64)
+    return np.sum(sums, axis=0, dtype=np.float64)

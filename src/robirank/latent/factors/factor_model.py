@@ -23,7 +23,7 @@ from robirank.latent.factors.centres import Centres
 from robirank.latent.factors.choose import Scope
 from robirank.latent.factors.content import UserContent
 from robirank.latent.factors.explain import ExplainMixin
-from robirank.latent.factors.factors import AnySide, Factors, Queries, Side, popular_items
+from robirank.latent.factors.factors import Factors, ItemSide, Queries, Side, popular_items
 from robirank.latent.factors.questions import (
     ByOutsideId,
     ByPosition,
@@ -279,11 +279,12 @@ class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
             which rules are the reason where too few items are left.
         variety : float, default=0
             From 0 to 1: how much an item that is like those before it in the list is put back. Each
-            place gets the item with the largest (1 − v)·s / σ − v·c: its score in units of σ, the
-            standard deviation of this user's scores over all items, less its largest cosine with
+            place gets the item with the largest (1 − v) s / 4σ − v c: its score in units of four
+            standard deviations of this user's scores over all items, less its largest cosine with
             the items that stand there already, at least 0 (maximal marginal relevance [1]_). All
             items are considered, and with ``rules`` each of their steps takes items in this way.
-            Lists stand in the order of choice; a longer one begins with a shorter one.
+            Lists stand in the order of choice; a longer one begins with a shorter one. The larger
+            v is, the more candidates an exact answer needs, and the longer it takes.
         popularity : float, default=0
             From 0 to 1: how much of what popularity alone explains is taken off the scores. With
             the logarithm of 1 + the number of interactions of an item, and β the slope of this
@@ -322,7 +323,7 @@ class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
         >>> model = FactorModel.of(np.array([[3, 1]], dtype=np.float32), V)
         >>> model.recommend(0, N=2, filter_already_liked_items=False)[0].tolist()
         [0, 1]
-        >>> model.recommend(0, N=2, filter_already_liked_items=False, variety=0.8)[0].tolist()
+        >>> model.recommend(0, N=2, filter_already_liked_items=False, variety=0.5)[0].tolist()
         [0, 2]
         """
         names, is_one, wanted, asked = self._question(
@@ -687,7 +688,7 @@ class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
         popular_for_unknown(best, queries, items, wanted.unknown_users, popular)
         return best
 
-    def _searched(self, wanted: Wanted, asked: Asked) -> tuple[AnySide, Queries]:
+    def _searched(self, wanted: Wanted, asked: Asked) -> tuple[ItemSide, Queries]:
         """What a search goes through, and what it asks for."""
         if not wanted.popularity:
             return self.factors_.items, asked.queries

@@ -97,12 +97,17 @@ class AnySide(Protocol):
     def search(self, queries: Queries, n_best: int, **options: Any) -> tuple[Ints32, Floats32]:
         """The rows with the largest inner products; see `robirank.latent.factors.topk.top_rows`."""
 
+
+class ItemSide(AnySide, Protocol):
+    """The items of a model, wherever their rows are."""
+
     def blocks(self) -> Iterator[Floats32]:
         """All rows, some at a time."""
         ...
 
-    def with_column(self, values: Floats32) -> AnySide:
+    def with_column(self, values: Floats32) -> ItemSide:
         """The same with a further column of rows."""
+        ...
 
     def spread_of(self, queries: Queries, num_threads: int) -> Floats64:
         """The standard deviation of the scores of each query over all rows."""
@@ -207,7 +212,7 @@ class Factors:
     """
 
     users: AnySide
-    items: AnySide
+    items: ItemSide
 
     def __getstate__(self) -> dict[str, Any]:
         return {"users": self.users, "items": self.items}

@@ -14,7 +14,8 @@ from robirank._types import Floats32, Ints32
 from robirank.data.user_items import Mask
 from robirank.latent.factors.bound_rules import BoundRules
 from robirank.latent.factors.choose import Scope, Search, Varied, choose
-from robirank.latent.factors.factors import AnySide, Queries, by_popularity
+from robirank.latent.factors.factors import ItemSide, Queries, by_popularity
+from robirank.latent.factors.spread import UNIT
 from robirank.latent.factors.topk import no_rows
 from robirank.latent.factors.unknown_users import UnknownUsers, popular_for_unknown
 
@@ -133,7 +134,7 @@ class RuledAnswers:
 
 
 def answer_by_rules(
-    items: AnySide,
+    items: ItemSide,
     queries: Queries,
     rules: BoundRules,
     scope: Scope,
@@ -177,13 +178,13 @@ def answer_by_rules(
 
 
 def _varied(
-    items: AnySide, queries: Queries, weight: float, vectors: Floats32 | None, num_threads: int
+    items: ItemSide, queries: Queries, weight: float, vectors: Floats32 | None, num_threads: int
 ) -> Varied | None:
     if not weight:
         return None
     assert vectors is not None
     spread = items.spread_of(queries, num_threads).astype(np.float32).astype(np.float64)
-    scales = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+    scales = np.divide(1 / UNIT, spread, out=np.zeros_like(spread), where=spread > 0)
     return Varied(weight, scales, vectors)
 
 

@@ -201,10 +201,6 @@ class Rules:
         return model._explained(self, userid, user_items, **options)
 
 
-#: What a question without rules has: all items may come.
-NO_RULES = Rules()
-
-
 def check_rules(rules: Any) -> None:
     """Raise an error unless an argument ``rules`` is one."""
     if rules is not None and not isinstance(rules, Rules):
@@ -309,3 +305,7 @@ def _check_limits(caps: Sequence[Limit], minimums: Sequence[Limit]) -> None:
                     f"contradicts at_most: {minimum.name} asks for {minimum.number} items, and "
                     f"{cap.name} lets no more than {cap.number} come",
                 )
+
+
+#: What a question without rules has: all items may come.
+NO_RULES = Rules()

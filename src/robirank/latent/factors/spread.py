@@ -15,6 +15,10 @@ from robirank._types import Floats32, Floats64
 if TYPE_CHECKING:
     from robirank.latent.factors.factors import Queries, Side
 
+#: Standard deviations that relevance is measured in: by so much the best scores of a user exceed
+#: the mean, roughly, so that relevance and similarity both range to about 1.
+UNIT = 4.0
+
 
 @dataclass(frozen=True, eq=False)
 class Spread:
@@ -35,12 +39,13 @@ class Spread:
     @classmethod
     def of(cls, blocks: Iterable[Floats32]) -> Self:
         """The covariance of the rows of some blocks."""
-        n, total, products = 0, 0.0, 0.0
+        moments = []
         for block in blocks:
-            rows = block.astype(np.float64)
-            n, total, products = n + len(rows), total + rows.sum(axis=0), products + rows.T @ rows
-        mean = total / max(n, 1)
-        return cls(products / max(n, 1) - np.multiply.outer(mean, mean))
+            rows = np.column_stack([np.ones(len(block)), block])
+            moments.append(rows.T @ rows)
+        total = np.sum(moments, axis=0)
+        mean = total[0, 1:] / total[0, 0]
+        return cls(total[1:, 1:] / total[0, 0] - np.multiply.outer(mean, mean))
 
     def of_scores(self, rows: Floats32, asked: np.ndarray, num_threads: int = 0) -> Floats64:
         """The standard deviation of the scores of each of some rows over all items."""
