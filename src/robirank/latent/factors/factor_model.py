@@ -323,7 +323,7 @@ class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
         >>> model = FactorModel.of(np.array([[3, 1]], dtype=np.float32), V)
         >>> model.recommend(0, N=2, filter_already_liked_items=False)[0].tolist()
         [0, 1]
-        >>> model.recommend(0, N=2, filter_already_liked_items=False, variety=0.5)[0].tolist()
+        >>> model.recommend(0, N=2, filter_already_liked_items=False, variety=0.8)[0].tolist()
         [0, 2]
         """
         names, is_one, wanted, asked = self._question(

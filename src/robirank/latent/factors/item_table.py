@@ -44,7 +44,7 @@ class ItemTable:
         self.ids: Ids = distinct_ids(frame[id], id)
         # Missing values are null then, NaN too, with which comparisons would be true.
         columns = [as_series(frame[name], str(name)) for name in column_names(frame)]
-        self._frame = pl.DataFrame(columns)
+        self._frame = pl.DataFrame([*map(_lists_of_objects, columns)])
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -160,6 +160,19 @@ class ItemTable:
             f"names the column {name!r}, which the table of items does not have"
             + (meant or f"; it has {columns}"),
         )
+
+
+def _lists_of_objects(column: pl.Series) -> pl.Series:
+    """A column of lists as polars holds them, where they are objects of Python; others as is."""
+    if column.dtype != pl.Object:
+        return column
+    values = column.to_list()
+    if not all(value is None or isinstance(value, list | tuple | np.ndarray) for value in values):
+        return column
+    try:
+        return pl.Series(column.name, [None if value is None else [*value] for value in values])
+    except (TypeError, pl.exceptions.PolarsError):
+        return column
 
 
 def _cannot_be_computed(argument: str, error: Exception) -> ArgumentError:

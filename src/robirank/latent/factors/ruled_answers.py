@@ -49,7 +49,7 @@ class ShortAnswerWarning(UserWarning):
         why = ", ".join(f"{name} {n:,}" for name, n in self.taken_away.items())
         super().__init__(
             f"{who} got {what}. Taken away of {counts['all items']:,} items{which}: "
-            f"{why or 'none'}. rules.explain tells it for any user"
+            f"{why or 'none'}" + ". rules.explain tells it for any user" * (kind == "user")
         )
 
     @property
