@@ -313,3 +313,26 @@ def test_lists_that_make_no_sense_are_refused():
         losses.rank_loss([1.0, 2.0], [math.nan, 1.0])
     with pytest.raises(ValueError, match=r"rho must be one of .*'log'.*; got 'rho1'"):
         losses.list_loss([1.0, 2.0], [0.0, 1.0], "rho1")
+
+
+@given(st.lists(st.floats(-60, 60), min_size=1, max_size=40), st.floats(0.1, 20))
+def test_the_pull_of_one_document_is_bounded(others, weight):
+    """The identity loss's is not: a hopeless document pulls by as much as it has rivals."""
+    scores = np.array([0.0, *others])
+    weights = np.array([weight, *np.zeros(len(others))])
+    t = losses.sigma0(-np.array(others)).sum()
+    pull = {rho: -losses.list_loss(scores, weights, rho).gradient[0] for rho in losses.RHOS}
+    assert pull["log"] <= weight * t / (1 + t) * (1 + 1e-9)
+    assert pull["type2"] <= weight * t / ((2 + t) * np.log2(2 + t) ** 2) * (1 + 1e-9)
+    assert pull["identity"] <= weight * len(others) * (1 + 1e-9)
+    for_one = weight / (losses.LN2 * (1 + max(0.0, others[0])))
+    one = losses.rho1_prime(t) * weight * -losses.sigma0_prime(-others[0])
+    assert one <= for_one * (1 + 1e-9)
+
+
+def test_a_hopeless_document_pulls_the_identity_loss_alone():
+    scores, weights = np.append(np.zeros(100), -1000.0), np.append(np.zeros(100), 1.0)
+    pull = {rho: -losses.list_loss(scores, weights, rho).gradient[-1] for rho in losses.RHOS}
+    assert pull["identity"] == pytest.approx(100)
+    assert pull["log"] == pytest.approx(1 / (losses.LN2 * 1000), rel=1e-3)
+    assert pull["type2"] < 1e-5

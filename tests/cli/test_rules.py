@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import robirank as rr
 from cli.test_features import N_OLD, error_of, lists, products, run, train, write
 from cli.test_features import purchases as all_purchases
-from robirank.cli.where import condition
+from robirank.data.where import condition
 
 SHOP = pl.DataFrame(
     {

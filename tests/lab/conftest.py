@@ -6,12 +6,20 @@ from rich.console import Console
 from lab.synthetic_run import make_run
 from robirank import make_interactions, split_ratio
 from robirank_lab.latent.runner import run_latent
-from robirank_lab.run_format import LatentExperiment, ScalingExperiment
+from robirank_lab.noise.data import Lists, Table
+from robirank_lab.noise.runner import run_noise
+from robirank_lab.run_format import LatentExperiment, NoiseExperiment, ScalingExperiment
 from robirank_lab.scaling.runner import run_scaling
 
 QUIET = Console(quiet=True)
 TINY_SCALING = ScalingExperiment(workers=(1, 2), parts=(8,), factors=8, iterations=3)
 TINY_SHAPE = (300, 120, 6000)
+TINY_NOISE = NoiseExperiment(
+    kinds=("winners", "spam"), shares=(0, 0.2, 0.4), seeds=2, grid_points=2
+)
+TINY_ATTACK = NoiseExperiment(
+    kinds=("bots", "shilling"), shares=(0, 0.3), seeds=2, factors=4, iterations=3
+)
 
 
 @pytest.fixture(scope="session")
@@ -50,3 +58,19 @@ def scaling_run(tmp_path_factory):
     """Runs on one and two workers."""
     output = tmp_path_factory.mktemp("run") / "tiny"
     return run_scaling(None, TINY_SCALING, output, shape=TINY_SHAPE, console=QUIET)
+
+
+@pytest.fixture(scope="session")
+def noise_run(tmp_path_factory):
+    """Two rankers under two kinds of noise."""
+    output = tmp_path_factory.mktemp("run") / "noise"
+    methods = ["RoBiRank", "Log to Type-II"]
+    return run_noise(Lists(None, 40), TINY_NOISE, output, methods, n_jobs=2, console=QUIET)
+
+
+@pytest.fixture(scope="session")
+def attack_run(tmp_path_factory):
+    """Latent models under attacks."""
+    output = tmp_path_factory.mktemp("run") / "attack"
+    methods = ["RoBiRank exact", "Popularity"]
+    return run_noise(Table(None, {}), TINY_ATTACK, output, methods, n_jobs=2, console=QUIET)

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from robirank_lab.statistics import bootstrap_interval, compare, holm, sign_flip_p
+from robirank_lab.statistics import bootstrap_interval, compare, holm, paired_t, sign_flip_p
 
 
 def test_sign_flips_approach_the_exact_p_value():
@@ -56,3 +56,20 @@ def test_nothing_to_compare_is_an_error():
         sign_flip_p([])
     with pytest.raises(ValueError, match="finite"):
         bootstrap_interval([0.1, np.nan])
+
+
+def test_student_by_hand():
+    """Mean 2, standard deviation 1, three values: t = 2 √3, and t(0.975; 2) = 4.303."""
+    found = paired_t([1.0, 2.0, 3.0])
+    assert found.mean == 2.0
+    assert found.high - found.mean == pytest.approx(4.302653 / 3**0.5, rel=1e-6)
+    assert found.mean - found.low == pytest.approx(found.high - found.mean)
+    assert found.p == pytest.approx(0.0742, abs=1e-4)
+
+
+def test_student_without_spread():
+    assert paired_t([0.0, 0.0]) == (0.0, 0.0, 0.0, 1.0)
+    assert paired_t([0.5, 0.5]) == (0.5, 0.5, 0.5, 0.0)
+    alone = paired_t([0.5])
+    assert (alone.mean, alone.p) == (0.5, 1.0)
+    assert np.isnan([alone.low, alone.high]).all()

@@ -169,7 +169,7 @@ def latent(
         seeds=seeds,
         threads=threads,
     )
-    installed = [name for name, method in LATENT_FIELD.items() if not method.is_missing]
+    installed = [name for name, method in LATENT_FIELD.items() if not method.missing]
     run = run_latent(
         data,
         asked,
@@ -234,6 +234,79 @@ def scaling(
     _show(run, as_json)
 
 
+@experiment.command()
+def noise(
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Judged lists as for `ltr`, or users and items as for `latent`; made to order if "
+            "not given."
+        ),
+    ] = None,
+    output: Output = None,
+    title: Title = None,
+    methods: Methods = None,
+    kinds: Annotated[
+        str | None, typer.Option(help="Kinds of noise, separated by commas; all by default.")
+    ] = None,
+    shares: Annotated[
+        str | None,
+        typer.Option(help="How much is spoiled; 0,0.2,0.4 for lists, 0,0.05,0.2 for tables."),
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option(min=1, help="Quality is NDCG@k; 10 for lists, 20 for tables.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Training sets of each kind and share; 5 by default.")
+    ] = None,
+    made: Annotated[
+        Literal["lists", "table"], typer.Option(help="What is made where no data are given.")
+    ] = "lists",
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Two seeds, no share but the largest, 2 settings a ranker."),
+    ] = False,
+    seed: Seed = 0,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes; one a core by default.")
+    ] = None,
+    user: User = None,
+    item: Item = None,
+    sep: Sep = None,
+    header: Header = None,
+    as_json: AsJson = False,
+) -> None:
+    """Spoil a growing share of what is learned from, and measure on clean data."""
+    from robirank_lab.noise.data import Lists, Table, find_data
+    from robirank_lab.noise.runner import default_field, kinds_for, run_noise
+    from robirank_lab.run_format import NoiseExperiment
+
+    columns = _columns(user, item, sep, header)
+    given: Lists | Table = Lists(None) if made == "lists" else Table(None, columns)
+    if data is not None:
+        given = find_data(data, columns)
+    is_lists = isinstance(given, Lists)
+    usual = (0.0, 0.2, 0.4) if is_lists else (0.0, 0.05, 0.2)
+    asked = NoiseExperiment(
+        kinds=tuple(kinds_for(given) if kinds is None else _split(kinds)),
+        shares=_shares(shares) or ((usual[0], usual[-1]) if quick else usual),
+        seed=seed,
+        seeds=seeds or (2 if quick else 5),
+        k=k or (10 if is_lists else 20),
+        grid_points=2 if quick else None,
+    )
+    called = given.describe().name.replace("/", "-")
+    run = run_noise(
+        given,
+        asked,
+        output or Path("runs") / f"{called}-noise{'-quick' if quick else ''}",
+        default_field(given) if methods is None else _split(methods),
+        title=title,
+        n_jobs=jobs,
+    )
+    _show(run, as_json)
+
+
 @report.command()
 def _report(
     run: Annotated[Path, typer.Argument(help="Run directory of an experiment.")],
@@ -290,6 +363,15 @@ def _numbers(option: str, text: str) -> tuple[int, ...]:
     except ValueError:
         raise typer.BadParameter(
             f"--{option} must be numbers separated by commas, such as 1,2,4; got {text!r}"
+        ) from None
+
+
+def _shares(text: str | None) -> tuple[float, ...]:
+    try:
+        return tuple(sorted({float(share) for share in _split(text)})) if text else ()
+    except ValueError:
+        raise typer.BadParameter(
+            f"--shares must be numbers separated by commas, such as 0,0.2,0.4; got {text!r}"
         ) from None
 
 

@@ -8,7 +8,7 @@ results have the columns that the experiment names, and are checked here too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple
 
 import msgspec
 import polars as pl
@@ -238,7 +238,78 @@ class ScalingExperiment(_Epochs, tag="scaling"):
         return [""]
 
 
-Experiment = LtrExperiment | LatentExperiment | ScalingExperiment
+class NoiseCell(NamedTuple):
+    """One spoiled training set: a kind and share of noise, the fold, and the seed that draws it."""
+
+    kind: str
+    share: float
+    fold: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """What the cell is called in the files of a run."""
+        noise = f"{self.kind} {self.share:g}" if self.share else "clean"
+        return ", ".join(filter(None, (noise, self.fold, f"seed {self.seed}")))
+
+
+class NoiseExperiment(Structure, tag_field="kind", tag="noise"):
+    """Methods trained and chosen on spoiled data, measured on clean data.
+
+    Attributes
+    ----------
+    kinds : tuple of str
+        Names of `robirank_lab.noise.kinds`.
+    shares : tuple of float
+        How much is spoiled, rising from 0.
+    seed, seeds : int
+        The first seed, and how many. Each draws its own noise and works on one fold; seeds take the
+        folds in turn.
+    k : int
+        Settings are chosen by, and quality is, NDCG@k.
+    grid_points : int or None
+        At most so many settings of each ranker's grid, evenly spread; None: all.
+    factors, iterations : int
+        Of latent models.
+    """
+
+    case_noun: ClassVar[str] = "training set"
+    row: ClassVar[str] = "seed"
+    schema: ClassVar[Mapping[str, Any]] = {
+        "method": pl.String,
+        "case": pl.String,
+        "kind": pl.String,
+        "share": pl.Float64,
+        "seed": pl.Int64,
+        "metric": pl.String,
+        "value": pl.Float64,
+    }
+
+    kinds: tuple[Name, ...]
+    shares: tuple[Annotated[float, msgspec.Meta(ge=0, lt=1)], ...]
+    seed: Number = 0
+    seeds: Count = 5
+    k: Count = 10
+    grid_points: Count | None = None
+    factors: Count = 32
+    iterations: Count = 16
+
+    def cells(self, data: JudgedData | InteractionData) -> list[NoiseCell]:
+        """All training sets, seed after seed: the clean one, then every kind and share."""
+        folds = data.folds if isinstance(data, JudgedData) else [""]
+        noises = [("", 0.0), *((kind, s) for kind in self.kinds for s in self.shares if s)]
+        return [
+            NoiseCell(kind, share, folds[i % len(folds)], self.seed + i)
+            for i in range(self.seeds)
+            for kind, share in noises
+        ]
+
+    def cases(self, data: JudgedData | InteractionData) -> list[str]:
+        """The names of all training sets."""
+        return [cell.name for cell in self.cells(data)]
+
+
+Experiment = LtrExperiment | LatentExperiment | ScalingExperiment | NoiseExperiment
 
 
 class Settings(Structure):

@@ -18,8 +18,10 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import robirank as rr
+from robirank_lab.pool import Done, run_units
 from robirank_lab.run_dir import RunDirectory
 from robirank_lab.run_format import Experiment, Fit, InteractionData, JudgedData, Settings
 from robirank_lab.text import setting_text
@@ -129,6 +131,74 @@ def run_in_turn(run: RunDirectory, work: Work, console: Console) -> None:
                 run.append_fit(fit)
         report_fit(fit, run, time.perf_counter() - begin, console)
     run.finish()
+
+
+Unit = tuple[str, str]  # a method and a case
+
+
+def run_side_by_side(
+    run: RunDirectory,
+    work: Callable[..., None],
+    arguments: Callable[[Unit], tuple[Any, ...]],
+    *,
+    n_jobs: int | None,
+    preload: Sequence[str],
+    console: Console,
+) -> None:
+    """Do all units that are to do in processes of their own, and put their results together.
+
+    Parameters
+    ----------
+    work : callable
+        ``work(*arguments(unit))`` does a unit and writes it into the run directory.
+    n_jobs : int, optional
+        Processes at a time; one a core by default.
+    preload : sequence of str
+        Modules that the processes need.
+    """
+    todo = run.todo()
+    announce(console, run, len(todo))
+    bar = Progress(
+        *(BarColumn(24), MofNCompleteColumn(), TimeRemainingColumn()),
+        TextColumn("[dim]{task.fields[now]}"),
+        console=console,
+        disable=not console.is_terminal,
+        speed_estimate_period=3600,
+    )
+    running: list[Unit] = []
+
+    def show() -> None:
+        bar.update(task, now=escape(", ".join(f"{method} on {case}" for method, case in running)))
+
+    def begin(unit: Unit) -> None:
+        running.append(unit)
+        show()
+
+    with bar:
+        task = bar.add_task("", total=len(todo), now="")
+        for done in run_units(
+            work,
+            todo,
+            arguments,
+            n_jobs=n_jobs or core_count(),
+            preload=preload,
+            on_start=begin,
+        ):
+            running.remove(done.unit)
+            _report_done(run, done, console)
+            bar.advance(task)
+            show()
+    run.finish()
+
+
+def _report_done(run: RunDirectory, done: Done, console: Console) -> None:
+    """Say how a unit came out; one whose process died has failed."""
+    method, case = done.unit
+    fit = run.fit(method, case)
+    if fit is None or (done.crash and fit.error is not None):
+        fit = Fit(method=method, case=case, error=done.crash or "the process left no result")
+        run.append_fit(fit)
+    report_fit(fit, run, done.seconds, console)
 
 
 def report_fit(fit: Fit, run: RunDirectory, seconds: float, console: Console) -> None:

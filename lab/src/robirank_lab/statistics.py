@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import bootstrap, monte_carlo_test
+from scipy.stats import bootstrap, monte_carlo_test, ttest_1samp
 
 _DRAWN = 1 << 22  # random numbers drawn at a time
 
@@ -77,6 +77,36 @@ def bootstrap_interval(
         rng=np.random.default_rng(random_state),
     ).confidence_interval
     return float(result.low), float(result.high)
+
+
+class PairedT(NamedTuple):
+    """A mean of paired differences, its 95 % interval, and the p-value of its being 0."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+
+
+def paired_t(differences: ArrayLike) -> PairedT:
+    """Student's paired test, for few samples that are themselves means, such as those of folds.
+
+    A single difference has no interval (NaN), and a p-value of 1.
+
+    Examples
+    --------
+    >>> [round(float(x), 3) for x in paired_t([0.1, 0.2, 0.3])]
+    [0.2, -0.048, 0.448, 0.074]
+    """
+    d = _paired(differences)
+    mean = float(d.mean())
+    if len(d) == 1:
+        return PairedT(mean, np.nan, np.nan, 1.0)
+    if np.ptp(d) == 0:
+        return PairedT(mean, mean, mean, float(mean == 0))
+    result = ttest_1samp(d, 0.0)
+    interval = result.confidence_interval()
+    return PairedT(mean, float(interval.low), float(interval.high), float(result.pvalue))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -10,6 +10,7 @@ from robirank.cli import latent, ltr
 from robirank.cli.console import INTERRUPTED
 from robirank.cli.options import option
 from robirank.cli.plugins import RootGroup
+from robirank.cli.serve import serve
 
 app = typer.Typer(
     cls=RootGroup,
@@ -19,6 +20,7 @@ app = typer.Typer(
 )
 app.add_typer(ltr.app, name="ltr")
 app.add_typer(latent.app, name="latent")
+app.command()(serve)
 
 
 def main() -> None:

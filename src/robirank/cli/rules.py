@@ -14,7 +14,7 @@ import typer
 from robirank.cli.console import note, step
 from robirank.cli.features import FeatureFile
 from robirank.cli.options import option
-from robirank.cli.where import condition
+from robirank.data.where import condition
 
 if TYPE_CHECKING:
     import polars as pl
@@ -92,15 +92,15 @@ class Typed:
         if not self._is_any():
             return None
         if self.table is None:
-            return Rules(pin=_pins(self.pin))
+            return Rules(pin=pins_of(self.pin))
         frame, id = _read(self.table, self.item_id)
         return Rules(
             frame,
             id,
             allow=None if self.where is None else condition(self.where, frame.schema),
-            at_most=_limits("--at-most", self.at_most),
-            at_least=_limits("--at-least", self.at_least),
-            pin=_pins(self.pin),
+            at_most=limits_of("--at-most", self.at_most),
+            at_least=limits_of("--at-least", self.at_least),
+            pin=pins_of(self.pin),
             ties=self.ties,
         )
 
@@ -115,12 +115,12 @@ def _read(path: Path, id: str | None) -> tuple[pl.DataFrame, str]:
     return frame, file.id
 
 
-def _limits(flag: str, typed: Sequence[str] | None) -> dict[str, int]:
+def limits_of(flag: str, typed: Sequence[str] | None) -> dict[str, int]:
     """Numbers by column, or by column and value, from texts such as "brand=2"."""
     return {key: _whole(flag, text, n) for text, key, n in _split(flag, typed, "brand=2")}
 
 
-def _pins(typed: Sequence[str] | None) -> dict[int, str]:
+def pins_of(typed: Sequence[str] | None) -> dict[int, str]:
     """Ids by place, from texts such as "1=p003"."""
     return {_whole("--pin", text, n): id for text, id, n in _split("--pin", typed, "1=p003", True)}
 

@@ -278,6 +278,15 @@ def class_in_header(path: str | os.PathLike[str]) -> Any:
         return None
 
 
+def written_checksum(path: str | os.PathLike[str]) -> str | None:
+    """The CRC32 that a model file says it has, as hexadecimal digits; None for other files."""
+    with Path(path).open("rb") as file:
+        head = file.read(_CRC_PLACE.stop)
+    if head[8 : _CRC_PLACE.start] != _BEFORE_CRC:
+        return None
+    return head[_CRC_PLACE].decode("ascii", "replace")
+
+
 def check_finite(name: str, array: NDArray[Any]) -> None:
     """Raise a ValueError if an array holds NaN or infinity."""
     if not all_finite(array):

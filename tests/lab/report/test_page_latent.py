@@ -60,7 +60,7 @@ def test_a_point_of_a_curve_can_be_read(open_page, latent_run):
 def field_run(latent_folder, tmp_path_factory):
     """Seven methods that need no search for a step size, one of them without training."""
     experiment = LatentExperiment(factors=4, iterations=2, threads=1, rates=False)
-    methods = [name for name, method in LATENT_FIELD.items() if not method.is_missing]
+    methods = [name for name, method in LATENT_FIELD.items() if not method.missing]
     output = tmp_path_factory.mktemp("run") / "field"
     return run_latent(latent_folder, experiment, output, methods, console=QUIET)
 

@@ -45,9 +45,9 @@ class LatentMethod:
     needs: str = ""
 
     @property
-    def is_missing(self) -> bool:
-        """Whether the package that the method needs is not installed."""
-        return bool(self.needs) and find_spec(self.needs) is None
+    def missing(self) -> str:
+        """The package that the method needs, where it is not installed; else an empty text."""
+        return self.needs if self.needs and find_spec(self.needs) is None else ""
 
     def make(self, params: Mapping[str, Any], **options: Any) -> Any:
         """A model with the given setting, and with those of the options that it has."""

@@ -1,4 +1,4 @@
-"""A model of another package, as the latent experiment fits and measures models."""
+"""Models of another package, as the experiments fit and measure models."""
 
 from __future__ import annotations
 
@@ -60,3 +60,33 @@ class AlternatingLeastSquares(FactorModel):
         peer.fit(data.matrix.astype(np.float32), show_progress=show_progress, callback=tell)
         self.user_factors = np.asarray(peer.user_factors, np.float32)
         self.item_factors = np.asarray(peer.item_factors, np.float32)
+
+
+@dataclass(eq=False, repr=False)
+class BayesianPersonalizedRanking(FactorModel):
+    """Pairwise logistic loss on sampled pairs, of the package implicit; it reports no epochs.
+
+    References
+    ----------
+    Rendle, Freudenthaler, Gantner, Schmidt-Thieme: BPR: Bayesian Personalized Ranking from Implicit
+    Feedback. UAI 2009.
+    """
+
+    factors: int = 64
+    _: KW_ONLY
+    learning_rate: float = 0.05
+    regularization: float = 0.01
+    epochs: int = 100
+    random_state: int | None = None
+    num_threads: int = 0
+
+    def fit(self, data: Interactions, show_progress: bool = False) -> Self:
+        """Fit; one dimension more than the factors is the bias of an item."""
+        from implicit.bpr import BayesianPersonalizedRanking as Peer
+
+        params = self.get_params(deep=False)
+        peer = Peer(iterations=params.pop("epochs"), **params)
+        peer.fit(data.matrix.astype(np.float32), show_progress=show_progress)
+        self.user_factors = np.asarray(peer.user_factors, np.float32)
+        self.item_factors = np.asarray(peer.item_factors, np.float32)
+        return self

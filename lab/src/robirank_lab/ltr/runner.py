@@ -6,18 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from robirank_lab.ltr.methods import all_methods
 from robirank_lab.ltr.tables import write_tables
 from robirank_lab.ltr.units import check_select, describe_data, work
-from robirank_lab.pool import Done, run_units
 from robirank_lab.run_dir import RunDirectory, checked
-from robirank_lab.run_format import Fit, LtrExperiment
-from robirank_lab.runner import announce, check_methods, core_count, report_fit, start_run
-
-Unit = tuple[str, str]  # a method and a fold
+from robirank_lab.run_format import LtrExperiment
+from robirank_lab.runner import check_methods, run_side_by_side, start_run
 
 
 def run_ltr(
@@ -64,54 +59,14 @@ def run_ltr(
         title=title,
         command=command,
     )
-    _run_units(run, data, experiment, n_jobs or core_count(), console)
-    run.finish()
+    known = all_methods()
+    run_side_by_side(
+        run,
+        work,
+        lambda unit: (run.path, data, known[unit[0]], unit[1], experiment),
+        n_jobs=n_jobs,
+        preload=["robirank_lab.ltr.units", "robirank_lab.ltr.starts"],
+        console=console,
+    )
     write_tables(run)
     return run
-
-
-def _run_units(
-    run: RunDirectory, data: Path, experiment: LtrExperiment, jobs: int, console: Console
-) -> None:
-    todo, methods = run.todo(), all_methods()
-    announce(console, run, len(todo))
-    bar = Progress(
-        *(BarColumn(24), MofNCompleteColumn(), TimeRemainingColumn()),
-        TextColumn("[dim]{task.fields[now]}"),
-        console=console,
-        disable=not console.is_terminal,
-        speed_estimate_period=3600,
-    )
-    running: list[Unit] = []
-
-    def show() -> None:
-        bar.update(task, now=escape(", ".join(f"{m} on {fold}" for m, fold in running)))
-
-    def begin(unit: Unit) -> None:
-        running.append(unit)
-        show()
-
-    with bar:
-        task = bar.add_task("", total=len(todo), now="")
-        for done in run_units(
-            work,
-            todo,
-            lambda unit: (run.path, data, methods[unit[0]], unit[1], experiment),
-            n_jobs=jobs,
-            preload=["robirank_lab.ltr.units", "robirank_lab.ltr.starts"],
-            on_start=begin,
-        ):
-            running.remove(done.unit)
-            _report(run, done, console)
-            bar.advance(task)
-            show()
-
-
-def _report(run: RunDirectory, done: Done, console: Console) -> None:
-    """Say how a unit came out; one whose process died has failed."""
-    method, fold = done.unit
-    fit = run.fit(method, fold)
-    if fit is None or (done.crash and fit.error is not None):
-        fit = Fit(method=method, case=fold, error=done.crash or "the process left no result")
-        run.append_fit(fit)
-    report_fit(fit, run, done.seconds, console)

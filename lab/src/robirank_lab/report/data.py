@@ -11,6 +11,7 @@ import numpy as np
 
 from robirank_lab.report.latent import latent_parts
 from robirank_lab.report.ltr import ltr_parts
+from robirank_lab.report.noise import noise_parts
 from robirank_lab.report.scaling import scaling_parts
 from robirank_lab.run_dir import RunDirectory
 
@@ -18,6 +19,7 @@ _PARTS: Mapping[str, Any] = {
     "ltr": ltr_parts,
     "latent": latent_parts,
     "scaling": scaling_parts,
+    "noise": noise_parts,
 }
 _DIGITS = 6  # of numbers on their way to the page
 

@@ -20,7 +20,7 @@ from robirank_lab.run_dir import RunDirectory
 _SCRIPTS = (
     *("data.js", "dom.js", "format.js", "charts.js", "lines.js"),
     *("curves.js", "table.js", "queries.js", "settings.js", "times.js"),
-    *("learning.js", "reached.js", "scaling.js", "page.js"),
+    *("learning.js", "reached.js", "scaling.js", "noise.js", "page.js"),
 )
 
 

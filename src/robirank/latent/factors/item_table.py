@@ -49,6 +49,15 @@ class ItemTable:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def columns(self) -> dict[str, pl.DataType]:
+        """The names of the columns, and what they hold."""
+        return dict(self._frame.schema)
+
+    def row(self, number: int) -> dict[str, Any]:
+        """The values of a row, by column."""
+        return self._frame.row(number, named=True)
+
     def has(self, column: str) -> bool:
         """Whether there is a column of this name."""
         return column in self._frame.columns

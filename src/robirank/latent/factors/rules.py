@@ -89,8 +89,9 @@ class Rules:
 
     Parameters
     ----------
-    items : DataFrame or dict of arrays, optional
-        The table of items, a row for each, for rules that name a column. It is read once, here.
+    items : DataFrame, dict of arrays or ItemTable, optional
+        The table of items, a row for each, for rules that name a column. It is read once, here;
+        where many rules are made over one table, an `ItemTable` is read once for all of them.
         Items without a row, and missing values, meet no condition and are in no group.
     id : str, default="id"
         The column of ids.
@@ -140,7 +141,7 @@ class Rules:
         pin: Mapping[int, Any] | None = None,
         ties: str | pl.Expr | None = None,
     ) -> None:
-        table = None if items is None else ItemTable(items, id)
+        table = items if items is None or isinstance(items, ItemTable) else ItemTable(items, id)
         self._table_ids: Ids | None = None if table is None else table.ids
         self.filters = (*_filters("allow", allow, table), *_filters("deny", deny, table))
         self.caps = tuple(_limits("at_most", at_most, table, or_zero=True))

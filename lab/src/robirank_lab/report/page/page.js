@@ -3,6 +3,7 @@
 const TITLES = {
   curves: "Curves", table: "Table", queries: "Queries", settings: "Settings", times: "Times",
   learning: "Learning", reached: "Table", speed: "Precision", work: "Time", parts: "Parts",
+  noise: "Curves", areas: "Areas",
 };
 
 function drawHeading() {

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from robirank.errors import ArgumentError
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -13,6 +15,7 @@ _TOKEN = re.compile(
     r"""\s*(?:(?P<sign><=|>=|!=|==|[=<>(),])|"(?P<double>[^"]*)"|'(?P<single>[^']*)'"""
     r"""|(?P<word>[^\s<>=!(),"']+))"""
 )
+_DEEPEST, _LONGEST = 50, 200  # parentheses in parentheses, and comparisons, of a condition
 _COMPARE = {
     "=": "eq",
     "==": "eq",
@@ -53,6 +56,7 @@ class _Reader:
     def __init__(self, text: str, types: Mapping[str, pl.DataType]) -> None:
         self._text, self._types = text, types
         self._tokens, self._next = self._split(), 0
+        self._depth, self._length = 0, 0
 
     def whole(self) -> pl.Expr:
         expression = self._either()
@@ -66,8 +70,8 @@ class _Reader:
         while at < len(text):
             match = _TOKEN.match(text, at)
             if match is None:
-                raise ValueError(
-                    f"--where {self._text!r} cannot be read from {text[at:].strip()!r} on"
+                raise ArgumentError(
+                    "where", f"{self._text!r} cannot be read from {text[at:].strip()!r} on"
                 )
             kind = str(match.lastgroup)
             tokens.append((kind if kind in ("sign", "word") else "quoted", match[kind]))
@@ -87,22 +91,36 @@ class _Reader:
         return expression
 
     def _one(self) -> pl.Expr:
+        self._check_size()
         if self._take("word", "not"):
-            return ~self._one()
-        if not self._take("sign", "("):
-            return self._comparison()
-        expression = self._either()
-        self._expect(")")
+            expression = ~self._one()
+        elif not self._take("sign", "("):
+            expression = self._comparison()
+        else:
+            expression = self._either()
+            self._expect(")")
+        self._depth -= 1
         return expression
+
+    def _check_size(self) -> None:
+        """Raise an error where a condition is larger than polars should be given."""
+        self._depth, self._length = self._depth + 1, self._length + 1
+        if self._depth > _DEEPEST or self._length > _LONGEST:
+            raise ArgumentError(
+                "where",
+                f"must have at most {_LONGEST} comparisons, {_DEEPEST} parentheses deep; got "
+                f"{self._text!r:.80}",
+            )
 
     def _comparison(self) -> pl.Expr:
         import polars as pl
 
         name = self._name("a column")
         if name not in self._types:
-            raise ValueError(
-                f"--where {self._text!r}: there is no column {name!r} in the table of items; it "
-                f"has {[*self._types]}"
+            raise ArgumentError(
+                "where",
+                f"{self._text!r}: there is no column {name!r} in the table of items; it has "
+                f"{[*self._types]}",
             )
         if self._take("word", "in"):
             return pl.col(name).is_in(self._values(name))
@@ -134,9 +152,9 @@ class _Reader:
                 return typed.str.strptime(kind)[0]
             return typed.cast(pl.Float64 if kind.is_numeric() else kind)[0]
         except pl.exceptions.PolarsError:
-            raise ValueError(
-                f"--where {self._text!r}: {text!r} is no value of column {name!r}, which holds "
-                f"{kind}"
+            raise ArgumentError(
+                "where",
+                f"{self._text!r}: {text!r} is no value of column {name!r}, which holds {kind}",
             ) from None
 
     def _name(self, what: str) -> str:
@@ -159,7 +177,7 @@ class _Reader:
         if not self._take("sign", sign):
             raise self._error(repr(sign))
 
-    def _error(self, expected: str) -> ValueError:
+    def _error(self, expected: str) -> ArgumentError:
         kind, text = self._peek()
         found = "at the end" if kind == "end" else f"in place of {text!r}"
-        return ValueError(f"--where {self._text!r}: {expected} must stand {found}")
+        return ArgumentError("where", f"{self._text!r}: {expected} must stand {found}")

@@ -1,0 +1,1 @@
+"""The experiment on noise: trained and chosen on spoiled data, measured on clean data."""

@@ -1,0 +1,51 @@
+"""What users have: the table of interactions that the server was given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from robirank._types import Ints32, Ints64
+from robirank.data.ids import Ids
+from robirank.data.interactions import Interactions
+from robirank.serve.id_index import IdIndex
+
+_NOTHING = np.zeros(0, np.int32)
+
+
+class History:
+    """The items of each user, as rising positions of the items of a model.
+
+    Users need not be users of the model; items that the model does not know are left out.
+
+    Examples
+    --------
+    >>> plays = Interactions.from_arrays(["ann", "ann", "bob"], ["tea", "rum", "gin"])
+    >>> history = History.of_table(plays, Ids(["rum", "tea"]))
+    >>> history.items("ann").tolist(), history.items("bob").tolist(), history.items("zoe").tolist()
+    ([0, 1], [], [])
+    """
+
+    def __init__(self, users: IdIndex, indptr: Ints64, items: Ints32) -> None:
+        self.users, self._indptr, self._items = users, indptr, items
+
+    @classmethod
+    def of_table(cls, table: Interactions, items: Ids, users: IdIndex | None = None) -> History:
+        """The rows of a table; an index of the same users may be given, to be shared."""
+        if users is None or users.ids != table.users:
+            users = IdIndex(table.users)
+        if table.items == items:
+            return cls(users, table.indptr, table.indices)
+        codes = items.find(table.items[:])[table.indices]
+        is_known = codes >= 0
+        owners = table.user_codes()[is_known]
+        order = np.lexsort((codes[is_known], owners))
+        lengths = np.bincount(owners, minlength=table.n_users)
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return cls(users, indptr, codes[is_known][order].astype(np.int32))
+
+    def items(self, user: Any) -> Ints32:
+        """What a user has; nothing for one who is not in the table."""
+        row = self.users.find(user)
+        return _NOTHING if row < 0 else self._items[self._indptr[row] : self._indptr[row + 1]]

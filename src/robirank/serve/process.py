@@ -1,0 +1,107 @@
+"""The process that serves: a socket, signals, and the way from the first to the last request."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+
+from robirank.serve.logs import log_to_stderr, tell
+from robirank.serve.server import Server
+
+_GRACE = 5.0  # seconds beside those that a request may take
+_BACKLOG = 2048
+_SWITCH_SECONDS = 0.001  # how long a thread may keep others from running Python
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens; an `OSError` says what was wrong with the address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise OSError(f"cannot listen on {host} port {port}: {reason}") from None
+    listening.listen(_BACKLOG)
+    listening.setblocking(False)
+    return listening
+
+
+def serve(server: Server, listening: socket.socket, ready: Callable[[], Any] = bool) -> None:
+    """Answer until SIGTERM or SIGINT, after which what was asked for is still answered.
+
+    SIGHUP loads the files anew. ``ready`` is called when requests are taken.
+    """
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    config = uvicorn.Config(
+        server,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        lifespan="on",
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=int(server.limits.seconds + _GRACE),
+    )
+    _Uvicorn(config, server, ready).run(sockets=[listening])
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn with signals of our own, after which the process ends with code 0."""
+
+    def __init__(self, config: uvicorn.Config, server: Server, ready: Callable[[], Any]) -> None:
+        super().__init__(config)
+        self._server, self._ready = server, ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to take requests."""
+        await super().startup(sockets)
+        self._ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Let signals stop or reload the server while it runs."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        handlers: dict[int, Any] = {signal.SIGTERM: self._stop, signal.SIGINT: self._stop}
+        if hasattr(signal, "SIGHUP"):
+            handlers[signal.SIGHUP] = lambda *_: self._server.reload_soon()
+        before = {number: signal.signal(number, handle) for number, handle in handlers.items()}
+        try:
+            yield
+        finally:
+            for number, handle in before.items():
+                signal.signal(number, handle)
+
+    def _stop(self, number: int, _: Any) -> None:
+        tell(logging.INFO, "stopping", signal=signal.Signals(number).name)
+        self._server.drain()
+        self.force_exit = self.should_exit and number == signal.SIGINT
+        self.should_exit = True
+
+
+def address_of(listening: socket.socket) -> str:
+    """The URL of a socket."""
+    host, port, *_ = listening.getsockname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def serve_here(make: Callable[[], Server], host: str, port: int) -> None:
+    """Bind, load the model, and answer in this process."""
+    listening = bind(host, port)
+    with listening:
+        log_to_stderr()
+        server = make()
+        address = address_of(listening)
+        serve(server, listening, lambda: tell(logging.INFO, "ready", address=address))

@@ -1,0 +1,139 @@
+"""Where the server has its model and what goes beside it: files, or objects in memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import zlib
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from robirank.data.features import read_rows
+from robirank.data.interaction_files import load_interactions
+from robirank.data.interactions import Interactions
+from robirank.data.names import Names
+from robirank.latent.factors.item_table import ItemTable
+from robirank.serve.loaded import About, Served, serve_model
+from robirank.serve.messages import RuleSet
+from robirank.storage.estimators import load_extra, load_model
+from robirank.storage.tensor_file import ModelFileError, written_checksum
+
+#: What says whether a file has changed: its inode, size and time; None where there is none.
+Stamp = tuple[int, int, int] | None
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Sources:
+    """A model and what is known of its users and items; each a path, or the thing itself.
+
+    Attributes
+    ----------
+    model : path or estimator
+    train : path or Interactions, optional
+        What users have.
+    train_columns : dict
+        Arguments of `load_interactions` for a file.
+    items : path, DataFrame or dict of arrays, optional
+        The table of items.
+    item_id : str
+        Its column of ids.
+    names : path or dict from id to str, optional
+    name_columns : str, optional
+    rules : RuleSet, optional
+        What always holds.
+    num_threads : int, optional
+        Of each answer; every core by default.
+    """
+
+    model: Any
+    train: Any = None
+    train_columns: dict[str, Any] = field(default_factory=dict)
+    items: Any = None
+    item_id: str = "id"
+    names: Any = None
+    name_columns: str | None = None
+    rules: RuleSet | None = None
+    num_threads: int | None = None
+
+    def stamps(self) -> dict[str, Stamp]:
+        """The stamp of each file."""
+        named = {name: getattr(self, name) for name in ("model", "train", "items", "names")}
+        return {name: _stamp(path) for name, path in named.items() if _is_path(path)}
+
+    def load(self) -> Served:
+        """Read everything, and lay it out for answers; a bad file is an error."""
+        model, about = self.model, None
+        if _is_path(self.model):
+            model, about = _read_model(Path(self.model))
+        if self.num_threads is not None and hasattr(model, "num_threads"):
+            model.num_threads = self.num_threads
+        return serve_model(
+            model,
+            about,
+            train=self._interactions(),
+            table=self._table(),
+            names=self._names(),
+            rules=self.rules,
+        )
+
+    def _interactions(self) -> Interactions | None:
+        if _is_path(self.train):
+            return load_interactions(self.train, **self.train_columns)
+        return self.train
+
+    def _table(self) -> ItemTable | None:
+        if self.items is None:
+            return None
+        frame = read_rows(self.items, self.item_id, []) if _is_path(self.items) else self.items
+        return ItemTable(frame, self.item_id)
+
+    def _names(self) -> Names | None:
+        if self.names is None or isinstance(self.names, Names):
+            return self.names
+        if _is_path(self.names):
+            return Names.read(Path(self.names), self.name_columns)
+        return Names({str(id): str(name) for id, name in self.names.items()})
+
+
+def _read_model(path: Path) -> tuple[Any, About]:
+    """A model, and where it is from.
+
+    It is read from a copy: somebody may write to the file at any time, and a mapped file that
+    becomes shorter ends the process.
+    """
+    with path.open("rb") as file, tempfile.NamedTemporaryFile(prefix="robirank-") as copy:
+        written = os.fstat(file.fileno()).st_mtime
+        shutil.copyfileobj(file, copy, _CHUNK)
+        copy.flush()
+        try:
+            model = load_model(copy.name)
+            extra = load_extra(copy.name)
+        except ModelFileError as error:
+            raise ModelFileError(str(error).replace(copy.name, str(path))) from None
+        checksum = written_checksum(copy.name) or _crc32(copy.name)
+    return model, About(checksum, path.name, datetime.fromtimestamp(written, UTC), extra)
+
+
+def _crc32(path: str) -> str:
+    crc = 0
+    with Path(path).open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            crc = zlib.crc32(chunk, crc)
+    return f"{crc:08x}"
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike)
+
+
+def _stamp(path: Any) -> Stamp:
+    try:
+        facts = Path(path).stat()
+    except OSError:
+        return None
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns

@@ -1,0 +1,208 @@
+"""Questions as a model understands them: ids looked up; what is hidden and folded in settled."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import polars as pl
+
+from robirank._types import Ints32
+from robirank.data.feature_rows import FeatureRows
+from robirank.latent.factors.rules import Rules
+from robirank.serve.loaded import ServedRecommender
+from robirank.serve.messages import Question, RuleSet
+from robirank.serve.problems import Problem, as_field, bad_value
+
+_NONE = np.zeros(0, np.int32)
+
+
+class TakenSince(Protocol):
+    """What users took since the model was trained; see `robirank.serve.feedback`."""
+
+    def items_of(self, user: Any) -> Sequence[Any]:
+        """The ids of items, in the order in which they came."""
+
+
+@dataclass(frozen=True, eq=False)
+class Wish:
+    """A question, looked up in one model.
+
+    Attributes
+    ----------
+    question : Question
+    row : int
+        The position of the user; −1 for one whom the model does not know.
+    fold : int32 array or None
+        Rising positions of the items from which the row of the user is found; None for the row of
+        the model.
+    features : FeatureRows or None
+        What is known of someone new.
+    hidden : int32 array
+        Rising positions of items that must not come.
+    only : int32 array or None
+        Rising positions of the items that may come; None for all.
+    rules : Rules or None
+    ignored : list
+        Unknown ids that were passed over.
+    """
+
+    question: Question
+    row: int
+    fold: Ints32 | None
+    features: FeatureRows | None
+    hidden: Ints32
+    only: Ints32 | None
+    rules: Rules | None
+    ignored: list[str | int]
+
+    @property
+    def group(self) -> Hashable:
+        """Questions with equal groups can be answered by one search."""
+        question, rules = self.question, self.rules
+        depends_on_n = question.variety > 0 or (
+            rules is not None and (rules.pins or rules.minimums)
+        )
+        return (
+            self.fold is None,
+            self.features is None,
+            None if self.only is None else self.only.tobytes(),
+            id(rules),
+            question.variety,
+            question.popularity,
+            question.n if depends_on_n else 0,
+        )
+
+
+def look_up(served: ServedRecommender, question: Question, taken: TakenSince | None) -> Wish:
+    """Look the ids of a question up; an unknown one is a `Problem`, or is passed over."""
+    ignored: list[str | int] = []
+    given = _positions(served, "items", question.items, question, ignored)
+    row, has, fresh = -1, _NONE, _NONE
+    if question.user is not None:
+        row = served.users.find(question.user)
+        has = _NONE if served.history is None else served.history.items(question.user)
+        fresh = known_items(served, () if taken is None else taken.items_of(question.user))
+        fresh = np.setdiff1d(fresh, has)
+    about = _features(served, question, row)
+    is_described = question.items or question.features is not None
+    if question.user is not None and row < 0 and not (is_described or len(has) or len(fresh)):
+        _unknown_user(question, ignored)
+    fold = None
+    if row < 0 or is_described or (len(fresh) and len(has)):
+        fold = union(has, fresh, given)
+    hidden = union(has, fresh, given) if question.seen == "hide" else _NONE
+    only, excluded = _lists_of(served, question.rules, ignored)
+    return Wish(
+        question,
+        row,
+        fold,
+        about if fold is not None else None,
+        union(hidden, excluded) if len(excluded) else hidden,
+        only,
+        _rules(served, question),
+        ignored,
+    )
+
+
+def known_items(served: ServedRecommender, ids: Iterable[Any]) -> Ints32:
+    """The rising positions of those of some ids that the model knows."""
+    places = {served.items.find(id) for id in ids} - {-1}
+    return np.array(sorted(places), np.int32)
+
+
+def union(*parts: Ints32) -> Ints32:
+    """The rising positions that are in any of some arrays."""
+    filled = [part for part in parts if len(part)]
+    if len(filled) < 2:
+        return filled[0] if filled else _NONE
+    return np.unique(np.concatenate(filled))
+
+
+def item_position(served: ServedRecommender, id: str | int, field: str) -> int:
+    """The position of an item; a `Problem` for one that the model does not know."""
+    position = served.items.find(id)
+    if position < 0:
+        raise Problem(
+            "unknown_item",
+            f"there is no item {id!r:.80} in the model; GET /v1/items?search= finds ids",
+            field,
+        )
+    return position
+
+
+def _positions(
+    served: ServedRecommender,
+    field: str,
+    ids: Sequence[str | int],
+    question: Question,
+    ignored: list[str | int],
+) -> Ints32:
+    """The rising positions of ids; one that is not known is an error, or is passed over."""
+    places: set[int] = set()
+    for number, id in enumerate(ids):
+        if question.unknown == "error":
+            places.add(item_position(served, id, as_field(field, number)))
+        elif (position := served.items.find(id)) >= 0:
+            places.add(position)
+        else:
+            ignored.append(id)
+    return np.array(sorted(places), np.int32)
+
+
+def _unknown_user(question: Question, ignored: list[str | int]) -> None:
+    assert question.user is not None
+    if question.unknown == "error":
+        raise Problem(
+            "unknown_user",
+            f"there is no user {question.user!r:.80} in the model; give what a new user has as "
+            "items, or say unknown: ignore",
+            "$.user",
+        )
+    ignored.append(question.user)
+
+
+def _features(served: ServedRecommender, question: Question, row: int) -> FeatureRows | None:
+    """What is known of the user of a question, as numbers."""
+    centres = served.model.factors_.users.centres
+    if question.features is None:
+        is_known = centres is not None and 0 <= row < len(centres.features)
+        return centres.features.take(np.array([row])) if is_known else None
+    if centres is None:
+        raise bad_value(
+            "$.features", "cannot be used: the model was trained without features of users"
+        )
+    encoder = centres.features.encoder
+    columns = [column.settings.name for column in encoder.columns]
+    strange = [name for name in question.features if name not in columns]
+    if strange:
+        raise bad_value("$.features", f"has a column {strange[0]!r:.80}; the model knows {columns}")
+    try:
+        matrix, _ = encoder.encode(encoder.table_of([question.features]), partly=True)
+    except (ValueError, TypeError, OverflowError, pl.exceptions.PolarsError) as error:
+        raise bad_value("$.features", str(error)) from None
+    return FeatureRows(encoder, matrix)
+
+
+def _lists_of(
+    served: ServedRecommender, rules: RuleSet | None, ignored: list[str | int]
+) -> tuple[Ints32 | None, Ints32]:
+    """The items that may come alone, and those that may not; unknown ids are passed over."""
+    if rules is None:
+        return None, _NONE
+    both: list[Ints32 | None] = []
+    for ids in (rules.only, rules.exclude):
+        both.append(None if ids is None else known_items(served, ids))
+        ignored += [id for id in ids or () if served.items.find(id) < 0]
+    only, excluded = both
+    return only, _NONE if excluded is None else excluded
+
+
+def _rules(served: ServedRecommender, question: Question) -> Rules | None:
+    asked = question.rules
+    if asked is not None and asked.pin:
+        for place, id in asked.pin.items():
+            item_position(served, id, as_field("rules", "pin", place))
+    return served.book.rules(asked)
