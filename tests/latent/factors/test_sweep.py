@@ -27,8 +27,9 @@ def test_each_value_is_an_evaluation(fitted):
     assert frame["ndcg@5"].to_list() == [found["ndcg@5"] for found in result.evaluations]
     assert frame["distance@5"].is_sorted()
     lines = str(result).splitlines()
-    assert lines[0].split()[:2] == ["variety", "precision"]
-    assert lines[2].split()[:2] == ["0.3", f"{frame['precision@5'][1]:.4f}"]
+    assert lines[0].split() == ["variety", "0", "0.3"]
+    assert lines[1].split() == ["precision@5", *(f"{x:.4f}" for x in frame["precision@5"])]
+    assert lines[-1].split() == ["tail@5", *(f"{x:.4f}" for x in frame["tail@5"])]
 
 
 def test_damping_shows_more_of_the_tail(fitted):

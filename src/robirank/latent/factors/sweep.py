@@ -60,14 +60,25 @@ class Sweep:
         ]
         return pl.DataFrame(rows)
 
+    def header(self) -> list[str]:
+        """The values, as texts."""
+        return [f"{value:g}" for value in self.values]
+
+    def rows(self) -> list[list[str]]:
+        """Each metric at the cut-off, with a text for each value; "-" where there is none."""
+        rows = []
+        for metric in (*METRICS, *SHOWN):
+            name = f"{metric}@{self.k}"
+            found = [(result.means | result.shown).get(name) for result in self.evaluations]
+            rows.append([name, *("-" if value is None else f"{value:.4f}" for value in found)])
+        return rows
+
     def table(self) -> str:
-        """The frame as text, without the cut-off in the names."""
-        names = [name for name in (*METRICS, *SHOWN) if f"{name}@{self.k}" in self.frame.columns]
-        lines = [f"{self.knob:>10s}" + "".join(f"{name:>14s}" for name in names)]
-        for row in self.frame.iter_rows(named=True):
-            cells = "".join(f"{row[f'{name}@{self.k}']:14.4f}" for name in names)
-            lines.append(f"{row[self.knob]:10.3g}{cells}")
-        return "\n".join([*lines, f"All of the first {self.k} places of each list."])
+        """A line for each metric and a column for each value."""
+        lines = [[self.knob, *self.header()], *self.rows()]
+        return "\n".join(
+            f"{name:>18s}" + "".join(f"{cell:>10s}" for cell in cells) for name, *cells in lines
+        )
 
     def __repr__(self) -> str:
         return self.table()

@@ -46,8 +46,8 @@ class Wanted:
     unknown_users: UnknownUsers | None
     rules: BoundRules | None
     chosen_by: str
-    variety: float
-    popularity: float
+    variety: float = 0.0
+    popularity: float = 0.0
 
     @classmethod
     def of(
