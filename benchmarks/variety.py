@@ -40,6 +40,7 @@ class NumpyHandler:
         self.covariance = np.cov(V.T, bias=True)
 
     def lists(self, users: np.ndarray, variety: float) -> np.ndarray:
+        """A varied list for each user."""
         found, scores = self.model.recommend(users, self.user_items, N=CANDIDATES)
         U = self.model.user_factors[users]
         spread = np.sqrt(np.einsum("ij,ij->i", U @ self.covariance, U))
@@ -80,9 +81,7 @@ def cost(model: Any, user_items: Any, n_users: int, turns: int) -> dict[str, flo
     rivals |= {f"handler {v}": lambda v=v: handler.lists(users, v) for v in VARIETIES[1::2]}
     seconds = least_seconds(rivals, turns)
     figures = {"plain_seconds": round(seconds["plain"], 4)}
-    print(
-        f"\nthe best {N} items of {len(users):,} users; plain {seconds['plain']:.3f} s, and times"
-    )
+    print(f"\nthe best {N} items of {len(users):,} users: {seconds['plain']:.3f} s, and times")
     for name in [*rivals][1:]:
         ratio = seconds[name] / seconds["plain"]
         figures[f"{name.replace(' ', '_')}_ratio"] = round(ratio, 2)

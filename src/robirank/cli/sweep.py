@@ -63,16 +63,12 @@ def show_sweep(
             **over.others,
         )
         details.append(f"{len(result.values)} values")
-    rows = result.frame.to_dicts()
     if as_json:
-        print_json({"knob": over.knob, "k": k, "values": rows})
+        print_json({"knob": over.knob, "k": k, "values": result.frame.to_dicts()})
     else:
         n_users = result.evaluations[0].n_users
-        print_table(
-            f"The first {k} places of {n_users:,} lists",
-            [over.knob, *result.header()],
-            result.rows(),
-        )
+        title = f"The first {k} places of {n_users:,} lists"
+        print_table(title, [over.knob, *result.header()], result.rows())
     if over.plot is not None:
         with step(f"wrote {over.plot}"), write_whole(over.plot) as file:
             result.plot().savefig(file, format=over.plot.suffix[1:], dpi=150)
