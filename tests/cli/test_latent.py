@@ -674,3 +674,29 @@ def test_what_is_read_is_not_written_over(tmp_path):
     asked = "latent", "recommend", tmp_path / "model", "1", "--train", table, "-o", table
     assert "it is read as well" in error_of(*asked)
     assert table.read_text() == before
+
+
+def test_order_ages_and_dislikes(folder, tmp_path):
+    rows = [(w, meal, place) for w, *_ in [(who,) for who in USERS] for place, meal in
+            enumerate(["soup", "stew", "roast", "pie"])]  # fmt: skip
+    lines = [("who", "meal", "when"), *rows]
+    data = write(tmp_path / "timed.tsv", lines)
+    refused = write(tmp_path / "no.tsv", [("who", "meal"), ("ann", "cake"), ("bob", "tart")])
+    columns = ("--user", "who", "--item", "meal")
+    train = ("latent", "train", data, *columns, "-o", tmp_path / "m", *SMALL)
+    run(*train, "--time", "when", "--half-life", "2")
+    assert load_model(tmp_path / "m").ages_.tolist() == [2.0, 3.0]
+    told = run(*train, "--time", "when", "--order", "--json")
+    assert json.loads(told.stdout)["order_weight"] == 0.0
+    failed = run(*train, "--order", expect=2)
+    assert "--order needs a table with times" in failed.stderr
+    failed = run(*train, "--half-life", "2d", "--time", "when", expect=2)
+    assert "--half-life must be a number" in failed.stderr
+    every = write(tmp_path / "every.tsv", [*((w, m) for w, m, _ in lines), ("kim", "cake"),
+                                           ("lea", "tart")])  # fmt: skip
+    run("latent", "train", every, *columns, "-o", tmp_path / "d", *SMALL, "--dislikes", refused)
+    answers = run("latent", "recommend", tmp_path / "d", "ann", "-n", "6", "--json").stdout
+    assert "cake" not in answers
+    assert "tart" in answers
+    failed = run(*train, "--method", "warp", "--order", expect=2)
+    assert "--order is for --method robirank" in failed.stderr.replace("\n", " ")

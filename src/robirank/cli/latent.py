@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -98,6 +98,9 @@ def train(
     regularization: float | None = option(
         None, "The penalty λ; by default what fits the table, looked for briefly."
     ),
+    order: bool = option(False, "Learn from the order of each user's records too.", "--order"),
+    half_life: str | None = option(None, "The age at which a record weighs half.", metavar="30d"),
+    dislikes: Path | None = file("What the same users took against: never an answer."),
     tune: bool = option(False, "Look for the penalty closely: as long as four fits.", "--tune"),
     learning_rate: float | None = option(None, "The step size."),
     validation: Path | None = file("Held-out interactions; the best epoch is kept."),
@@ -153,7 +156,7 @@ def train(
     for name, value in (("address", address), ("workers", workers)):
         if value is not None and ray is None:
             raise typer.BadParameter(f"--{name} needs --ray, a folder that the whole cluster sees")
-    check_output(model_path, data, validation, item_features, user_features)
+    check_output(model_path, data, validation, item_features, user_features, dislikes)
     columns = Columns(user, item, count, time_column, sep, header)
     config = {} if ray is None else {"engine": RayConfig(ray, address, workers or 2)}
     given = {
@@ -166,7 +169,8 @@ def train(
         "num_threads": threads,
         **config,
     }
-    model = _make(method, given, solver=solver, rho=rho, device=device)
+    of_robirank = {"order": order, "half_life": _half_life(half_life)}
+    model = _make(method, given, solver=solver, rho=rho, device=device, **of_robirank)
     tables = read_to_train(
         {"item": item_features, "user": user_features},
         {"item": item_id, "user": user_id},
@@ -175,7 +179,12 @@ def train(
         list_separator,
     )
     part, held_out = _parts(data, columns, validation, hold_out, seed, ray is not None)
-    part, held_out = (with_text_ids(table, tables) for table in (part, held_out))
+    against = None
+    if dislikes is not None:
+        if ray is not None:
+            raise typer.BadParameter("give --dislikes or --ray, not both")
+        against, _ = known(dislikes, read(dislikes, replace(columns, time=None)), *_ids_of(part))
+    part, held_out, against = (with_text_ids(t, tables) for t in (part, held_out, against))
     features = {f"{side}_features": table for side, table in tables.items()}
     note(_plan(model, part))
     if tune:
@@ -185,6 +194,7 @@ def train(
         model.fit(
             part,
             **features,
+            dislikes=against,
             show_progress=show_progress(),
             validation=held_out,
             metric=metric,
@@ -226,6 +236,7 @@ def evaluate(
     user: str | None = USER,
     item: str | None = ITEM,
     count: str | None = COUNT,
+    time_column: str | None = TIME,
     sep: str | None = SEP,
     header: bool | None = HEADER,
     device: DeviceName = DEVICE,
@@ -244,7 +255,7 @@ def evaluate(
     check_output(plot, model_path, test, train)
     ks = _cutoffs(cutoffs)
     model, users, items = load(model_path, threads, device)
-    columns = Columns(user, item, count, None, sep, header)
+    columns = Columns(user, item, count, time_column, sep, header)
     if train is None:
         note("without --train, items that users have already may come back")
         seen = grouped(users, items)
@@ -316,12 +327,21 @@ def _make(method: str, given: dict[str, Any], **of_robirank: Any) -> Any:
         return LatentRoBiRank(**params, **of_robirank)
     from robirank.latent.warp import WARP
 
-    for name, default in (("solver", "auto"), ("rho", "log"), ("device", "cpu")):
+    usual = {"solver": "auto", "rho": "log", "device": "cpu", "order": False, "half_life": None}
+    for name, default in usual.items():
         if of_robirank[name] != default:
-            raise typer.BadParameter(
-                f"--{name} {of_robirank[name]} is for --method robirank, not for WARP"
-            )
+            option_name = f"--{name.replace('_', '-')}"
+            value = "" if name == "order" else f" {of_robirank[name]}"
+            raise typer.BadParameter(f"{option_name}{value} is for --method robirank, not for WARP")
     return WARP(**params)
+
+
+def _half_life(text: str | None) -> float | str | None:
+    """A half-life as typed: a number in the unit of the times, or text such as 30d."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def _parts(
@@ -357,6 +377,12 @@ def _parts(
         part, held_out = split_ratio(data, hold_out, random_state=seed)
     note(f"held out: {len(held_out):,} interactions; trained on: {len(part):,}")
     return part, held_out
+
+
+def _ids_of(data: Table) -> tuple[Any, Any]:
+    """The users and items of a table in memory."""
+    table: Any = data
+    return table.users, table.items
 
 
 def _tuned(model: Any, data: Table, show: bool, options: dict[str, Any]) -> dict[str, Any]:
@@ -401,6 +427,8 @@ def _training_report(
         report["rho"] = model.rho
     report |= {"epochs": model.n_iter_, "loss": model.history_[-1]["loss"]}
     watched = [epoch[metric] for epoch in model.history_ if metric in epoch]
+    if getattr(model, "order", False):
+        report["order_weight"] = model.order_weight_
     if watched:
         report |= {"best_epoch": model.best_iter_, f"validation_{metric}": max(watched)}
     return report | {"training_seconds": round(model.history_[-1]["seconds"], 3)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -265,8 +265,10 @@ class _Binding:
                 f"must have a row for each of the {n_users} users of the model and a column for "
                 f"each of its {self.n_items} items; its shape is {given.shape}",
             )
-        table = as_user_items(given.tocsr(), name=rule.name)
-        return ByUser(rule.name, rule.allows, replace(table, weight=None, cut=None))
+        if not isinstance(given, UserItems):
+            given = as_user_items(given.tocsr(), name=rule.name)
+        table = UserItems(given.indptr, given.items, None, given.n_items)
+        return ByUser(rule.name, rule.allows, table)
 
     def caps(self, limits: Sequence[Limit]) -> Caps:
         """The groups of items, numbered through, and their caps."""

@@ -56,6 +56,14 @@ class Varied:
     scales: Floats64
     vectors: Floats32
 
+    def first_candidates(self) -> int:
+        """How many candidates for each place of a list a first search finds.
+
+        About as many as most lists need, as `benchmarks/variety.py` has them; a search that finds
+        too few is repeated, and the answer does not depend on it.
+        """
+        return _GROWTH ** (1 + int(5 * self.weight))
+
     def rows(self, places: NDArray[Any]) -> Varied:
         """The same for some of the lists."""
         return Varied(self.weight, self.scales[places], self.vectors)
@@ -152,8 +160,9 @@ def choose(
     scores : float32 array of the same shape
     """
     allowed = np.logical_and.reduce([rules.allowed, *scope.masks.values()])
-    needs_more = varied is not None or len(rules.caps.names) > knows_groups
-    first = _GROWTH if needs_more else 1
+    first = _GROWTH if len(rules.caps.names) > knows_groups else 1
+    if varied is not None:
+        first = varied.first_candidates()
     lists = _Lists(search, rules, scope, n_lists, length, first, varied, num_threads)
     longest = min(length, rules.longest)
     pins = rules.pins_within(length)

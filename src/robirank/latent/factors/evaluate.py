@@ -16,7 +16,8 @@ from scipy import sparse
 from robirank._checks import check_count
 from robirank._sparse import sound_csr
 from robirank._types import Floats32, Floats64, Ints32
-from robirank.data.user_items import SideName, UserItems
+from robirank.data.interactions import Interactions
+from robirank.data.user_items import SideName, UserItems, rows_of
 from robirank.errors import ArgumentError
 from robirank.latent.factors.factor_model import FactorModel
 from robirank.latent.factors.factors import Side
@@ -260,6 +261,7 @@ def evaluate(
     check_same_ids("test", test, "train", train)
     sides: tuple[SideName, ...] = ("items",) if recalculate_user else ("users", "items")
     check_same_ids("train", train, "the model", model, sides)
+    with_times = train if getattr(train, "timestamps", None) is not None else None
     train, test = _check_matrices(train, test)
     has_features = False
     if isinstance(model, FactorModel):
@@ -276,8 +278,9 @@ def evaluate(
             train, test = (_widened(matrix, n_items) for matrix in (train, test))
     knobs = {"rules": rules, "variety": variety, "popularity": popularity}
     wanted = {name: value for name, value in knobs.items() if value is not None and value != 0}
+    timed = with_times if recalculate_user and isinstance(model, FactorModel) else None
     measure = _Measure(
-        model, train, test, cutoffs, recalculate_user, batch_size, _taken(model, wanted)
+        model, train, test, cutoffs, recalculate_user, batch_size, _taken(model, wanted), timed
     )
     n_items = train.shape[1]
     among = (
@@ -322,6 +325,7 @@ class _Measure:
     recalculate_user: bool
     batch_size: int
     wanted: dict[str, Any]
+    timed: Interactions | None = None  # ``train`` with times, where these change the answers
 
     def of_items(self, items: Ints32 | None) -> Any:
         """The test interactions with some items."""
@@ -388,7 +392,7 @@ class _Measure:
             more["items"], n = items, len(items)
         ids, scores = self.model.recommend(
             users,
-            self.train[users],
+            self.train[users] if self.timed is None else rows_of(self.timed, users),
             N=min(max(self.cutoffs), n),
             recalculate_user=self.recalculate_user,
             **more,

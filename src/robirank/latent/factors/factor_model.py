@@ -17,13 +17,16 @@ from robirank._types import Floats32, Ints32
 from robirank.data.feature_rows import FeatureRows, align_features, check_features
 from robirank.data.features import Features
 from robirank.data.ids import Ids
+from robirank.data.user_items import UserItems
 from robirank.errors import ArgumentError
 from robirank.latent.factors.bound_rules import BoundRules
 from robirank.latent.factors.centres import Centres
 from robirank.latent.factors.choose import Scope
 from robirank.latent.factors.content import UserContent
+from robirank.latent.factors.dislikes import Dislikes
 from robirank.latent.factors.explain import ExplainMixin
 from robirank.latent.factors.factors import Factors, ItemSide, Queries, Side, popular_items
+from robirank.latent.factors.leads import Leads
 from robirank.latent.factors.questions import (
     ByOutsideId,
     ByPosition,
@@ -33,6 +36,7 @@ from robirank.latent.factors.questions import (
     check_same_ids,
     items_of_users,
     lists_of_items,
+    times_of_lists,
 )
 from robirank.latent.factors.ruled_answers import RuledAnswers, answer_by_rules
 from robirank.latent.factors.rules import NO_RULES, Rules, check_rules
@@ -45,6 +49,9 @@ from robirank.storage.fitted_parts import FittedArray, FittedObject, FittedParts
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+_OPTIONAL = ("ids", "centres", "content", "leads", "disliked")  # parts of a side
 
 
 class _OfSide:
@@ -61,7 +68,7 @@ class _OfSide:
             return self
         factors = model.__dict__.get("factors_")
         value = None if factors is None else getattr(getattr(factors, self._side), self._part)
-        if value is None and self._part not in ("ids", "centres", "content"):
+        if value is None and self._part not in _OPTIONAL:
             raise AttributeError(f"this {type(model).__name__} has no {self._name}; call fit first")
         return value
 
@@ -84,9 +91,16 @@ def _check_features(fitted: Mapping[str, Any]) -> None:
             )
         if fitted.get(f"{side}_counts_") is None:
             raise ValueError(f"{side}_centres_ need {side}_counts_, which it does not have")
-    content, n_items = fitted.get("user_content_"), len(fitted["item_factors"])
-    if content is not None and content.taken.n_items != n_items:
-        raise ValueError(f"user_content_ must have {n_items} items; it has {content.taken.n_items}")
+    leads, width = fitted.get("item_leads_"), fitted["item_factors"].shape[1]
+    if leads is not None and leads.width >= width:
+        raise ValueError(f"item_leads_ must have less than {width} columns; it has {leads.width}")
+    n_items = len(fitted["item_factors"])
+    for name, part in (("user_content_", "taken"), ("user_dislikes_", "table")):
+        known = fitted.get(name)
+        if known is not None and getattr(known, part).n_items != n_items:
+            raise ValueError(
+                f"{name} must have {n_items} items; it has {getattr(known, part).n_items}"
+            )
 
 
 class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
@@ -147,6 +161,8 @@ class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
             "user_centres_": FittedObject("users", Centres.from_tensors),
             "item_centres_": FittedObject("items", Centres.from_tensors),
             "user_content_": FittedObject("users", UserContent.from_tensors),
+            "item_leads_": FittedObject("items", Leads.from_tensors),
+            "user_dislikes_": FittedObject("users", Dislikes.from_tensors),
         },
         check=_check_features,
     )
@@ -161,6 +177,8 @@ class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
     user_centres_: Any = _OfSide("users", "centres")
     item_centres_: Any = _OfSide("items", "centres")
     user_content_: Any = _OfSide("users", "content")
+    item_leads_: Any = _OfSide("items", "leads")
+    user_dislikes_: Any = _OfSide("users", "disliked")
     num_threads: int = 0
     device: str = "cpu"
     _asks_by_id = False  # whether integers are outside ids too
@@ -350,6 +368,8 @@ class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
         items: ArrayLike | None = None,
         *,
         features: Any = None,
+        times: Any = None,
+        disliked: Any = None,
         unknown: UnknownIds = "error",
         unknown_users: UnknownUsers | None = None,
         rules: Rules | None = None,
@@ -365,11 +385,17 @@ class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
         liked : list of int or of str, or a list of such lists
             Items, by positions or outside ids: one list for one person, several for several. Who
             likes nothing is a user without an interaction; an empty list alone is answered in
-            outside ids where those are text.
+            outside ids where those are text. A model that looks at the order takes the last of a
+            list as the latest.
         features : dict, list of dicts or Features, optional
             What is known of them, where the model was fitted with features of users: values by
             column for one person, one dict for each of several. Without ``liked``, or with empty
             lists, it is all that is known.
+        times : list of dates or numbers, or a list of such lists, optional
+            When each item was taken, as in the table of the fit, where the model looks at the order
+            or weighs records by age. By default, just now and in the order of the list.
+        disliked : list of int or of str, or a list of such lists, optional
+            What they dislike: never an answer, and a stronger loser than an unknown item.
         N, filter_already_liked_items, filter_items, items
             As in `recommend`, and so are unknown_users, rules, variety and popularity.
         unknown : {"error", "ignore"}, default="error"
@@ -402,9 +428,12 @@ class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
                     f"it has {len(about)} for {len(lists)} lists of liked",
                 )
         by_text = getattr(self.item_ids_, "kind", "int") == "str"
-        every = [item for basket in lists for item in basket]
+        against = _lists_against(disliked, len(lists), is_one=is_one)
+        every = [item for basket in (*lists, *(against or ())) for item in basket]
         names = self._names(by_text, liked=every, items=items, filter_items=filter_items)
-        rows = names.baskets(lists, unknown)
+        rows = names.baskets(lists, unknown, times_of_lists(times, lists, is_one=is_one))
+        if against is not None:
+            rows = replace(rows, disliked=names.baskets(against, unknown).without(rows))
         without_liked = filter_already_liked_items
         bound = self._bound(rules)
         wanted = Wanted.of(
@@ -587,7 +616,8 @@ class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
 
     def _folded_in(self, user_items: Any, user_features: FeatureRows | None = None) -> Queries:  # noqa: ARG002
         """New users, by what they have and are, to search with."""
-        return Queries.all_of(np.ascontiguousarray(self.fold_in(user_items), dtype=np.float32))
+        matrix = user_items.to_csr() if isinstance(user_items, UserItems) else user_items
+        return Queries.all_of(np.ascontiguousarray(self.fold_in(matrix), dtype=np.float32))
 
     def _names(self, by_text: bool = False, /, **arguments: Any) -> Names:
         """How a question with these arguments calls users and items."""
@@ -661,7 +691,14 @@ class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
             queries = self._folded_in(user_items, user_features)
         else:
             queries = self.factors_.users.queries(positions)
-        return Asked(queries, positions, liked if wanted.without_liked else None)
+        liked = liked if wanted.without_liked else None
+        disliked = getattr(user_items, "disliked", None)
+        known = self.factors_.users.disliked
+        if positions is not None and known is not None:
+            disliked = known.table.rows(positions)
+        if disliked is not None:
+            liked = disliked if liked is None else liked.joined(disliked)
+        return Asked(queries, positions, liked)
 
     def _best_items(self, wanted: Wanted, asked: Asked) -> tuple[Ints32, Floats32]:
         """Positions and scores of the best items."""
@@ -722,3 +759,16 @@ class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
         factors = self.__dict__.get("factors_")
         if factors is None or not factors.is_complete():
             raise NotFittedError(f"this {type(self).__name__} has no factors yet; call fit first")
+
+
+def _lists_against(disliked: Any, n_lists: int, *, is_one: bool) -> list[Any] | None:
+    """What each of some people dislikes, a list for each; None where nothing is said."""
+    if disliked is None:
+        return None
+    lists, only_one = lists_of_items(disliked)
+    if len(lists) != n_lists or only_one != is_one:
+        raise ArgumentError(
+            "disliked",
+            f"must have a list for each list of liked, {n_lists}; it has {len(lists)}",
+        )
+    return lists

@@ -23,6 +23,8 @@ from robirank.engine.state import Rows
 from robirank.latent.factors.centres import Centres
 from robirank.latent.factors.content import Content, UserContent
 from robirank.latent.factors.damping import Damping
+from robirank.latent.factors.dislikes import Dislikes
+from robirank.latent.factors.leads import Leads
 from robirank.latent.factors.spread import Spread, spread_with_content
 from robirank.latent.factors.topk import NOTHING, PackedRows, no_rows, prepare_rows, top_rows
 
@@ -87,6 +89,14 @@ class AnySide(Protocol):
     def content(self) -> UserContent | None:
         """The items that users have, where content scores count; None otherwise."""
 
+    @property
+    def leads(self) -> Leads | None:
+        """What each item says of the next one; see `robirank.latent.factors.order`."""
+
+    @property
+    def disliked(self) -> Dislikes | None:
+        """What users dislike, where `fit` was told."""
+
     def __len__(self) -> int:
         """The number of users or items."""
         ...
@@ -126,6 +136,8 @@ class Side:
     counts: Ints32 | None = None
     centres: Centres | None = None
     content: UserContent | None = None
+    leads: Leads | None = None
+    disliked: Dislikes | None = None
     prepared: Any = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -224,13 +236,7 @@ class Factors:
 
     def with_rows(self, user_rows: Any, item_rows: Any) -> Factors:
         """A model of the same users and items with other rows."""
-        sides: Any = (self.users, self.items)
-        return Factors(
-            *(
-                Side(rows, side.ids, side.counts, side.centres, side.content)
-                for rows, side in zip((user_rows, item_rows), sides, strict=True)
-            )
-        )
+        return Factors(_with_rows(self.users, user_rows), _with_rows(self.items, item_rows))
 
     def named(
         self,
@@ -254,6 +260,12 @@ class Factors:
         content = UserContent(weights, taken) if weights else None
         return Factors(replace(users, content=content), self.items)
 
+    def with_dislikes(self, table: UserItems | None) -> Factors:
+        """The same factors, with what users dislike."""
+        users: Any = self.users
+        disliked = None if table is None else Dislikes(table)
+        return Factors(replace(users, disliked=disliked), self.items)
+
     def with_items(self, features: FeatureRows, ids: Ids | None) -> Factors:
         """The same users, and items with these features and ids, after the present ones new ones.
 
@@ -268,8 +280,9 @@ class Factors:
         rows[:n] = items.rows
         untrained = np.flatnonzero(counts == 0)
         rows[untrained] = centres.of(features.take(untrained))
+        leads = None if items.leads is None else items.leads.extended(total)
         return self._with_catalogue(
-            Side(rows, ids, counts, centres), lambda t: t.extended(t.n_users, total)
+            Side(rows, ids, counts, centres, leads=leads), lambda t: t.extended(t.n_users, total)
         )
 
     def of_items(self, chosen: NDArray[Any]) -> Factors:
@@ -281,6 +294,7 @@ class Factors:
             None if items.ids is None else Ids(items.ids[chosen]),
             None if items.counts is None else items.counts[chosen],
             None if centres is None else replace(centres, features=centres.features.take(chosen)),
+            leads=None if items.leads is None else items.leads.take(chosen),
         )
         return self._with_catalogue(side, lambda taken: taken.of_items(chosen))
 
@@ -290,6 +304,8 @@ class Factors:
         if users.content is not None:
             content = replace(users.content, taken=taken(users.content.taken))
             users = replace(users, content=content)
+        if users.disliked is not None:
+            users = replace(users, disliked=Dislikes(taken(users.disliked.table)))
         return Factors(users, items)
 
     def copy(self) -> Factors:
@@ -349,6 +365,13 @@ class Factors:
                 **options,
             )
         return best, scores
+
+
+def _with_rows(side: AnySide, rows: Any) -> Side:
+    """A side in memory with other rows."""
+    if isinstance(side, Side):
+        return replace(side, rows=rows, prepared=None)
+    return Side(rows, side.ids, side.counts)
 
 
 def popular_items(

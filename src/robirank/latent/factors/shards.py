@@ -83,6 +83,8 @@ class _Shards:
 
     centres: None = None
     content: None = None
+    leads: None = None
+    disliked: None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_folder": self._folder, "_manifest": self._manifest, "_opened": {}}

@@ -44,7 +44,10 @@ class ShownItems:
         self._cutoffs = cutoffs
         self._novelty = -np.log2(np.maximum(counts, 1) / max(n_users, 1))
         self._tail = (~in_head(np.asarray(counts))).astype(np.float64)
-        self._unit = None if vectors is None else vectors * inverse_norms(vectors)[:, None]
+        self._unit = self._has_row = np.empty(0, np.float32)
+        if vectors is not None:
+            scale = inverse_norms(vectors)
+            self._unit, self._has_row = vectors * scale[:, None], (scale > 0).astype(np.float32)
         self._times = np.zeros((len(cutoffs), len(counts)), np.int64)
         self._sums = np.zeros((3, len(cutoffs)))  # of novelty, distance and tail
         self._lists = np.zeros((3, len(cutoffs)), np.int64)  # how many have such a value
@@ -53,7 +56,9 @@ class ShownItems:
         """Count the lists of some users; position −1 stands for no item."""
         n, n_items = np.zeros(len(lists), np.int64), self._times.shape[1]
         novelty, tail = np.zeros((2, len(lists)))
-        directions, squares, begin = 0.0, 0, 0
+        directions: Any = 0.0
+        squares: Any = 0.0
+        begin = 0
         for j, k in enumerate(self._cutoffs):
             rows, columns = np.nonzero(lists[:, begin:k] >= 0)
             items = lists[rows, columns + begin]
@@ -64,13 +69,13 @@ class ShownItems:
             tail += np.bincount(rows, self._tail[items], len(lists))
             self._count(0, j, novelty / np.maximum(n, 1), n > 0)
             self._count(2, j, tail / np.maximum(n, 1), n > 0)
-            if self._unit is None:
+            if not len(self._unit):
                 continue
             shown = sparse.csr_matrix(
                 (np.ones(len(items), np.float32), (rows, items)), shape=(len(lists), n_items)
             )
             directions = directions + shown @ self._unit
-            squares = squares + shown @ np.einsum("ij,ij->i", self._unit, self._unit)
+            squares = squares + shown @ self._has_row  # of lengths, which are 1
             # |Σ v|² is Σ |v|² and twice the sum of the cosines of all pairs.
             lengths = np.einsum("ij,ij->i", directions, directions, dtype=np.float64)
             pairs = n * (n - 1)
