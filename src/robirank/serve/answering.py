@@ -72,7 +72,17 @@ def _search(served: ServedRecommender, wishes: Sequence[Wish]) -> _Lists:
         rules.check_length(n)
     most = n_items if first.only is None else len(first.only)
     unknown: UnknownUsers = "empty" if served.counts is None else "popular"
-    wanted = Wanted(min(n, most), first.only, True, unknown, rules, "items")
+    question = first.question
+    wanted = Wanted(
+        min(n, most),
+        first.only,
+        True,
+        unknown,
+        rules,
+        "items",
+        question.variety,
+        question.popularity,
+    )
     hidden = rows_of_positions([wish.hidden for wish in wishes], n_items)
     users = None
     if first.fold is None:

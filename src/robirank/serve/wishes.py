@@ -78,9 +78,7 @@ class Wish:
     def group(self) -> Hashable:
         """Questions with equal groups can be answered by one search."""
         question, rules = self.question, self.rules
-        depends_on_n = question.variety > 0 or (
-            rules is not None and (rules.pins or rules.minimums)
-        )
+        depends_on_n = rules is not None and (rules.pins or rules.minimums)
         return (
             self.fold is None,
             self.features is None,
