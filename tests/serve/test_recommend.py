@@ -198,3 +198,20 @@ def test_what_is_disliked_never_comes(client):
     assert ids(ask(client, items=["p03"], disliked=["p10"], n=4)) == best
     shown = ask(client, items=["p03"], disliked=["p10"], seen="show", n=60)
     assert "p10" not in ids(shown)
+
+
+@pytest.mark.parametrize(
+    "taste", [{"variety": 0.6}, {"popularity": 0.8}, {"variety": 0.3, "popularity": 1.0}]
+)
+def test_variety_and_popularity_are_those_of_the_model(client, taste):
+    best, scores = fitted().recommend("u07", plays(), N=6, **taste)
+    answer = ask(client, user="u07", n=6, **taste)
+    assert ids(answer) == best.tolist()
+    assert [item["score"] for item in answer["items"]] == pytest.approx(scores.tolist(), rel=1e-5)
+    assert ids(ask(client, user="u07", n=6)) != best.tolist()
+    folded = fitted().recommend_for(["p03"], N=4, rules=rr.Rules(deny=["p05"]), **taste)[0]
+    answer = ask(client, items=["p03"], n=4, rules={"exclude": ["p05"]}, **taste)
+    assert ids(answer) == folded.tolist()
+    for item in ask(client, user="u07", n=3, explain=True, **taste)["items"]:
+        total = sum(reason["effect"] for reason in item["reasons"] if reason["side"] == "user")
+        assert total == pytest.approx(item["score"], abs=1e-3)

@@ -131,7 +131,9 @@ class Reason(Answer, frozen=True):
     """What one item of the user, or one feature, adds to a score."""
 
     side: Literal["user", "item"]
-    kind: Literal["item", "other items", "feature", "other features", "rest", "interactions"]
+    kind: Literal[
+        "item", "other items", "feature", "other features", "rest", "interactions", "popularity"
+    ]
     effect: float
     id: str | int | UnsetType = UNSET
     name: str | UnsetType = UNSET

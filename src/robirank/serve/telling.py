@@ -18,6 +18,7 @@ from robirank.serve.messages import Reason, Scored
 from robirank.serve.problems import bad_value
 from robirank.serve.wishes import Wish
 
+_ROUNDING = 1e-4  # of a score
 _MOST_REASONS = 20  # of a kind; the others are added up
 
 
@@ -54,7 +55,8 @@ def reasons_of(
 
     return [
         msgspec.structs.replace(
-            item, reasons=_reasons(served, reasons(subject, side, int(position), called))
+            item,
+            reasons=_reasons(served, reasons(subject, side, int(position), called), item.score),
         )
         for position, item in zip(positions.tolist(), items, strict=True)
     ]
@@ -67,12 +69,18 @@ def _of_user(served: ServedRecommender, user: Any) -> UserItems:
     return UserItems(np.array([0, len(items)]), items, None, len(served.items), times=times)
 
 
-def _reasons(served: ServedRecommender, why: Reasons) -> list[Reason]:
+def _reasons(served: ServedRecommender, why: Reasons, score: float) -> list[Reason]:
     """The reasons of a score, the strongest first, which add up to it on each side."""
+    damping = score - why.score  # what was taken off for popularity, and rounding
+    is_damped = abs(damping) > _ROUNDING * max(1.0, abs(why.score))
     told = _items(served, why)
     told += _features("user", why.user_features)
     told.append(Reason("user", "rest", why.rest))
+    if is_damped:
+        told.append(Reason("user", "popularity", damping))
     told += _features("item", why.item_features)
+    if is_damped and why.item_features:
+        told.append(Reason("item", "popularity", damping))
     if why.item_rest is not None:
         told.append(Reason("item", "interactions", why.item_rest))
     return told
