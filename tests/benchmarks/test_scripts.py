@@ -61,6 +61,7 @@ SCRIPTS = {
         "--boards gowalla --methods RoBiRank --folder {out}", "gowalla_exact_recall20"
     ),
     "truncation.py": Script("", "ohsumed_30", ("lightgbm",)),
+    "variety.py": Script("--factors 4 --users 20 --turns 1", "variety_0_recall20"),
     "xi.py": Script("--users 4 --items 2000", "step_speedup"),
 }
 

@@ -246,6 +246,33 @@ def test_evaluate_counts_what_the_model_does_not_know(folder, tmp_path):
     assert "without --train" in result.stderr
 
 
+def test_lists_that_are_varied_or_damped(folder, tmp_path):
+    model, train = load_model(folder / "model"), load_interactions(folder / "train.tsv")
+    test = load_interactions(folder / "test.tsv", users=train.users, items=train.items)
+    tables = ("--train", folder / "train.tsv", "-q", "--json")
+    knobs = ("--variety", "0.6", "--popularity", "0.5")
+    wanted = {"variety": 0.6, "popularity": 0.5}
+    measured = ("latent", "evaluate", folder / "model", *tables, "--test", folder / "test.tsv")
+    report = json.loads(run(*measured, *knobs, "-k", "3").stdout)
+    expected = evaluate(model, train=train, test=test, k=3, **wanted)
+    assert report["metrics"] == pytest.approx(dict(expected))
+    assert report["shown"] == pytest.approx(expected.shown)
+    lists = json.loads(run("latent", "recommend", folder / "model", "bob", *tables, *knobs).stdout)
+    items, _ = model.recommend("bob", train, **wanted)
+    assert [row["item"] for row in lists[0]["items"]] == [x for x in items if x is not None]
+    plot = tmp_path / "sweep.svg"
+    swept = ("-k", "1,3", "--sweep", "popularity", "--values", "0,1", "--variety", "0.2")
+    report = json.loads(run(*measured, *swept, "--plot", plot).stdout)
+    assert (report["knob"], report["k"]) == ("popularity", 3)
+    for row, value in zip(report["values"], (0, 1), strict=True):
+        expected = evaluate(model, train=train, test=test, k=3, variety=0.2, popularity=value)
+        assert row["popularity"] == value
+        assert row["gini@3"] == pytest.approx(expected.shown["gini@3"])
+    assert plot.read_text().startswith("<?xml")
+    table = run(*measured[:-3], "--test", folder / "test.tsv", *swept).stdout
+    assert "item_coverage" in table
+
+
 def test_new_users_are_folded_in(folder, tmp_path):
     seen = write(tmp_path / "seen.tsv", [("zoe", "soup"), ("zoe", "pie"), ("amy", "honey")])
     hidden = write(tmp_path / "hidden.tsv", [("zoe", "stew"), ("amy", "cake"), ("joe", "cake")])
@@ -291,6 +318,13 @@ def test_wrong_options_of_evaluate(folder):
     command = ("latent", "evaluate", folder / "model", "--test", folder / "test.tsv")
     assert "-k must be lengths such as 1,10,20; got '1,x'" in error_of(*command, "-k", "1,x")
     assert "--fold-in needs --train" in error_of(*command, "--fold-in")
+    assert "--plot needs --sweep" in error_of(*command, "--plot", "a.png")
+    assert "--values needs --sweep" in error_of(*command, "--values", "0,1")
+    swept = (*command, "--sweep", "variety")
+    assert "give --sweep variety or --variety" in error_of(*swept, "--variety", "0.1")
+    assert "--plot must end in one of .png" in error_of(*swept, "--plot", "a.gif")
+    assert "--values must be numbers" in error_of(*swept, "--values", "0,x")
+    assert "values must be a fraction from 0 to 1; got 3.0" in error_of(*swept, "--values", "3")
 
 
 # Recommend

@@ -48,10 +48,12 @@ from robirank.cli.interactions import (
 from robirank.cli.options import (
     DEVICE,
     JSON,
+    POPULARITY,
     QUIET,
     RHO,
     SEED,
     THREADS,
+    VARIETY,
     DeviceName,
     RhoName,
     argument,
@@ -60,6 +62,7 @@ from robirank.cli.options import (
 )
 from robirank.cli.reasons import explain
 from robirank.cli.recommend import MODEL, recommend, similar
+from robirank.cli.sweep import Over, show_sweep
 
 if TYPE_CHECKING:
     from robirank.data.features import Features
@@ -223,6 +226,13 @@ def evaluate(
     fold_in: bool = option(
         False, "The users are new: find their factors from --train, then judge.", "--fold-in"
     ),
+    variety: float = VARIETY,
+    popularity: float = POPULARITY,
+    sweep_over: Literal["variety", "popularity"] | None = option(
+        None, "Measure for several values of one of these.", "--sweep"
+    ),
+    values: str | None = option(None, "Values of the sweep.", metavar="0,0.1,0.3"),
+    plot: Path | None = file("A plot of the sweep: .png, .svg or .pdf."),
     user: str | None = USER,
     item: str | None = ITEM,
     count: str | None = COUNT,
@@ -240,6 +250,9 @@ def evaluate(
 
     if fold_in and train is None:
         raise typer.BadParameter("--fold-in needs --train, what the new users have")
+    knobs: dict[str, Any] = {"variety": variety, "popularity": popularity}
+    over = Over.typed(sweep_over, values, plot, knobs)
+    check_output(plot, model_path, test, train)
     ks = _cutoffs(cutoffs)
     model, users, items = load(model_path, threads, device)
     columns = Columns(user, item, count, time_column, sep, header)
@@ -251,15 +264,19 @@ def evaluate(
         users = whole.users if fold_in else users
         seen, counts = known(train, whole, users, items)
     held_out, test_counts = known(test, read(test, columns), users, items)
+    if over is not None:
+        show_sweep(over, model, seen, held_out, ks[-1], fold_in, as_json)
+        return
     with step("evaluate") as details:
-        result = measure(model, train=seen, test=held_out, k=ks, recalculate_user=fold_in)
+        result = measure(model, train=seen, test=held_out, k=ks, recalculate_user=fold_in, **knobs)
         details.append(f"{result.n_users:,} users")
     by_items = train is not None and model.item_centres_ is not None
     if as_json:
         about = {"users": result.n_users, "folded_in": fold_in, "test": test_counts}
         about |= {} if train is None else {"train": counts} | _by_history(result)
         about |= _by_items(result) if by_items else {}
-        print_json({**about, "metrics": result.means, "standard_errors": result.errors})
+        about |= {"metrics": result.means, "standard_errors": result.errors}
+        print_json(about | {"shown": result.shown})
     else:
         _print_evaluation(result, f"All {result.n_items:,} items, " if by_items else "")
         for age, part in _by_age(result) if by_items else ():
@@ -423,6 +440,7 @@ def _print_evaluation(result: Any, which: str = "") -> None:
 
     cells = {m: f"{mean:.4f} ± {result.errors[m]:.4f}" for m, mean in result.means.items()}
     rows = [[name, *(cells[f"{name}@{k}"] for k in result.k)] for name in METRICS]
+    rows += [[name, *row] for name, row in result.shown_rows()]
     title = f"{which}{result.n_users:,} users, means ± standard errors"
     print_table(title, ["Metric", *(f"@{k}" for k in result.k)], rows)
 

@@ -26,7 +26,18 @@ from robirank.cli.interactions import (
     read_items,
 )
 from robirank.cli.lists import check_format, print_lists, with_names, write_file
-from robirank.cli.options import DEVICE, JSON, QUIET, THREADS, DeviceName, argument, file, option
+from robirank.cli.options import (
+    DEVICE,
+    JSON,
+    POPULARITY,
+    QUIET,
+    THREADS,
+    VARIETY,
+    DeviceName,
+    argument,
+    file,
+    option,
+)
 from robirank.cli.rules import (
     AT_LEAST,
     AT_MOST,
@@ -106,6 +117,8 @@ def recommend(
     unknown_users: Literal["popular", "empty", "error"] = option(
         "popular", "What users without an interaction get: the most popular items, nothing, …"
     ),
+    variety: float = VARIETY,
+    popularity: float = POPULARITY,
     items_table: Path | None = ITEMS_TABLE,
     item_id: str | None = ITEM_ID,
     where: str | None = WHERE,
@@ -173,7 +186,7 @@ def recommend(
     of_age = "--new-only" if new_only else "--old-only" if old_only else None
     allowed = _allowed(model, only, exclude, of_age, item_ids)
     wanted: dict[str, Any] = {"N": number, "items": allowed, "rules": typed_rules.rules()}
-    wanted["unknown_users"] = unknown_users
+    wanted |= {"unknown_users": unknown_users, "variety": variety, "popularity": popularity}
     _note_counts(model, asked)
     chunks = _recommended(model, asked, item_ids, names, wanted)
     _give(chunks, _title(asked, names, strangers), output, as_json)

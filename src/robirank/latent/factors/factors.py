@@ -8,22 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robirank._checks import all_finite
-from robirank._types import Floats32, Ints32
+from robirank._types import Floats32, Floats64, Ints32
 from robirank.data.feature_rows import FeatureRows
 from robirank.data.ids import Ids
 from robirank.data.user_items import UserItems
 from robirank.engine.state import Rows
 from robirank.latent.factors.centres import Centres
 from robirank.latent.factors.content import Content, UserContent
+from robirank.latent.factors.damping import Damping
 from robirank.latent.factors.dislikes import Dislikes
 from robirank.latent.factors.leads import Leads
-from robirank.latent.factors.topk import NOTHING, no_rows, prepare_rows, top_rows
+from robirank.latent.factors.spread import Spread, spread_with_content
+from robirank.latent.factors.topk import NOTHING, PackedRows, no_rows, prepare_rows, top_rows
 
 USERS, ITEMS = 0, 1  # the streams of random numbers for the rows of each side
 _CHUNK_ROWS = 1 << 14  # random rows that are made at a time
@@ -105,6 +108,21 @@ class AnySide(Protocol):
         """The rows with the largest inner products; see `robirank.latent.factors.topk.top_rows`."""
 
 
+class ItemSide(AnySide, Protocol):
+    """The items of a model, wherever their rows are."""
+
+    def blocks(self) -> Iterator[Floats32]:
+        """All rows, some at a time."""
+        ...
+
+    def with_column(self, values: Floats32) -> ItemSide:
+        """The same with a further column of rows."""
+        ...
+
+    def spread_of(self, queries: Queries, num_threads: int) -> Floats64:
+        """The standard deviation of the scores of each query over all rows."""
+
+
 @dataclass(frozen=True, eq=False)
 class Side:
     """The users or the items of a model in one matrix; see `AnySide`.
@@ -126,7 +144,8 @@ class Side:
         return len(self.rows)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"prepared": None}
+        kept = {name: value for name, value in self.__dict__.items() if name != "_spread"}
+        return kept | {"prepared": None}
 
     def queries(self, positions: Ints32) -> Queries:
         """The rows at some positions; none is copied."""
@@ -167,6 +186,30 @@ class Side:
             )
         return best, scores
 
+    def blocks(self) -> Iterator[Floats32]:
+        """All rows, some at a time."""
+        for first in range(0, len(self), _CHUNK_ROWS):
+            yield self.rows[first : first + _CHUNK_ROWS]
+
+    def with_column(self, values: Floats32) -> Side:
+        """The same with a further column of rows, prepared if these are."""
+        rows = np.concatenate([self.rows, values[:, None]], axis=1)
+        prepared = self.prepared
+        if prepared is not None:
+            device = "cpu" if isinstance(prepared, PackedRows) else "cuda"
+            prepared = prepare_rows(rows, device)
+        return replace(self, rows=rows, prepared=prepared)
+
+    @cached_property
+    def _spread(self) -> Spread:
+        return Spread.of(self.blocks())
+
+    def spread_of(self, queries: Queries, num_threads: int) -> Floats64:
+        """The standard deviation of the scores of each query over all rows."""
+        if queries.content is not None and self.centres is not None and self.counts is not None:
+            return spread_with_content(self, queries)
+        return self._spread.of_scores(queries.rows, queries.asked, num_threads)
+
 
 @dataclass(frozen=True, eq=False)
 class Factors:
@@ -181,7 +224,15 @@ class Factors:
     """
 
     users: AnySide
-    items: AnySide
+    items: ItemSide
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"users": self.users, "items": self.items}
+
+    @cached_property
+    def damping(self) -> Damping:
+        """The items with rows that damp popularity; made when it is first asked for."""
+        return Damping.of(self)
 
     def with_rows(self, user_rows: Any, item_rows: Any) -> Factors:
         """A model of the same users and items with other rows."""
