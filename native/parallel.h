@@ -1,7 +1,8 @@
-// Loops on several threads: those of OpenMP where the build has it, otherwise the standard library's.
+// Loops on several threads: those of OpenMP where the build has it, otherwise the standard
+// library's.
 //
-// On macOS and Windows the package is built without OpenMP. There each package that uses it brings a
-// copy of its runtime, and two of them in one process (scikit-learn has one) can end the process.
+// On macOS and Windows the package is built without OpenMP. There each package that uses it brings
+// a copy of its runtime, and two of them in one process (scikit-learn has one) can end the process.
 #pragma once
 #include <algorithm>
 #include <atomic>
