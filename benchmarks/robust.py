@@ -13,21 +13,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table as TextTable
 
 from _pictures import Line, Panel, draw
 from robirank import losses
 from robirank_lab.noise.data import Lists, NoiseData, Table
-from robirank_lab.noise.results import PUSHED, PUSHED_ABOVE, NoiseResults
+from robirank_lab.noise.results import METRIC_WORDS, NoiseResults
 from robirank_lab.noise.runner import default_field, kinds_for, run_noise
 from robirank_lab.report.write import write_report
+from robirank_lab.run_dir import RunDirectory
 from robirank_lab.run_format import NoiseExperiment
+from robirank_lab.text import markdown_table
 
 DRAWN_RANKERS = (
     "RoBiRank",
@@ -65,33 +66,70 @@ def runs(data: Path, quick: bool) -> Iterator[tuple[NoiseData, NoiseExperiment, 
         yield one, experiment, name
 
 
-def text_table(results: NoiseResults, metric: str, title: str) -> TextTable:
-    """A row a method: the clean figure, and for each kind that under most noise, and the area."""
-    table = TextTable(title=title, title_justify="left")
-    for head in ("method", "clean", *results.kinds):
-        table.add_column(head, justify="left" if head == "method" else "right")
+def quality_table(results: NoiseResults, metric: str) -> list[str]:
+    """A row a method: without noise, and under most of each kind; the best of a column in bold."""
+    kinds = [kind for kind in results.kinds if results.methods_with(metric, kind)]
+    rows = {}
     for method in results.methods:
-        cells = []
-        for kind in results.kinds:
-            curve = results.curve(metric, method, kind)
-            if curve is None:
-                cells.append("–")
-                continue
-            area = results.areas(metric, method, kind).mean()
-            cells.append(f"{curve.mean[-1]:.4f} (area {area:.4f})")
-            clean = f"{curve.mean[0]:.4f}"
-        if set(cells) != {"–"}:
-            table.add_row(method, clean, *cells)
-    return table
+        found = [results.curve(metric, method, kind) for kind in kinds]
+        known = [curve for curve in found if curve is not None]
+        if known:
+            rows[method] = [known[0].mean[0], *(curve.mean[-1] for curve in known)]
+    array = np.array(list(rows.values()))
+    best = array.min(axis=0) if metric in METRIC_WORDS else array.max(axis=0)
+    heads = [metric, "clean", *(f"{kind} {results.shares[-1]:g}" for kind in kinds)]
+    texts = {
+        method: [
+            bold(fraction(v), fraction(v) == fraction(b)) for v, b in zip(row, best, strict=True)
+        ]
+        for method, row in rows.items()
+    }
+    return markdown_table(heads, [[method, *row] for method, row in texts.items()])
 
 
-def print_areas(results: NoiseResults, metric: str, console: Console) -> None:
-    """The differences of the areas, with intervals and adjusted p-values."""
-    for kind in results.kinds:
-        for c in results.comparisons(metric, kind):
-            half = (c.high - c.low) / 2
-            p = f"p = {c.p_adjusted:.3f}"
-            console.print(f"  {kind}: {c.method} {c.difference:+.4f} ± {half:.4f}, {p}")
+def area_table(results: NoiseResults, metric: str) -> list[str]:
+    """Areas less the baseline's, ± half an interval of 95 %; bold where the adjusted p < .05."""
+    kinds = [kind for kind in results.kinds if results.methods_with(metric, kind)]
+    found = {kind: {c.method: c for c in results.comparisons(metric, kind)} for kind in kinds}
+    cells = {
+        method: [
+            bold(f"{signed(c.difference)} ± {fraction((c.high - c.low) / 2)}", c.p_adjusted < 0.05)
+            for c in (found[kind][method] for kind in kinds)
+        ]
+        for method in results.methods
+        if method in found[kinds[0]]
+    }
+    heads = [f"area of {metric}, less {results.baseline}'s", *kinds]
+    return markdown_table(heads, [[method, *row] for method, row in cells.items()])
+
+
+def chosen_mixtures(run: RunDirectory) -> list[str]:
+    """How often each t of the path to Type-II was chosen, without noise and with."""
+    counts: dict[tuple[str, bool], Counter[float]] = {}
+    for fit in run.fits():
+        if "t" in fit.params:
+            noisy = not fit.case.startswith("clean")
+            counts.setdefault((fit.method, noisy), Counter())[fit.params["t"]] += 1
+    return [
+        f"{method}, {'with' if noisy else 'without'} noise: "
+        + ", ".join(f"t = {t:g} {n} times" for t, n in sorted(counter.items()))
+        for (method, noisy), counter in counts.items()
+    ]
+
+
+def bold(text: str, yes: bool) -> str:
+    """Text that stands out in Markdown, or does not."""
+    return f"**{text}**" if yes else text
+
+
+def fraction(value: float) -> str:
+    """A number between 0 and 1 with four digits."""
+    return f"{value:.4f}".removeprefix("0")
+
+
+def signed(value: float) -> str:
+    """A difference with its sign."""
+    return ("+" if value >= 0 else "−") + fraction(abs(value))
 
 
 def curves(results: NoiseResults, metric: str, name: str, drawn: tuple[str, ...]) -> list[Panel]:
@@ -144,7 +182,6 @@ def main() -> None:
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
-    console = Console(width=150, highlight=False)
     figures: dict[str, float] = {}
     panels: dict[str, list[Panel]] = {"lists": [], "tables": []}
     for data, experiment, name in runs(given.data, given.quick):
@@ -153,14 +190,15 @@ def main() -> None:
         run = run_noise(data, experiment, output, field, title=name, n_jobs=given.jobs)
         write_report(run.path)
         results = NoiseResults(run)
+        print(f"\n## {name}")
         for metric in results.metrics:
-            console.print(text_table(results, metric, f"{name}: {metric}"))
-            print_areas(results, metric, console)
+            print("", *quality_table(results, metric), "", *area_table(results, metric), sep="\n")
+        print("", *chosen_mixtures(run), sep="\n")
         figures |= of_baseline(results, name)
         is_lists = isinstance(data, Lists)
         drawn = DRAWN_RANKERS if is_lists else DRAWN_MODELS
         for metric in results.metrics[: 1 if is_lists else 2]:
-            label = name if metric not in (PUSHED, PUSHED_ABOVE) else f"{name} (item shown)"
+            label = name if metric not in METRIC_WORDS else f"{name} (item shown)"
             panels["lists" if is_lists else "tables"] += curves(results, metric, label, drawn)
     if given.pictures:
         given.pictures.mkdir(parents=True, exist_ok=True)

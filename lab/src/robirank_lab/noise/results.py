@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -58,29 +60,25 @@ class NoiseResults:
         self.methods = [method for method in run.methods if method not in missing]
         names = ("RoBiRank", "RoBiRank exact")
         self.baseline = next((m for m in names if m in run.methods), run.methods[0])
-        self._cells = {cell.name: cell for cell in run.experiment.cells(run.data)}
-        self._values = self._arrays(frame)
+        self._values = self._arrays(frame, run)
 
-    def _arrays(self, frame: pl.DataFrame) -> dict[tuple[str, str, str], Floats64]:
+    def _arrays(self, frame: pl.DataFrame, run: RunDirectory) -> dict[tuple[str, ...], Floats64]:
         """By metric, method and kind: an array of shares × samples."""
-        means: dict[tuple[str, str, str, float], dict[str, list[float]]] = {}
-        for method, case, metric, value in frame.select(
-            "method", "case", "metric", "value"
-        ).iter_rows():
-            cell = self._cells[case]
-            several = len({c.fold for c in self._cells.values()}) > 1
-            sample = cell.fold if several else str(cell.seed)
-            at = (metric, method, cell.kind, cell.share)
-            means.setdefault(at, {}).setdefault(sample, []).append(value)
+        cells = {cell.name: cell for cell in run.experiment.cells(run.data)}
+        by_fold = len({cell.fold for cell in cells.values()}) > 1
+        means: dict[tuple[Any, ...], dict[str, list[float]]] = {}
+        columns = frame.select("metric", "method", "case", "value")
+        for metric, method, case, value in columns.iter_rows():
+            cell = cells[case]
+            samples = means.setdefault((metric, method, cell.kind, cell.share), {})
+            samples.setdefault(cell.fold if by_fold else str(cell.seed), []).append(value)
         arrays = {}
-        for metric in self.metrics:
-            for method in self.methods:
-                for kind in self.kinds:
-                    rows = [means.get((metric, method, kind if s else "", s)) for s in self.shares]
-                    if all(rows):
-                        arrays[metric, method, kind] = np.array(
-                            [[np.mean(v) for _, v in sorted(row.items())] for row in rows if row]
-                        )
+        for metric, method, kind in product(self.metrics, self.methods, self.kinds):
+            rows = [means.get((metric, method, kind if s else "", s)) for s in self.shares]
+            if all(rows):
+                arrays[metric, method, kind] = np.array(
+                    [[np.mean(values) for _, values in sorted(row.items())] for row in rows if row]
+                )
         return arrays
 
     def methods_with(self, metric: str, kind: str) -> list[str]:
