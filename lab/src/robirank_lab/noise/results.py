@@ -27,7 +27,12 @@ METRIC_WORDS = {
 
 @dataclass(frozen=True)
 class Curve:
-    """A metric against the share of noise: means and half the widths of their 95 % intervals."""
+    """A metric against the share of noise: means, and half the widths of their bands.
+
+    Folds differ in level by more than methods do. The bands are 95 % intervals of what is left when
+    the level of each sample, its mean over methods and shares, is taken out (Cousineau 2005, with
+    Morey's factor): they say how far curves may move against each other.
+    """
 
     mean: Floats64
     half: Floats64
@@ -72,7 +77,7 @@ class NoiseResults:
             cell = cells[case]
             samples = means.setdefault((metric, method, cell.kind, cell.share), {})
             samples.setdefault(cell.fold if by_fold else str(cell.seed), []).append(value)
-        arrays = {}
+        arrays: dict[tuple[str, ...], Floats64] = {}
         for metric, method, kind in product(self.metrics, self.methods, self.kinds):
             rows = [means.get((metric, method, kind if s else "", s)) for s in self.shares]
             if all(rows):
@@ -88,7 +93,15 @@ class NoiseResults:
     def curve(self, metric: str, method: str, kind: str) -> Curve | None:
         """The curve of a method under a kind of noise; None where there is none."""
         values = self._values.get((metric, method, kind))
-        return None if values is None else Curve(*mean_interval(values))
+        if values is None:
+            return None
+        together = np.array(
+            [self._values[metric, m, kind] for m in self.methods_with(metric, kind)]
+        )
+        levels = together.mean(axis=(0, 1))
+        mean, half = mean_interval(values - levels + levels.mean())
+        cells = together[..., 0].size
+        return Curve(mean, half * np.sqrt(cells / (cells - 1)))
 
     def areas(self, metric: str, method: str, kind: str) -> Floats64:
         """The area under a curve over its width, that is the mean height, of each sample."""
