@@ -2,10 +2,11 @@
 
     python benchmarks/robust.py [--data FOLDER] [--output FOLDER] [--pictures FOLDER] [--quick]
 
-Runs `robirank experiment noise` on OHSUMED, MQ2008 and two tables of IR-Benchmark, with five seeds,
-or goes on where it was stopped; every run is a folder with a report of its own in the output
-folder. Then prints the tables, and draws the pictures where a folder is given. The last line is one
-JSON object. ``--quick`` checks the script on made data.
+Runs `robirank experiment noise` on OHSUMED, MQ2008 and two tables of IR-Benchmark, with five seeds
+(linear models under hostile noise also with 25), or goes on where it was stopped; every run is a
+folder with a report of its own in the output folder. Then prints the tables, and draws the pictures
+where a folder is given. The last line is one JSON object. ``--quick`` checks the script on made
+data.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import argparse
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from _pictures import Line, Panel, draw
 from robirank import losses
@@ -42,28 +46,47 @@ DRAWN_MODELS = ("RoBiRank exact", "Identity exact", "WARP", "implicit ALS", "imp
 OTHERS = 100  # documents beside the one whose pull is drawn
 
 
-def runs(data: Path, quick: bool) -> Iterator[tuple[NoiseData, NoiseExperiment, str]]:
-    """Data, what is asked for, and what it is called."""
-    tables = [data / "implicit" / name for name in ("ir-ml100k", "ir-health")]
-    lists = [data / "letor" / name for name in ("OHSUMED", "MQ2008")]
-    given: list[tuple[NoiseData, str]] = [
-        *((Lists(path), path.name) for path in lists),
-        *((Table(path, {}), path.name) for path in tables),
-    ]
-    if quick:
-        given = [(Lists(None, 30), "lists"), (Table(None, {}), "table")]
-    for one, name in given:
-        is_lists = isinstance(one, Lists)
-        experiment = NoiseExperiment(
-            kinds=tuple(kinds_for(one)),
-            shares=(0.0, 0.2, 0.4) if is_lists else (0.0, 0.05, 0.2),
-            k=10 if is_lists else 20,
-        )
-        if quick:
-            small: dict[str, Any] = {"kinds": experiment.kinds[:1], "shares": (0.0, 0.3)}
-            small |= {"seeds": 2, "grid_points": 1, "factors": 2, "iterations": 1}
-            experiment = NoiseExperiment(**small)
-        yield one, experiment, name
+LINEAR = ("RoBiRank", "Log to Type-II", "Type-II", "Identity", "RankSVM", "Logistic", "ListNet")
+HOSTILE = ("winners", "spam")
+
+
+@dataclass(frozen=True)
+class Study:
+    """One run: its data, what is asked for, who takes part, what it is called."""
+
+    name: str
+    data: NoiseData
+    experiment: NoiseExperiment
+    methods: Sequence[str]
+
+    @property
+    def is_lists(self) -> bool:
+        """Whether judged lists are spoiled, and not a table."""
+        return isinstance(self.data, Lists)
+
+
+def studies(data: Path) -> Iterator[Study]:
+    """All methods with five seeds, and linear models under hostile noise with 25."""
+    for name in ("OHSUMED", "MQ2008"):
+        lists = Lists(data / "letor" / name)
+        whole = NoiseExperiment(kinds=tuple(kinds_for(lists)), shares=(0.0, 0.2, 0.4))
+        yield Study(name, lists, whole, default_field(lists))
+        more = structs.replace(whole, kinds=HOSTILE, seeds=25)
+        yield Study(f"{name}-linear", lists, more, LINEAR)
+    for name in ("ir-ml100k", "ir-health"):
+        table = Table(data / "implicit" / name, {})
+        asked = NoiseExperiment(kinds=tuple(kinds_for(table)), shares=(0.0, 0.05, 0.2), k=20)
+        yield Study(name, table, asked, default_field(table))
+
+
+def small_studies() -> Iterator[Study]:
+    """Made data, to check the script."""
+    small: dict[str, Any] = {"shares": (0.0, 0.3), "seeds": 2, "grid_points": 1}
+    small |= {"factors": 2, "iterations": 1}
+    made: dict[str, NoiseData] = {"lists": Lists(None, 30), "table": Table(None, {})}
+    for name, data in made.items():
+        asked = NoiseExperiment(kinds=tuple(kinds_for(data))[:1], **small)
+        yield Study(f"quick-{name}", data, asked, default_field(data)[:2])
 
 
 def quality_table(results: NoiseResults, metric: str) -> list[str]:
@@ -132,18 +155,19 @@ def signed(value: float) -> str:
     return ("+" if value >= 0 else "−") + fraction(abs(value))
 
 
-def curves(results: NoiseResults, metric: str, name: str, drawn: tuple[str, ...]) -> list[Panel]:
-    """A panel for each kind of noise."""
+def panels_of(study: Study, results: NoiseResults) -> list[Panel]:
+    """Charts of quality for each kind of noise, and of how many are shown a pushed item."""
     panels = []
-    for kind in results.kinds:
-        found = {m: results.curve(metric, m, kind) for m in drawn if m in results.methods}
+    for metric, kind in product(results.metrics[:2], results.kinds):
+        found = {m: results.curve(metric, m, kind) for m in results.methods}
         lines = {
             m: Line(results.shares, curve.mean, curve.half if m == results.baseline else None)
             for m, curve in found.items()
-            if curve is not None
+            if curve is not None and m in (DRAWN_RANKERS if study.is_lists else DRAWN_MODELS)
         }
+        what = ", item shown" if metric in METRIC_WORDS else ""
         if lines:
-            panels.append(Panel(f"{name}, {kind}", lines, "share of noise"))
+            panels.append(Panel(f"{study.name}, {kind}{what}", lines, "share of noise"))
     return panels
 
 
@@ -172,6 +196,20 @@ def influence() -> Panel:
     )
 
 
+def write_pictures(folder: Path, panels: Mapping[str, Sequence[Panel]]) -> None:
+    """Draw the influence functions, and the curves of lists and tables."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pull = influence()
+    label = "Pull on a relevant document by its margin"
+    pictures = {
+        "influence": draw([pull], tuple(pull.lines), label, size=(520, 260)),
+        "lists": draw(panels["lists"], DRAWN_RANKERS, "NDCG@10 by the share of noise"),
+        "tables": draw(panels["tables"], DRAWN_MODELS, "NDCG@20 by the share of noise"),
+    }
+    for name, picture in pictures.items():
+        (folder / f"robust-{name}.svg").write_text(picture, "utf-8")
+
+
 def main() -> None:
     root = Path(__file__).resolve().parents[1]
     default = Path(os.environ.get("ROBIRANK_DATA", root.parent / "shared" / "data"))
@@ -184,34 +222,26 @@ def main() -> None:
     given = parser.parse_args()
     figures: dict[str, float] = {}
     panels: dict[str, list[Panel]] = {"lists": [], "tables": []}
-    for data, experiment, name in runs(given.data, given.quick):
-        output = given.output / (f"quick-{name}" if given.quick else name)
-        field = default_field(data)[: 2 if given.quick else None]
-        run = run_noise(data, experiment, output, field, title=name, n_jobs=given.jobs)
+    for study in small_studies() if given.quick else studies(given.data):
+        run = run_noise(
+            study.data,
+            study.experiment,
+            given.output / study.name,
+            study.methods,
+            title=study.name,
+            n_jobs=given.jobs,
+        )
         write_report(run.path)
         results = NoiseResults(run)
-        print(f"\n## {name}")
+        print(f"\n## {study.name}")
         for metric in results.metrics:
             print("", *quality_table(results, metric), "", *area_table(results, metric), sep="\n")
         print("", *chosen_mixtures(run), sep="\n")
-        figures |= of_baseline(results, name)
-        is_lists = isinstance(data, Lists)
-        drawn = DRAWN_RANKERS if is_lists else DRAWN_MODELS
-        for metric in results.metrics[: 1 if is_lists else 2]:
-            label = name if metric not in METRIC_WORDS else f"{name} (item shown)"
-            panels["lists" if is_lists else "tables"] += curves(results, metric, label, drawn)
+        figures |= of_baseline(results, study.name)
+        if not study.name.endswith("-linear"):
+            panels["lists" if study.is_lists else "tables"] += panels_of(study, results)
     if given.pictures:
-        given.pictures.mkdir(parents=True, exist_ok=True)
-        pull = influence()
-        for file, drawn_panels, names, label in (
-            ("influence", [pull], tuple(pull.lines), "Pull on a relevant document by its margin"),
-            ("lists", panels["lists"], DRAWN_RANKERS, "NDCG@10 by the share of noise"),
-            ("tables", panels["tables"], DRAWN_MODELS, "NDCG@20 by the share of noise"),
-        ):
-            path = given.pictures / f"robust-{file}.svg"
-            size = (520, 260) if file == "influence" else (232, 190)
-            per_row = 3 if file == "tables" else 4
-            path.write_text(draw(drawn_panels, names, label, per_row=per_row, size=size), "utf-8")
+        write_pictures(given.pictures, panels)
     print(json.dumps(figures))
 
 
