@@ -99,9 +99,9 @@ class NoiseResults:
             [self._values[metric, m, kind] for m in self.methods_with(metric, kind)]
         )
         levels = together.mean(axis=(0, 1))
-        mean, half = mean_interval(values - levels + levels.mean())
+        _, half = mean_interval(values - levels)
         cells = together[..., 0].size
-        return Curve(mean, half * np.sqrt(cells / (cells - 1)))
+        return Curve(values.mean(axis=1), half * np.sqrt(cells / (cells - 1)))
 
     def areas(self, metric: str, method: str, kind: str) -> Floats64:
         """The area under a curve over its width, that is the mean height, of each sample."""
