@@ -2,11 +2,10 @@
 
     python benchmarks/robust.py [--data FOLDER] [--output FOLDER] [--pictures FOLDER] [--quick]
 
-Runs `robirank experiment noise` on OHSUMED, MQ2008 and two tables of IR-Benchmark, with five seeds
-(linear models under planted winners also with 25), or goes on where it was stopped; every run is a
-folder with a report of its own in the output folder. Then prints the tables, and draws the pictures
-where a folder is given. The last line is one JSON object. ``--quick`` checks the script on made
-data.
+Runs `robirank experiment noise` on OHSUMED, MQ2008 and two tables of IR-Benchmark, with five seeds,
+or goes on where it was stopped; every run is a folder with a report of its own in the output
+folder. Then prints the tables, and draws the pictures where a folder is given. The last line is one
+JSON object. ``--quick`` checks the script on made data.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec import structs
 
 from _pictures import Line, Panel, draw
 from robirank import losses
@@ -46,9 +44,6 @@ DRAWN_MODELS = ("RoBiRank exact", "Identity exact", "WARP", "implicit ALS", "imp
 OTHERS = 100  # documents beside the one whose pull is drawn
 
 
-LINEAR = ("RoBiRank", "Log to Type-II", "Type-II", "Identity", "RankSVM", "Logistic", "ListNet")
-
-
 @dataclass(frozen=True)
 class Study:
     """One run: its data, what is asked for, who takes part, what it is called."""
@@ -65,13 +60,11 @@ class Study:
 
 
 def studies(data: Path) -> Iterator[Study]:
-    """All methods with five seeds, and linear models under planted winners with 25."""
+    """Two collections of judged lists, and two tables."""
     for name in ("OHSUMED", "MQ2008"):
         lists = Lists(data / "letor" / name)
         whole = NoiseExperiment(kinds=tuple(kinds_for(lists)), shares=(0.0, 0.2, 0.4))
         yield Study(name, lists, whole, default_field(lists))
-        more = structs.replace(whole, kinds=("winners",), seeds=25)
-        yield Study(f"{name}-linear", lists, more, LINEAR)
     for name in ("ir-ml100k", "ir-health"):
         table = Table(data / "implicit" / name, {})
         asked = NoiseExperiment(kinds=tuple(kinds_for(table)), shares=(0.0, 0.05, 0.2), k=20)
@@ -238,8 +231,7 @@ def main() -> None:
             print("", *quality_table(results, metric), "", *area_table(results, metric), sep="\n")
         print("", *chosen_mixtures(run), sep="\n")
         figures |= of_baseline(results, study.name)
-        if not study.name.endswith("-linear"):
-            panels["lists" if study.is_lists else "tables"] += panels_of(study, results)
+        panels["lists" if study.is_lists else "tables"] += panels_of(study, results)
     if given.pictures:
         write_pictures(given.pictures, panels)
     print(json.dumps(figures))
