@@ -46,6 +46,7 @@ sanitize: build/sanitize/.built  ## Run the native tests with AddressSanitizer a
 
 fuzz: $(VENV)/.test  ## Fuzz every door for SECONDS (60) with a SEED (1)
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
+	PYTHONPATH=tests $(BIN)/python -m serve.fuzz --requests $(or $(REQUESTS),2000) --seed $(or $(SEED),1)
 
 bench: $(VENV)/.bench  ## Run every benchmark (long)
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

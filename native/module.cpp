@@ -12,7 +12,8 @@ NB_MODULE(_core, m) {
   bind_point_sums(m);
   bind_inner_sums(m);
   bind_topk(m);
-  bind_take_within_caps(m);
+  bind_choose_from_lists(m);
+  bind_quadratic_forms(m);
   bind_task(m);
   bind_sgd(m);
   bind_interaction_scores(m);

@@ -42,6 +42,8 @@ from .latent.factors.reasons import Reasons as Reasons
 from .latent.factors.ruled_answers import ShortAnswerWarning as ShortAnswerWarning
 from .latent.factors.rules import Rules as Rules
 from .latent.factors.shards import ShardedModel as ShardedModel
+from .latent.factors.sweep import Sweep as Sweep
+from .latent.factors.sweep import sweep as sweep
 from .latent.factors.unknown_users import UnknownUserWarning as UnknownUserWarning
 from .latent.model import LatentRoBiRank as LatentRoBiRank
 from .latent.popularity import Popularity as Popularity

@@ -246,6 +246,33 @@ def test_evaluate_counts_what_the_model_does_not_know(folder, tmp_path):
     assert "without --train" in result.stderr
 
 
+def test_lists_that_are_varied_or_damped(folder, tmp_path):
+    model, train = load_model(folder / "model"), load_interactions(folder / "train.tsv")
+    test = load_interactions(folder / "test.tsv", users=train.users, items=train.items)
+    tables = ("--train", folder / "train.tsv", "-q", "--json")
+    knobs = ("--variety", "0.6", "--popularity", "0.5")
+    wanted = {"variety": 0.6, "popularity": 0.5}
+    measured = ("latent", "evaluate", folder / "model", *tables, "--test", folder / "test.tsv")
+    report = json.loads(run(*measured, *knobs, "-k", "3").stdout)
+    expected = evaluate(model, train=train, test=test, k=3, **wanted)
+    assert report["metrics"] == pytest.approx(dict(expected))
+    assert report["shown"] == pytest.approx(expected.shown)
+    lists = json.loads(run("latent", "recommend", folder / "model", "bob", *tables, *knobs).stdout)
+    items, _ = model.recommend("bob", train, **wanted)
+    assert [row["item"] for row in lists[0]["items"]] == [x for x in items if x is not None]
+    plot = tmp_path / "sweep.svg"
+    swept = ("-k", "1,3", "--sweep", "popularity", "--values", "0,1", "--variety", "0.2")
+    report = json.loads(run(*measured, *swept, "--plot", plot).stdout)
+    assert (report["knob"], report["k"]) == ("popularity", 3)
+    for row, value in zip(report["values"], (0, 1), strict=True):
+        expected = evaluate(model, train=train, test=test, k=3, variety=0.2, popularity=value)
+        assert row["popularity"] == value
+        assert row["gini@3"] == pytest.approx(expected.shown["gini@3"])
+    assert plot.read_text().startswith("<?xml")
+    table = run(*measured[:-3], "--test", folder / "test.tsv", *swept).stdout
+    assert "item_coverage" in table
+
+
 def test_new_users_are_folded_in(folder, tmp_path):
     seen = write(tmp_path / "seen.tsv", [("zoe", "soup"), ("zoe", "pie"), ("amy", "honey")])
     hidden = write(tmp_path / "hidden.tsv", [("zoe", "stew"), ("amy", "cake"), ("joe", "cake")])
@@ -291,6 +318,13 @@ def test_wrong_options_of_evaluate(folder):
     command = ("latent", "evaluate", folder / "model", "--test", folder / "test.tsv")
     assert "-k must be lengths such as 1,10,20; got '1,x'" in error_of(*command, "-k", "1,x")
     assert "--fold-in needs --train" in error_of(*command, "--fold-in")
+    assert "--plot needs --sweep" in error_of(*command, "--plot", "a.png")
+    assert "--values needs --sweep" in error_of(*command, "--values", "0,1")
+    swept = (*command, "--sweep", "variety")
+    assert "give --sweep variety or --variety" in error_of(*swept, "--variety", "0.1")
+    assert "--plot must end in one of .png" in error_of(*swept, "--plot", "a.gif")
+    assert "--values must be numbers" in error_of(*swept, "--values", "0,x")
+    assert "values must be a fraction from 0 to 1; got 3.0" in error_of(*swept, "--values", "3")
 
 
 # Recommend
@@ -640,3 +674,29 @@ def test_what_is_read_is_not_written_over(tmp_path):
     asked = "latent", "recommend", tmp_path / "model", "1", "--train", table, "-o", table
     assert "it is read as well" in error_of(*asked)
     assert table.read_text() == before
+
+
+def test_order_ages_and_dislikes(folder, tmp_path):
+    rows = [(w, meal, place) for w, *_ in [(who,) for who in USERS] for place, meal in
+            enumerate(["soup", "stew", "roast", "pie"])]  # fmt: skip
+    lines = [("who", "meal", "when"), *rows]
+    data = write(tmp_path / "timed.tsv", lines)
+    refused = write(tmp_path / "no.tsv", [("who", "meal"), ("ann", "cake"), ("bob", "tart")])
+    columns = ("--user", "who", "--item", "meal")
+    train = ("latent", "train", data, *columns, "-o", tmp_path / "m", *SMALL)
+    run(*train, "--time", "when", "--half-life", "2")
+    assert load_model(tmp_path / "m").ages_.tolist() == [2.0, 3.0]
+    told = run(*train, "--time", "when", "--order", "--json")
+    assert json.loads(told.stdout)["order_weight"] == 0.0
+    failed = run(*train, "--order", expect=2)
+    assert "--order needs a table with times" in failed.stderr
+    failed = run(*train, "--half-life", "2d", "--time", "when", expect=2)
+    assert "--half-life must be a number" in failed.stderr
+    every = write(tmp_path / "every.tsv", [*((w, m) for w, m, _ in lines), ("kim", "cake"),
+                                           ("lea", "tart")])  # fmt: skip
+    run("latent", "train", every, *columns, "-o", tmp_path / "d", *SMALL, "--dislikes", refused)
+    answers = run("latent", "recommend", tmp_path / "d", "ann", "-n", "6", "--json").stdout
+    assert "cake" not in answers
+    assert "tart" in answers
+    failed = run(*train, "--method", "warp", "--order", expect=2)
+    assert "--order is for --method robirank" in failed.stderr.replace("\n", " ")

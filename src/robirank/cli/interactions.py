@@ -26,7 +26,7 @@ USER = _column(
 )
 ITEM = _column("Column of items. `item` by default, or the second without a header.")
 COUNT = _column("Column of how often.")
-TIME = _column("Column of when; --hold-out then takes the latest.", "--time")
+TIME = _column("Column of when.", "--time")
 SEP = _column("What separates columns, if not seen by itself.", metavar=None)
 HEADER = _column("Whether the first line names the columns, if not seen by itself.", metavar=None)
 

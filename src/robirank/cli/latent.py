@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -48,10 +48,12 @@ from robirank.cli.interactions import (
 from robirank.cli.options import (
     DEVICE,
     JSON,
+    POPULARITY,
     QUIET,
     RHO,
     SEED,
     THREADS,
+    VARIETY,
     DeviceName,
     RhoName,
     argument,
@@ -60,6 +62,8 @@ from robirank.cli.options import (
 )
 from robirank.cli.reasons import explain
 from robirank.cli.recommend import MODEL, recommend, similar
+from robirank.cli.sweep import Over, show_sweep
+from robirank.cli.update import update
 
 if TYPE_CHECKING:
     from robirank.data.features import Features
@@ -95,6 +99,9 @@ def train(
     regularization: float | None = option(
         None, "The penalty λ; by default what fits the table, looked for briefly."
     ),
+    order: bool = option(False, "Learn from the order of each user's records too.", "--order"),
+    half_life: str | None = option(None, "The age at which a record weighs half.", metavar="30d"),
+    dislikes: Path | None = file("What the same users took against: never an answer."),
     tune: bool = option(False, "Look for the penalty closely: as long as four fits.", "--tune"),
     learning_rate: float | None = option(None, "The step size."),
     validation: Path | None = file("Held-out interactions; the best epoch is kept."),
@@ -150,7 +157,7 @@ def train(
     for name, value in (("address", address), ("workers", workers)):
         if value is not None and ray is None:
             raise typer.BadParameter(f"--{name} needs --ray, a folder that the whole cluster sees")
-    check_output(model_path, data, validation, item_features, user_features)
+    check_output(model_path, data, validation, item_features, user_features, dislikes)
     columns = Columns(user, item, count, time_column, sep, header)
     config = {} if ray is None else {"engine": RayConfig(ray, address, workers or 2)}
     given = {
@@ -163,7 +170,8 @@ def train(
         "num_threads": threads,
         **config,
     }
-    model = _make(method, given, solver=solver, rho=rho, device=device)
+    of_robirank = {"order": order, "half_life": _half_life(half_life)}
+    model = _make(method, given, solver=solver, rho=rho, device=device, **of_robirank)
     tables = read_to_train(
         {"item": item_features, "user": user_features},
         {"item": item_id, "user": user_id},
@@ -172,7 +180,12 @@ def train(
         list_separator,
     )
     part, held_out = _parts(data, columns, validation, hold_out, seed, ray is not None)
-    part, held_out = (with_text_ids(table, tables) for table in (part, held_out))
+    against = None
+    if dislikes is not None:
+        if ray is not None:
+            raise typer.BadParameter("give --dislikes or --ray, not both")
+        against, _ = known(dislikes, read(dislikes, replace(columns, time=None)), *_ids_of(part))
+    part, held_out, against = (with_text_ids(t, tables) for t in (part, held_out, against))
     features = {f"{side}_features": table for side, table in tables.items()}
     note(_plan(model, part))
     if tune:
@@ -182,6 +195,7 @@ def train(
         model.fit(
             part,
             **features,
+            dislikes=against,
             show_progress=show_progress(),
             validation=held_out,
             metric=metric,
@@ -213,9 +227,17 @@ def evaluate(
     fold_in: bool = option(
         False, "The users are new: find their factors from --train, then judge.", "--fold-in"
     ),
+    variety: float = VARIETY,
+    popularity: float = POPULARITY,
+    sweep_over: Literal["variety", "popularity"] | None = option(
+        None, "Measure for several values of one of these.", "--sweep"
+    ),
+    values: str | None = option(None, "Values of the sweep.", metavar="0,0.1,0.3"),
+    plot: Path | None = file("A plot of the sweep: .png, .svg or .pdf."),
     user: str | None = USER,
     item: str | None = ITEM,
     count: str | None = COUNT,
+    time_column: str | None = TIME,
     sep: str | None = SEP,
     header: bool | None = HEADER,
     device: DeviceName = DEVICE,
@@ -229,9 +251,12 @@ def evaluate(
 
     if fold_in and train is None:
         raise typer.BadParameter("--fold-in needs --train, what the new users have")
+    knobs: dict[str, Any] = {"variety": variety, "popularity": popularity}
+    over = Over.typed(sweep_over, values, plot, knobs)
+    check_output(plot, model_path, test, train)
     ks = _cutoffs(cutoffs)
     model, users, items = load(model_path, threads, device)
-    columns = Columns(user, item, count, None, sep, header)
+    columns = Columns(user, item, count, time_column, sep, header)
     if train is None:
         note("without --train, items that users have already may come back")
         seen = grouped(users, items)
@@ -240,15 +265,19 @@ def evaluate(
         users = whole.users if fold_in else users
         seen, counts = known(train, whole, users, items)
     held_out, test_counts = known(test, read(test, columns), users, items)
+    if over is not None:
+        show_sweep(over, model, seen, held_out, ks[-1], fold_in, as_json)
+        return
     with step("evaluate") as details:
-        result = measure(model, train=seen, test=held_out, k=ks, recalculate_user=fold_in)
+        result = measure(model, train=seen, test=held_out, k=ks, recalculate_user=fold_in, **knobs)
         details.append(f"{result.n_users:,} users")
     by_items = train is not None and model.item_centres_ is not None
     if as_json:
         about = {"users": result.n_users, "folded_in": fold_in, "test": test_counts}
         about |= {} if train is None else {"train": counts} | _by_history(result)
         about |= _by_items(result) if by_items else {}
-        print_json({**about, "metrics": result.means, "standard_errors": result.errors})
+        about |= {"metrics": result.means, "standard_errors": result.errors}
+        print_json(about | {"shown": result.shown})
     else:
         _print_evaluation(result, f"All {result.n_items:,} items, " if by_items else "")
         for age, part in _by_age(result) if by_items else ():
@@ -262,6 +291,7 @@ app.command()(similar)
 app.command()(explain)
 app.command()(add_items)
 app.command()(remove_items)
+app.command()(update)
 
 
 @app.command()
@@ -299,12 +329,21 @@ def _make(method: str, given: dict[str, Any], **of_robirank: Any) -> Any:
         return LatentRoBiRank(**params, **of_robirank)
     from robirank.latent.warp import WARP
 
-    for name, default in (("solver", "auto"), ("rho", "log"), ("device", "cpu")):
+    usual = {"solver": "auto", "rho": "log", "device": "cpu", "order": False, "half_life": None}
+    for name, default in usual.items():
         if of_robirank[name] != default:
-            raise typer.BadParameter(
-                f"--{name} {of_robirank[name]} is for --method robirank, not for WARP"
-            )
+            option_name = f"--{name.replace('_', '-')}"
+            value = "" if name == "order" else f" {of_robirank[name]}"
+            raise typer.BadParameter(f"{option_name}{value} is for --method robirank, not for WARP")
     return WARP(**params)
+
+
+def _half_life(text: str | None) -> float | str | None:
+    """A half-life as typed: a number in the unit of the times, or text such as 30d."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def _parts(
@@ -340,6 +379,12 @@ def _parts(
         part, held_out = split_ratio(data, hold_out, random_state=seed)
     note(f"held out: {len(held_out):,} interactions; trained on: {len(part):,}")
     return part, held_out
+
+
+def _ids_of(data: Table) -> tuple[Any, Any]:
+    """The users and items of a table in memory."""
+    table: Any = data
+    return table.users, table.items
 
 
 def _tuned(model: Any, data: Table, show: bool, options: dict[str, Any]) -> dict[str, Any]:
@@ -384,6 +429,8 @@ def _training_report(
         report["rho"] = model.rho
     report |= {"epochs": model.n_iter_, "loss": model.history_[-1]["loss"]}
     watched = [epoch[metric] for epoch in model.history_ if metric in epoch]
+    if getattr(model, "order", False):
+        report["order_weight"] = model.order_weight_
     if watched:
         report |= {"best_epoch": model.best_iter_, f"validation_{metric}": max(watched)}
     return report | {"training_seconds": round(model.history_[-1]["seconds"], 3)}
@@ -395,6 +442,7 @@ def _print_evaluation(result: Any, which: str = "") -> None:
 
     cells = {m: f"{mean:.4f} ± {result.errors[m]:.4f}" for m, mean in result.means.items()}
     rows = [[name, *(cells[f"{name}@{k}"] for k in result.k)] for name in METRICS]
+    rows += [[name, *row] for name, row in result.shown_rows()]
     title = f"{which}{result.n_users:,} users, means ± standard errors"
     print_table(title, ["Metric", *(f"@{k}" for k in result.k)], rows)
 

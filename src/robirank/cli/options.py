@@ -33,6 +33,10 @@ def file(help: str, *names: str) -> Any:
 DEVICE = option("cpu", "Where to compute; auto takes a CUDA card where there is one.")
 JSON = option(False, "Print JSON instead of a table.", "--json")
 QUIET = option(False, "No progress on standard error.", "--quiet", "-q", callback=set_quiet)
+POPULARITY = option(
+    0.0, "How much of what popularity alone explains is taken off the scores.", min=0, max=1
+)
 RHO = option("log", "log is RoBiRank.")
 SEED = option(0, "Decides everything that is random.", min=0)
 THREADS = option(None, "All cores by default.", min=1)
+VARIETY = option(0.0, "How much what is like items before it is put back.", min=0, max=1)

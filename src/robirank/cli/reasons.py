@@ -9,7 +9,18 @@ import typer
 
 from robirank.cli.console import escaped, print_json, print_text
 from robirank.cli.features import feature_option, typed_features
-from robirank.cli.interactions import COUNT, HEADER, ITEM, SEP, USER, Columns, known, load, read
+from robirank.cli.interactions import (
+    COUNT,
+    HEADER,
+    ITEM,
+    SEP,
+    TIME,
+    USER,
+    Columns,
+    known,
+    load,
+    read,
+)
 from robirank.cli.options import JSON, QUIET, THREADS, argument, file, option
 from robirank.cli.recommend import MODEL, NAME_COLUMNS, NAMES, items_as_typed
 from robirank.data.names import Names, look_up
@@ -42,6 +53,7 @@ def explain(
     user: str | None = USER,
     item: str | None = ITEM,
     count: str | None = COUNT,
+    time_column: str | None = TIME,
     sep: str | None = SEP,
     header: bool | None = HEADER,
     threads: int | None = THREADS,
@@ -66,7 +78,7 @@ def explain(
         about = typed_features(model, feature) if feature else None
         why = model.by_id.explain_for(items[liked].tolist(), items[wanted], features=about)
     else:
-        columns = Columns(user, item, count, None, sep, header)
+        columns = Columns(user, item, count, time_column, sep, header)
         (who,) = look_up("user", typed[:1], users, None, where=model_path)
         has, _ = known(train, read(train, columns), users, items)
         why = model.by_id.explain(users[who], has, items[wanted], recalculate_user=fold_in)

@@ -16,6 +16,7 @@ from robirank.cli.interactions import (
     HEADER,
     ITEM,
     SEP,
+    TIME,
     USER,
     Columns,
     known,
@@ -25,7 +26,18 @@ from robirank.cli.interactions import (
     read_items,
 )
 from robirank.cli.lists import check_format, print_lists, with_names, write_file
-from robirank.cli.options import DEVICE, JSON, QUIET, THREADS, DeviceName, argument, file, option
+from robirank.cli.options import (
+    DEVICE,
+    JSON,
+    POPULARITY,
+    QUIET,
+    THREADS,
+    VARIETY,
+    DeviceName,
+    argument,
+    file,
+    option,
+)
 from robirank.cli.rules import (
     AT_LEAST,
     AT_MOST,
@@ -105,6 +117,8 @@ def recommend(
     unknown_users: Literal["popular", "empty", "error"] = option(
         "popular", "What users without an interaction get: the most popular items, nothing, …"
     ),
+    variety: float = VARIETY,
+    popularity: float = POPULARITY,
     items_table: Path | None = ITEMS_TABLE,
     item_id: str | None = ITEM_ID,
     where: str | None = WHERE,
@@ -118,6 +132,7 @@ def recommend(
     user: str | None = USER,
     item: str | None = ITEM,
     count: str | None = COUNT,
+    time_column: str | None = TIME,
     sep: str | None = SEP,
     header: bool | None = HEADER,
     device: DeviceName = DEVICE,
@@ -147,7 +162,7 @@ def recommend(
     check_output(output, model_path, *sources)
     model, user_ids, item_ids = load(model_path, threads, device)
     names = None if names_file is None else Names.read(names_file, name_columns)
-    columns = Columns(user, item, count, None, sep, header)
+    columns = Columns(user, item, count, time_column, sep, header)
     if is_someone:
         typed = items_as_typed(likes or [], item_ids, names)
         liked = look_up("item", typed, item_ids, names, where=model_path)
@@ -171,7 +186,7 @@ def recommend(
     of_age = "--new-only" if new_only else "--old-only" if old_only else None
     allowed = _allowed(model, only, exclude, of_age, item_ids)
     wanted: dict[str, Any] = {"N": number, "items": allowed, "rules": typed_rules.rules()}
-    wanted["unknown_users"] = unknown_users
+    wanted |= {"unknown_users": unknown_users, "variety": variety, "popularity": popularity}
     _note_counts(model, asked)
     chunks = _recommended(model, asked, item_ids, names, wanted)
     _give(chunks, _title(asked, names, strangers), output, as_json)
@@ -285,11 +300,14 @@ def items_as_typed(likes: list[str], ids: Ids, names: Names | None) -> list[str]
 def _someone_new(positions: list[int], items: Ids, features: FeatureRows | None) -> Asked:
     import numpy as np
 
+    from robirank.data.ages import NOW
     from robirank.data.ids import Ids
     from robirank.data.interactions import Interactions
 
-    users, liked = Ids([_NEW]), np.unique(np.array(positions, np.int32))
-    has = Interactions(users, items, np.array([0, len(liked)]), liked)
+    # An item that is typed twice counts where it is typed last.
+    users, typed = Ids([_NEW]), np.array(positions, np.int32)[::-1]
+    liked, places = np.unique(typed, return_index=True)
+    has = Interactions(users, items, np.array([0, len(liked)]), liked, None, NOW - places)
     return Asked(users, np.array([0]), has, new=True, features=features)
 
 
@@ -367,9 +385,11 @@ def _by_interactions(model: Any, asked: Asked, positions: Any, wanted: dict[str,
     """The best items of users of the model, or of new ones by what they have, and scores."""
     import numpy as np
 
+    from robirank.data.user_items import rows_of
+
     return model.recommend(
         np.arange(len(positions)) if asked.new else positions,
-        None if asked.has is None else asked.has.matrix[positions],
+        None if asked.has is None else rows_of(asked.has, positions),
         filter_already_liked_items=asked.has is not None,
         recalculate_user=asked.new,
         **wanted,
@@ -380,13 +400,19 @@ def _by_features(model: Any, asked: Asked, positions: Any, wanted: dict[str, Any
     """The best items of new users by what they have and are, and scores."""
     import numpy as np
 
+    from robirank.data.user_items import rows_of
+
     assert asked.has is not None
     assert asked.features is not None
-    matrix = asked.has.matrix[positions]
-    liked = np.split(matrix.indices, matrix.indptr[1:-1])
+    rows = rows_of(asked.has, positions)
+    liked, times = (
+        None if column is None else np.split(column, rows.indptr[1:-1])
+        for column in (rows.items, rows.times)
+    )
     if wanted["items"] is None:  # positions, for without any the answer is in outside ids
         wanted = wanted | {"items": np.arange(len(asked.has.items), dtype=np.int32)}
-    return model.recommend_for(liked, features=asked.features.take(positions), **wanted)
+    features = asked.features.take(positions)
+    return model.recommend_for(liked, features=features, times=times, **wanted)
 
 
 def _title(asked: Asked, names: Names | None, strangers: list[Any]) -> Callable[[Any], str]:

@@ -27,8 +27,10 @@ class UserItems:
     """The items of users, one user after the other: user x has ``items[indptr[x]:indptr[x + 1]]``.
 
     Items are positions, which rise within a user of a table that `as_user_items` read; a weight is
-    None where all are one. ``cut`` is the number of parts that the users are cut into already, and
-    the seed of that cut. Outside ids are None where the table has none.
+    None where all are one, and times are None where nobody knows them. ``disliked`` has what the
+    same users took against. ``cut`` is the number of
+    parts that the users are cut into already, and the seed of that cut. Outside ids are None where
+    the table has none.
     """
 
     indptr: NDArray[np.int64]
@@ -40,6 +42,8 @@ class UserItems:
     item_ids: Any = None
     user_features: FeatureRows | None = None
     item_features: FeatureRows | None = None
+    times: NDArray[Any] | None = None
+    disliked: UserItems | None = None
 
     @property
     def n_users(self) -> int:
@@ -72,7 +76,8 @@ class UserItems:
     def rows(self, users: NDArray[Any]) -> UserItems:
         """The rows of the given users, in that order; their positions are 0, 1, 2, … there."""
         features = None if self.user_features is None else self.user_features.take(users)
-        return self._select(*places_of_rows(self.indptr, users), features)
+        part = self._select(*places_of_rows(self.indptr, users), features)
+        return part if self.disliked is None else replace(part, disliked=self.disliked.rows(users))
 
     def take(self, chosen: NDArray[np.bool_]) -> UserItems:
         """The same users with only the items that a mask marks."""
@@ -80,7 +85,13 @@ class UserItems:
         lengths = np.zeros(self.n_users, dtype=np.int64)
         if len(filled):
             lengths[filled] = np.add.reduceat(chosen, self.indptr[filled], dtype=np.int64)
-        return self._select(offsets(lengths), chosen, self.user_features)
+        part = self._select(offsets(lengths), chosen, self.user_features)
+        return part if self.disliked is None else replace(part, disliked=self.disliked)
+
+    def sorted_by_item(self) -> UserItems:
+        """The same interactions, with the items of each user in rising order."""
+        user = np.repeat(np.arange(self.n_users), self.user_counts())
+        return self._select(self.indptr, np.lexsort((self.items, user)), self.user_features)
 
     def from_user(self, first_user: int, n_items: int) -> UserItems:
         """The rows of the users from ``first_user`` on, with the first ``n_items`` items alone."""
@@ -100,12 +111,19 @@ class UserItems:
         place[items] = np.arange(len(items), dtype=np.int32)
         part = self.take(place[self.items] >= 0)
         features = None if self.item_features is None else self.item_features.take(items)
-        return replace(part, items=place[part.items], n_items=len(items), item_features=features)
+        return replace(
+            part,
+            items=place[part.items],
+            n_items=len(items),
+            item_features=features,
+            disliked=None if self.disliked is None else self.disliked.of_items(items),
+        )
 
     def extended(self, n_users: int, n_items: int) -> UserItems:
         """The same interactions among more users and items, which come after the present ones."""
         indptr = np.concatenate([self.indptr, np.full(n_users - self.n_users, self.indptr[-1])])
-        return replace(self, indptr=indptr, n_items=n_items)
+        disliked = None if self.disliked is None else self.disliked.extended(n_users, n_items)
+        return replace(self, indptr=indptr, n_items=n_items, disliked=disliked)
 
     def joined(self, other: UserItems) -> UserItems:
         """The interactions of both tables, without weights; the other may have fewer rows.
@@ -132,10 +150,7 @@ class UserItems:
     def _combined(self, other: UserItems, combine: Any) -> UserItems:
         n_users = max(self.n_users, other.n_users)
         both = [t.extended(n_users, max(self.n_items, other.n_items)) for t in (self, other)]
-        ones = [
-            sparse.csr_matrix((np.ones(len(t.items), np.int8), t.items, t.indptr), shape=t.shape)
-            for t in both
-        ]
+        ones = [replace(t, weight=np.ones(len(t.items), np.int8)).to_csr() for t in both]
         result = sparse.csr_matrix(combine(*ones))
         result.sort_indices()
         indptr, items = result.indptr.astype(np.int64), result.indices.astype(np.int32)
@@ -160,13 +175,33 @@ class UserItems:
         self, users: NDArray[Any]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
         """The rows of the given users: where each row starts, the items and their weights."""
-        rows = self.rows(users)
-        return rows.indptr, rows.items, rows.weights_of(slice(None))
+        indptr, where = places_of_rows(self.indptr, users)
+        return indptr, self.items[where], self.weights_of(where)
+
+    def without(self, other: UserItems) -> UserItems:
+        """The interactions that are not in another table of the same users and items.
+
+        Examples
+        --------
+        >>> table = UserItems(np.array([0, 2, 3]), np.array([1, 4, 7], np.int32), None, 8)
+        >>> table.without(UserItems(np.array([0, 1, 1]), np.array([4], np.int32), None, 8)).items
+        array([1, 7], dtype=int32)
+        """
+        keys, others = (
+            np.repeat(np.arange(t.n_users), t.user_counts()) * self.n_items + t.items
+            for t in (self, other)
+        )
+        return self.take(~np.isin(keys, others))
 
     def weighted(self, weighting: Weighting) -> UserItems:
         """The same rows with weights in place of counts; see `weights_of_counts`."""
         counts = np.ones(len(self.items), np.float32) if self.weight is None else self.weight
         return replace(self, weight=weights_of_counts(counts, weighting))
+
+    def to_csr(self) -> Any:
+        """The table as a CSR matrix of weights."""
+        weights = np.ones(len(self.items), np.float32) if self.weight is None else self.weight
+        return sparse.csr_matrix((weights, self.items, self.indptr), shape=self.shape)
 
     def weights_of(self, where: Any) -> NDArray[np.float64]:
         """The weights of the interactions that an index or a slice selects."""
@@ -192,6 +227,7 @@ class UserItems:
             self.n_items,
             user_features=user_features,
             item_features=self.item_features,
+            times=None if self.times is None else self.times[where],
         )
 
 
@@ -219,10 +255,14 @@ def as_user_items(
 ) -> UserItems:
     """Convert a table of interactions: a sparse users × items matrix, or `Interactions`.
 
+    What is a `UserItems` already gets the weights alone.
+
     Stored zeros are no interactions; entries stored twice are added up. Counts become weights as
     ``weighting`` says: "binary" ignores them as the paper does, "log" takes log2(1 + count),
     "count" takes them as they are. Errors call the table by ``name``.
     """
+    if isinstance(user_items, UserItems):
+        return user_items.weighted(weighting)
     csr = _checked_csr(user_items, name)
     wrong = csr.data[~np.isfinite(csr.data) | (csr.data < 0)]
     if len(wrong):
@@ -236,6 +276,15 @@ def as_user_items(
         getattr(user_items, "cut", None),
         ids_of(user_items, "users"),
         ids_of(user_items, "items"),
+        times=getattr(user_items, "timestamps", None),
+    )
+
+
+def rows_of(table: Any, users: NDArray[Any]) -> UserItems:
+    """The rows of some users of `Interactions`, with their counts and times."""
+    times = table.timestamps
+    return UserItems(table.indptr, table.indices, table.counts, table.n_items, times=times).rows(
+        users
     )
 
 

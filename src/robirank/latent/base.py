@@ -17,6 +17,7 @@ from robirank._checks import check_choice, check_count
 from robirank._random import as_random_state
 from robirank._threads import thread_count
 from robirank._types import Floats32, Ints64
+from robirank.data.ages import Ages
 from robirank.data.feature_rows import FeatureRows
 from robirank.data.features import Features
 from robirank.data.interactions import Interactions
@@ -26,11 +27,14 @@ from robirank.errors import ArgumentError
 from robirank.latent.factors.content import Content, UserContent
 from robirank.latent.factors.factor_model import FactorModel
 from robirank.latent.factors.factors import Factors, Queries, Side, random_rows
+from robirank.latent.factors.order import taste_of, taste_width
 from robirank.latent.factors.questions import check_same_ids
 from robirank.latent.train.local import LocalFit
 from robirank.latent.train.loop import FitResult
 from robirank.latent.train.request import EpochReport, FitKeywords, FitOptions, Request
+from robirank.latent.tune.order import TASTE_SHARE, Sequences, limited_to, with_order
 from robirank.latent.tune.settle import settle, settle_by_table
+from robirank.storage.fitted_parts import FittedArray
 
 _PARTIAL_ITERATIONS = 10
 _PARTIAL_RATE = 0.25  # of the rate that a fit starts with
@@ -45,6 +49,7 @@ class LatentModel(FactorModel):
     """
 
     fitted_parts = FactorModel.fitted_parts.plus(
+        arrays={"ages_": FittedArray((2,), "F64")},
         numbers={
             "n_iter_": int,
             "best_iter_": int,
@@ -52,7 +57,7 @@ class LatentModel(FactorModel):
             "user_scale_": float,
             "regularization_": float,
             "noise_level_": float,
-        }
+        },
     )
 
     factors: int
@@ -74,6 +79,7 @@ class LatentModel(FactorModel):
         *,
         user_features: Features | None = None,
         item_features: Features | None = None,
+        dislikes: Any = None,
         validation: Any = None,
         metric: str | None = None,
         patience: int | None = None,
@@ -100,6 +106,10 @@ class LatentModel(FactorModel):
             pulled to what their features say, as far as features explain them; users and items
             without interactions are ranked by their features alone. Features of new ones make
             these part of the model; not all need have any, but some must.
+        dislikes : sparse matrix or Interactions, optional
+            What the same users took against: a thumb down, a return, a skip. Such an item is never
+            an answer for them, and loses more in the sum of the loss than one that was not seen
+            (`robirank.latent.factors.dislikes`). For solver "exact" on the CPU.
         validation : sparse matrix or Interactions, optional
             Held-out interactions of the same users and items. The metric is computed about 16
             times during the fit (every epoch with ``patience``), and the model of the best
@@ -145,6 +155,7 @@ class LatentModel(FactorModel):
             callbacks=callbacks,
             user_features=user_features,
             item_features=item_features,
+            dislikes=dislikes,
             validation=validation,
             metric=metric,
             patience=patience,
@@ -203,7 +214,7 @@ class LatentModel(FactorModel):
         if getattr(validation, "shape", None) == getattr(user_items, "shape", None):
             options["validation"] = self._in_order_of_model(validation)
         fit_options = FitOptions(show_progress=show_progress, callback=callback, **options)
-        width = self.item_factors.shape[1]
+        width = taste_width(self.factors_.items)
         if request.factors != width:
             raise ArgumentError(
                 "factors", f"must be {width}, as the model has; got {request.factors}"
@@ -261,7 +272,7 @@ class LatentModel(FactorModel):
         self._check_fitted()
         items = self.factors_.items
         check_same_ids("user_items", user_items, "the model", self, ("items",))
-        interactions = as_user_items(user_items, self.weighting)
+        interactions = self._table(user_items)
         if interactions.n_items > len(items) or (
             interactions.n_items < len(items) and items.centres is None
         ):
@@ -272,20 +283,39 @@ class LatentModel(FactorModel):
             )
         interactions = interactions.extended(interactions.n_users, len(items))
         centres = self._user_centres(user_features, interactions.n_users)
+        d = taste_width(items)
+        taste = self._taste_of(interactions, None if centres is None else centres[:, :d])
+        if items.leads is None:
+            return taste
+        q = items.leads.next_rows(interactions)
+        if centres is not None:
+            without = interactions.user_counts() == 0
+            q[without] = centres[without, d:]
+        return np.hstack([taste, q])
+
+    def _taste_of(self, interactions: UserItems, centres: Floats32 | None) -> Floats32:
+        """The taste of new users, by what they have."""
+        items = taste_of(self.factors_).items
         if items.centres is None or items.counts is None:
-            return self._fold_in(self.item_factors, interactions, centres)
+            return self._fold_in(items.rows, interactions, centres)
         # As in the fit, new items are nobody's losers but of those who have them.
-        rows = np.zeros((interactions.n_users, self.item_factors.shape[1]), np.float32)
+        rows = np.zeros((interactions.n_users, items.rows.shape[1]), np.float32)
         is_old = items.counts > 0
         for users in _alike(interactions.take(~is_old[interactions.items])):
             part, is_there = interactions.rows(users), is_old.copy()
             is_there[part.items] = True
             chosen = np.flatnonzero(is_there)
-            V = np.ascontiguousarray(self.item_factors[chosen])
+            V = np.ascontiguousarray(items.rows[chosen])
             rows[users] = self._fold_in(
                 V, part.of_items(chosen), None if centres is None else centres[users]
             )
         return rows
+
+    def _table(self, user_items: Any) -> UserItems:
+        """A table as the loss counts it: with the weights of its records."""
+        table = as_user_items(user_items, self.weighting)
+        ages = getattr(self, "ages_", None)
+        return table if ages is None else Ages(*ages.tolist()).weigh(table)
 
     def _user_centres(self, user_features: Any, n: int) -> Floats32 | None:
         """What features say of n users; None without."""
@@ -329,8 +359,11 @@ class LatentModel(FactorModel):
             return user_items
         shape: Any = (len(users), len(items))
         empty = csr_matrix(shape, dtype=np.float32)
-        user_items = replace(user_items, timestamps=None)
-        return Interactions.from_matrix(empty, users, items).extend(user_items)
+        known = Interactions.from_matrix(empty, users, items)
+        if user_items.timestamps is not None:
+            none = user_items.timestamps[:0]
+            known = replace(known, timestamps=none, has_dates=user_items.has_dates)
+        return known.extend(user_items)
 
     def regularization_for(self, user_items: Any) -> float:
         """The λ that `fit` takes for a table where it does not search: given, or by the rule.
@@ -380,7 +413,8 @@ class LatentModel(FactorModel):
 
     def _grown(self, interactions: UserItems, seed: int) -> Factors:
         """The factors of all users and items of a table; those of the model stay."""
-        users, items = self.factors_.users, self.factors_.items
+        taste = taste_of(self.factors_)
+        users, items = taste.users, taste.items
         (n_users, d), n_items = users.rows.shape, len(items)
         U = np.zeros((interactions.n_users, d), np.float32)
         U[:n_users] = users.rows
@@ -412,8 +446,10 @@ class LatentModel(FactorModel):
 
         Where it is to ``go_on``, the fit begins with the present factors.
         """
+        before = taste_of(self.factors_) if go_on else None
+        of_taste = limited_to(TASTE_SHARE, options) if request.order else options
         if request.engine == "local":
-            fit = LocalFit(request, user_items, options, self.factors_ if go_on else None)
+            fit = LocalFit(request, user_items, of_taste, before)
             if go_on:
                 fit.start_from(self._grown(fit.interactions, request.seed))
             opened: Any = nullcontext(fit)
@@ -421,11 +457,16 @@ class LatentModel(FactorModel):
             from robirank.latent.train.cluster import open_cluster_fit
 
             opened = open_cluster_fit(request, user_items, options)
+        known = self.factors_ if go_on else None
         with opened as fit:
-            self._take(fit.run(settle(request, fit, options)))
+            result = fit.run(settle(request, fit, of_taste))
+            self._take(result, request.ages(user_items))
+            if request.order and result.progress.stopped != "interrupted":
+                sequences = Sequences(fit.interactions, request.ages(user_items), fit.validation)
+                self.factors_ = with_order(request, sequences, options, result, known)
 
-    def _take(self, result: FitResult) -> None:
-        """Become the model that a fit made."""
+    def _take(self, result: FitResult, ages: Ages) -> None:
+        """Become the model that a fit made of records that weigh by their ages."""
         progress, problem = result.progress, result.problem
         self.factors_ = result.factors
         self.n_iter_ = progress.epoch
@@ -435,6 +476,9 @@ class LatentModel(FactorModel):
         self.user_scale_ = problem.penalty.users.scale
         self.regularization_ = problem.penalty.regularization
         self.noise_level_ = problem.noise_level
+        self.__dict__.pop("ages_", None)
+        if ages.half_life is not None:
+            self.ages_ = np.array([ages.half_life, ages.latest])
 
 
 def _alike(interactions: UserItems) -> list[Ints64]:

@@ -152,7 +152,7 @@ class LatentRoBiRankCV(BaseEstimator):
         if checkpoint is not None and not resume:  # before the search, for the fit after it
             CheckpointFile(checkpoint, "").check_overwrite()
         interactions = with_features(
-            as_user_items(user_items, base.weighting), user_features, item_features
+            clone(base).request().table(user_items), user_features, item_features
         )
         if not interactions.n_interactions:
             raise ArgumentError(

@@ -7,11 +7,12 @@ from typing import Any, Literal
 
 from robirank._checks import check_choice, check_count, check_positive
 from robirank._types import Floats32, Floats64, Ints64
-from robirank.data.user_items import UserItems, Weighting, as_user_items
+from robirank.data.user_items import UserItems, Weighting
 from robirank.engine.config import RayConfig
 from robirank.errors import ArgumentError
 from robirank.latent.base import LatentModel
 from robirank.latent.factors.content import check_content
+from robirank.latent.factors.order import taste_of
 from robirank.latent.gpu.resolve import resolve_device
 from robirank.latent.solvers import ON_DEVICE, robirank_solvers
 from robirank.latent.solvers.fold_in import fold_in
@@ -73,6 +74,18 @@ class LatentRoBiRank(LatentModel):
     parts : int, default=8
         Into how many parts "sgd" cuts users and items: as many threads can work side by side.
         Unlike the number of threads it changes the result. `Partitions` have their own number.
+    order : bool, default=False
+        Whether to learn from the order of a user's records too, what follows what, by a second pair
+        of rows for each item (`robirank.latent.factors.order`). `fit` then needs `Interactions`
+        with times, and `recommend_for` takes a list as the order in which its items were taken.
+    order_weight : float, optional
+        ω, how much the order counts beside the taste; 0: not at all. By default it is chosen by the
+        last records of users, on which two further fits of half the epochs are not trained; it is 0
+        where these do not show that the order says something. ``order_weight_`` says which.
+    half_life : float or str, optional
+        The age at which a record weighs half in the loss, counted from the latest record of the
+        table. Where times are dates: text, a number of minutes, hours, days or weeks such as "30d";
+        where they are numbers, a number in their unit. By default all weigh the same.
     content : (float, float, float), optional
         Where `fit` is given features of items: the weights of content scores for items with many
         interactions and for items without, and the scale of the latter's scores
@@ -96,9 +109,11 @@ class LatentRoBiRank(LatentModel):
     Attributes
     ----------
     user_factors, item_factors : float32 arrays
-        U and V.
+        U and V; with ``order`` both have as many columns again, for what comes next.
     regularization_ : float
         λ.
+    order_weight_ : float
+        ω; 0 for a model that does not look at the order.
     noise_level_ : float
         The noise of the table, on λ's scale; see `robirank.latent.tune.settle.noise_level`. When
         `partial_fit` gets a table that has grown, a λ that the program chose grows with it.
@@ -143,6 +158,9 @@ class LatentRoBiRank(LatentModel):
         weighting: Weighting = "binary",
         negatives: int = 128,
         parts: int = 8,
+        order: bool = False,
+        order_weight: float | None = None,
+        half_life: float | str | None = None,
         content: tuple[float, float, float] | None = None,
         engine: Literal["local", "ray"] | RayConfig = "local",
         device: Literal["cpu", "cuda", "auto"] = "cpu",
@@ -160,11 +178,21 @@ class LatentRoBiRank(LatentModel):
         self.weighting = weighting
         self.negatives = negatives
         self.parts = parts
+        self.order = order
+        self.order_weight = order_weight
+        self.half_life = half_life
         self.content = content
         self.engine = engine
         self.device = device
         self.random_state = random_state
         self.num_threads = num_threads
+
+    @property
+    def order_weight_(self) -> float:
+        """ω, how much the order counts beside the taste; 0: not at all."""
+        self._check_fitted()
+        leads = self.factors_.items.leads
+        return 0.0 if leads is None else leads.weight
 
     def objective(self, user_items: Any) -> float:
         """The true loss of the factors on a table, every item in every inner sum, and the penalty.
@@ -177,13 +205,18 @@ class LatentRoBiRank(LatentModel):
             Of the model's users and items.
         """
         self._check_fitted()
+        if self.factors_.users.disliked is not None:
+            raise ArgumentError(
+                "user_items",
+                "has no objective here under a model with dislikes; fit one without to compare",
+            )
         if self._has_features():
             raise ArgumentError(
                 "user_items",
                 "has no objective under a model with features, whose penalty changed from epoch to "
                 "epoch; fit a model without features to compare values",
             )
-        interactions = as_user_items(user_items, self.weighting)
+        interactions = self._table(user_items)
         shape = (len(self.user_factors), len(self.item_factors))
         if interactions.shape != shape:
             raise ArgumentError(
@@ -191,7 +224,7 @@ class LatentRoBiRank(LatentModel):
                 f"must have the model's shape {shape}; it has {interactions.shape}",
             )
         return objective(
-            self.factors_,
+            taste_of(self.factors_),
             interactions,
             rho=self.rho,
             penalty=settle_by_table(
@@ -231,6 +264,14 @@ class LatentRoBiRank(LatentModel):
             check_count(name, getattr(self, name))
         if self.iterations is not None:
             check_count("iterations", self.iterations)
+        if self.order_weight is not None and self.order_weight != 0:
+            check_positive("order_weight", self.order_weight)
+        if self.engine != "local":
+            for name in ("order", "half_life"):
+                if getattr(self, name):
+                    raise ArgumentError(
+                        name, f"must be left out on a cluster; got {getattr(self, name)!r}"
+                    )
         for name in ("user_exponent", "item_exponent"):
             check_positive(name, getattr(self, name), at_most=1.0)
         return Request(
@@ -251,6 +292,9 @@ class LatentRoBiRank(LatentModel):
             engine=self.engine,
             device=self._training_device(),
             content=None if self.content is None else check_content(self.content),
+            order=bool(self.order) and self.order_weight != 0,
+            order_weight=self.order_weight,
+            half_life=self.half_life,
         )
 
     def _training_device(self) -> str:

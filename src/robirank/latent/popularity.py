@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from numbers import Real
 from typing import Any, Never, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank._checks import check_positive
 from robirank._types import Floats32
+from robirank.data.ages import length_of_time
 from robirank.data.user_items import as_user_items
 from robirank.errors import Argument, ArgumentError
 from robirank.latent.factors.factor_model import FactorModel
 from robirank.latent.factors.factors import Factors, Side
 from robirank.registry import register
-
-_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 @register
@@ -114,23 +110,6 @@ class Popularity(FactorModel):
                 "needs a table with times: Interactions, read with ",
                 Argument("time"),
             )
-        length = _length(self.window, user_items.has_dates)
+        length = length_of_time("window", self.window, user_items.has_dates)
         recent: NDArray[np.bool_] = times > times.max() - length
         return recent
-
-
-def _length(window: Any, has_dates: bool) -> float:
-    """A window in the unit of the times; dates are microseconds."""
-    if not has_dates:
-        if not isinstance(window, Real):
-            raise ArgumentError("window", f"must be a number, as the times are; got {window!r}")
-        check_positive("window", window)
-        return float(window)
-    match = re.fullmatch(r"([1-9]\d*)([mhdw])", window) if isinstance(window, str) else None
-    if match is None:
-        raise ArgumentError(
-            "window",
-            "must be text such as '90m', '12h', '30d' or '4w', as the times are dates; got "
-            f"{window!r}",
-        )
-    return int(match[1]) * _SECONDS[match[2]] * 1e6

@@ -290,7 +290,7 @@ def test_old_and_new_items_are_measured_apart():
     lines = str(result).splitlines()
     assert "3 old items alone, 2 users" in lines
     assert "2 new items alone, 2 users" in lines
-    assert len(lines) == 1 + 5 + 2 * (1 + 3) + 1
+    assert len(lines) == 1 + 5 + 5 + 2 * (1 + 3) + 1
 
 
 def test_items_that_features_brought_are_ranked_too():
@@ -361,3 +361,112 @@ def test_a_table_with_more_items_than_the_model_is_an_error():
     for model in (featured(np.eye(3, 5)), FALLING):
         with pytest.raises(ValueError, match="train must have a column for each of the 5 items"):
             rr.evaluate(model, train=wide, test=wide, k=1)
+
+
+# ----------------------------------------------------------------------- what lists show
+
+
+def test_what_lists_show_hand_worked():
+    """Lists are 1, 2, 3, 4 and 0, 2, 3, 4 of items with 1, 1, 0, 0, 0 interactions of 3 users."""
+    model = tiny(np.ones((3, 2)), [[5, 5], [4, 4], [3, 0], [0, 2], [0, 0]])
+    shown = rr.evaluate(model, train=TRAIN, test=TEST, k=(1, 2, 4)).shown
+    assert [shown[f"item_coverage@{k}"] for k in (1, 2, 4)] == [2 / 5, 3 / 5, 1]
+    # Shown twice, once, once, never and never: the mean difference of two over twice the mean.
+    times = np.array([1, 1, 2, 0, 0])
+    differences = np.abs(times[:, None] - times).mean()
+    assert shown["gini@2"] == pytest.approx(differences / (2 * times.mean()))
+    assert shown["novelty@4"] == pytest.approx(math.log2(3))  # all as good as taken once
+    assert shown["tail@1"] == 0
+    assert shown["tail@2"] == 1 / 2  # items 0 and 1 make up 80 % of two interactions
+    # Items 1 and 2, or 0 and 2, are at an angle of 45°, 2 and 3 at 90°, and item 4 has no row.
+    half = 1 - math.sqrt(1 / 2)
+    assert shown["distance@2"] == pytest.approx(half)
+    assert shown["distance@4"] == pytest.approx((half + half + 1 + 1 + 1 + 1) / 6)
+    assert "distance@1" not in shown
+
+
+def shown_one_by_one(lists, counts, n_users, vectors, k, n_items):
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    order, head, total = sorted(range(n_items), key=lambda i: (-counts[i], i)), set(), 0
+    for item in order:
+        if total >= 0.8 * counts.sum():
+            break
+        head.add(item)
+        total += counts[item]
+    times, novelty, distance, tail = np.zeros(n_items), [], [], []
+    for shown in lists:
+        shown = [item for item in shown[:k] if item >= 0]
+        times[shown] += 1
+        pairs = [1 - unit[a] @ unit[b] for a in shown for b in shown if a < b]
+        distance += [np.mean(pairs)] if pairs else []
+        if shown:
+            novelty.append(np.mean([-math.log2(max(counts[i], 1) / n_users) for i in shown]))
+            tail.append(np.mean([item not in head for item in shown]))
+    gini = np.abs(times[:, None] - times).mean() / (2 * times.mean())
+    values = np.mean(times > 0), gini, np.mean(novelty), np.mean(distance), np.mean(tail)
+    return dict(zip(("item_coverage", "gini", "novelty", "distance", "tail"), values, strict=True))
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 999), k=st.integers(2, 40), batch_size=st.integers(1, 50))
+def test_what_lists_show_counted_one_by_one(seed, k, batch_size):
+    model, train, test = random_problem(seed)
+    result = rr.evaluate(model, train=train, test=test, k=(1, k), batch_size=batch_size)
+    users = np.flatnonzero(np.diff(test.indptr))
+    lists, _ = model.recommend(users, train[users], min(k, 30))
+    counts = np.asarray(train.sum(axis=0)).ravel()
+    expected = shown_one_by_one(lists, counts, 40, model.item_factors, k, 30)
+    for name, value in expected.items():
+        assert result.shown[f"{name}@{k}"] == pytest.approx(value, abs=1e-5)
+
+
+def test_items_that_are_ranked_alone_are_the_catalogue():
+    model, train, test = random_problem(2)
+    result = rr.evaluate(model, train=train, test=test, k=30, items=np.arange(10))
+    assert result.shown["item_coverage@30"] == 1
+    assert 0 <= result.shown["gini@30"] < 0.5
+
+
+def test_without_a_table_the_counts_are_those_of_the_fit():
+    model = tiny(np.ones((3, 1)), [[5], [4], [3], [2], [1]])
+    model.item_counts_ = np.array([3, 1, 0, 0, 0], np.int32)
+    result = rr.evaluate(model, train=csr_matrix((3, 5)), test=TEST, k=1)
+    assert result.shown["novelty@1"] == 0  # everyone has item 0
+
+
+def test_models_of_others_have_what_can_be_told():
+    class Fixed:
+        def recommend(self, userid, user_items, N=10, recalculate_user=False, items=None):
+            return np.tile(np.arange(N), (len(userid), 1)), np.ones((len(userid), N))
+
+    result = rr.evaluate(Fixed(), train=TRAIN, test=TEST, k=2)
+    assert "distance@2" not in result.shown
+    assert "distance" not in result.table()
+    assert result.shown["item_coverage@2"] == 2 / 5
+    with pytest.raises(rr.ArgumentError, match="variety cannot be used: Fixed does not take it"):
+        rr.evaluate(Fixed(), train=TRAIN, test=TEST, k=2, variety=0.5)
+
+
+@pytest.mark.parametrize(
+    "options", [{"variety": 0.3}, {"popularity": 1.0}, {"rules": rr.Rules(deny=[3, 4])}]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_lists_that_are_wanted_otherwise(options):
+    model, train, test = random_problem(4)
+    model.item_counts_ = np.asarray(train.sum(axis=0)).ravel().astype(np.int32)
+    result = rr.evaluate(model, train=train, test=test, k=5, **options)
+    users = np.flatnonzero(np.diff(test.indptr))
+    lists, _ = model.recommend(users, train[users], 5, **options)
+    hits = [
+        len(set(shown) & set(test[x].indices)) / 5 for x, shown in zip(users, lists, strict=True)
+    ]
+    assert result["precision@5"] == pytest.approx(np.mean(hits))
+    assert dict(result) != dict(rr.evaluate(model, train=train, test=test, k=5))
+
+
+def test_wrong_knobs_are_refused():
+    model, train, test = random_problem(4)
+    with pytest.raises(rr.ArgumentError, match="variety must be a fraction from 0 to 1; got 2"):
+        rr.evaluate(model, train=train, test=test, variety=2)
+    with pytest.raises(rr.ArgumentError, match="popularity cannot be used"):
+        rr.evaluate(model, train=train, test=test, popularity=0.5)

@@ -252,7 +252,7 @@ def test_a_frame_of_many_is_each_alone(with_features):
     if model.user_centres_ is None:
         users[3] = "u1"
     frame = model.explain_frame(users, items, table)
-    columns = ["user", "item", "score", "side", "kind", "name", "effect", "others"]
+    columns = ["user", "item", "score", "side", "kind", "name", "effect", "others", "follows"]
     assert frame.columns == columns
     alone = [model.explain(*pair) for pair in zip(users, [table] * 4, items, strict=True)]
     for why, (pair, part) in zip(

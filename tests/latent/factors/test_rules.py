@@ -16,7 +16,7 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array, csr_matrix
 
 import robirank as rr
-from latent.factors.full_sort import Plain, full_sort
+from latent.factors.full_sort import Plain, full_sort, groups_of
 from latent.factors.test_content import made as made_with_content
 from latent.factors.test_content import plain_scores
 from latent.factors.test_shards import write
@@ -24,7 +24,7 @@ from robirank.data.user_items import as_user_items
 from robirank.latent.factors.factor_model import FactorModel
 from robirank.latent.factors.factors import Side
 from robirank.latent.factors.plain_search import best_by, masked
-from robirank.latent.factors.topk import top_rows
+from robirank.latent.factors.topk import inverse_norms, top_rows
 
 # ------------------------------------------------------------------ the same as a full sort
 
@@ -38,13 +38,16 @@ def drawn_rules(data, rng, m, n_users):
     table["stock"] = rng.integers(0, 4, n).tolist()
     table["brand"] = [f"b{k}" if k else None for k in rng.integers(0, 1 + m // 3, n)]
     table["kind"] = rng.choice(["new", "sale", "old"], n, p=[0.2, 0.2, 0.6]).tolist()
+    tags = [rng.choice([*"xyz", None], rng.integers(0, 4)).tolist() for _ in range(n)]
+    table["tags"] = pl.Series([None if len(t) == 3 else t for t in tags], dtype=pl.List(pl.String))
     table["price"] = [float(p) if p else None for p in rng.integers(0, 4, n)]
 
     def of_items(name, default):
-        row = dict(zip(table["id"].tolist(), table[name], strict=True))
+        row = dict(zip(table["id"].tolist(), list(table[name]), strict=True))
         return [row.get(i) if row.get(i) is not None else default for i in range(m)]
 
     stock, brand, kind = of_items("stock", -1), of_items("brand", ""), of_items("kind", "")
+    tags = [[t for t in tags if t] for tags in of_items("tags", [])]
     has_stock, is_sale = np.array(stock) > 0, np.array(kind) == "sale"
     allowed, arguments = np.ones(m, bool), {}
     if data.draw(st.booleans(), "where"):
@@ -74,7 +77,14 @@ def drawn_rules(data, rng, m, n_users):
     if data.draw(st.booleans(), "cap of new"):
         at_most["kind:new"] = data.draw(st.integers(1, 3))
         caps.append((np.where(np.array(kind) == "new", 0, -1), at_most["kind:new"]))
+    if data.draw(st.booleans(), "cap of tags"):
+        at_most["tags"] = data.draw(st.integers(0, 4))
+        caps.append(([["xyz".index(t) for t in set(t)] for t in tags], at_most["tags"]))
     minimums, at_least = [], {}
+    if data.draw(st.booleans(), "minimums of tags"):
+        for tag, number in (("x", 1), ("y", 2)):
+            minimums.append((np.array([tag in t for t in tags]), number))
+            at_least[f"tags:{tag}"] = number
     for key, column in (("kind:new", kind), ("brand:b1", brand)):
         if data.draw(st.booleans(), f"minimum of {key}"):
             at_least[key] = data.draw(st.integers(1, 3))
@@ -95,8 +105,9 @@ def drawn_rules(data, rng, m, n_users):
 def contradict(plain, length):
     """Whether pins are denied, or there is no place for all that must come."""
     pins = [*plain.pins.values()]
-    counts = [np.bincount(g[pins][g[pins] >= 0], minlength=1).max() > cap for g, cap in plain.caps]
-    return not plain.allowed[pins].all() or any(counts)
+    pinned = [([g for i in pins for g in groups_of(of[i])], cap) for of, cap in plain.caps]
+    too_many = any(groups.count(g) > cap for groups, cap in pinned for g in groups)
+    return not plain.allowed[pins].all() or too_many
 
 
 def whole_numbers(rng, *shape):
@@ -398,6 +409,101 @@ def test_ties(model):
     assert names_for(model, "ann", by_brand) == ["ale", "oat", "rum", "gin", "pie"]
 
 
+# -------------------------------------------------------------------- lists of values
+
+
+def with_tags(*tags):
+    return SHOP.with_columns(tags=pl.Series([*tags], dtype=pl.List(pl.String)))
+
+
+TAGGED = with_tags(["x"], ["x", "y"], ["y"], ["x", "x"], [None], None)
+
+
+def test_an_item_counts_for_each_value_of_a_list(model):
+    assert names_for(model, "ann", rr.Rules(TAGGED, at_most={"tags": 1})) == ["rum", "oat", "pie"]
+    assert names_for(model, "bob", rr.Rules(TAGGED, at_most={"tags:y": 1})) == [
+        "tea",
+        "rum",
+        "ale",
+        "oat",
+    ]
+    rules = rr.Rules(TAGGED, at_least={"tags:x": 1, "tags:y": 1})
+    assert names_for(model, "ann", rules, 1) == ["rum"]  # one item is of both
+    rules = rr.Rules(TAGGED, at_least={"tags:x": 2, "tags:y": 2})
+    assert names_for(model, "ann", rules, 3) == ["rum", "gin", "ale"]
+    rules = rr.Rules(TAGGED, deny={"tags": ["y"]})
+    assert names_for(model, "ann", rules) == ["ale", "oat", "pie"]
+    tags = TAGGED["tags"].to_list()
+    frame = pd.DataFrame({"id": SHOP["id"].to_list(), "tags": tags})
+    for kind in (frame, frame.to_dict(orient="list")):
+        rules = rr.Rules(kind, at_most={"tags": 1})
+        assert names_for(model, "ann", rules) == ["rum", "oat", "pie"]
+
+
+def test_lists_that_contradict(model):
+    """All of y are in x here: two of y cannot come where one of x may."""
+    table = with_tags(["x"], ["x", "y"], ["x", "y"], ["z"], None, None)
+    with pytest.raises(rr.ArgumentError, match="at_least contradicts at_most"):
+        rr.Rules(table, at_most={"tags:x": 1}, at_least={"tags:y": 2})
+    assert rr.Rules(TAGGED, at_most={"tags:x": 1}, at_least={"tags:y": 2}) is not None
+    with pytest.raises(rr.ArgumentError, match="pin contradicts at_most tags"):
+        names_for(model, "ann", rr.Rules(table, at_most={"tags": 1}, pin={1: "tea", 2: "rum"}))
+    with pytest.raises(rr.ArgumentError, match="rules contradict N=2: at_least tags:x=3 needs 3"):
+        names_for(model, "ann", rr.Rules(TAGGED, at_least={"tags:x": 3}), 2)
+
+
+# ---------------------------------------------------------------------- similar items
+
+
+@settings(max_examples=100)
+@given(data=st.data())
+def test_similar_items_agree_with_a_full_sort(data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
+    m, d = data.draw(st.integers(1, 60)), data.draw(st.integers(1, 4))
+    V = np.eye(d, dtype=np.float32)[rng.integers(0, d, m)]  # with exact cosines
+    V *= rng.choice([-2, 0, 1, 4], (m, 1)).astype(np.float32)
+    model = FactorModel.of(np.ones((2, d), np.float32), V)
+    length = data.draw(st.integers(1, 12))
+    try:
+        rules, plain, _ = drawn_rules(data, rng, m, 2)
+        assume(not any(rule.by_user is not None for rule in rules.filters))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", rr.ShortAnswerWarning)
+            got = model.similar_items(np.arange(m), length, rules=rules)
+    except rr.ArgumentError as error:
+        assume("contradict" not in str(error))
+        raise
+    scale = inverse_norms(V)
+    for item in range(m):
+        cosines = V[item] @ (V * scale[:, None]).T
+        if scale[item]:
+            expected = full_sort(plain, cosines * scale[item], scale > 0, min(length, m))
+            assert_array_equal(got[0][item], expected[0])
+            assert_array_equal(got[1][item], expected[1])
+        else:
+            assert (got[0][item] == -1).all()
+
+
+def test_similar_items_of_a_shop(model):
+    model.item_factors = np.float32([[4, 0], [4, 1], [3, 2], [2, 3], [1, 4], [0, 4]])
+    rules = rr.Rules(SHOP, allow=pl.col("stock") > 0, at_most={"brand": 1})
+    with pytest.warns(rr.ShortAnswerWarning) as caught:
+        names, scores = model.similar_items(["rum", "ale"], 3, rules=rules)
+    assert names.tolist() == [["tea", "ale", None], ["ale", "gin", None]]
+    assert (np.diff(scores[:, :2]) <= 0).all()
+    assert str(caught[0].message).startswith("2 of 2 items got fewer than 3 items. Taken away of")
+    assert "for the first of them, itemid[0]: no interactions 2, allow 1, at_most" in str(
+        caught[0].message
+    )
+    rules = rr.Rules(SHOP, pin={1: "ale"})
+    names, _ = model.similar_items("tea", 2, rules=rules, filter_items=["tea"])
+    assert names.tolist() == ["ale", "rum"]
+    with pytest.raises(rr.ArgumentError, match=r"rules have a row for each user \(deny\)"):
+        model.similar_items("tea", 2, rules=rr.Rules(deny=PLAYS))
+    with pytest.raises(rr.ArgumentError, match=r"rules must be Rules\(…\); got dict"):
+        model.similar_items("tea", 2, rules={})
+
+
 # ----------------------------------------------------------- short answers, and why
 
 
@@ -537,7 +643,7 @@ def test_copies_and_changed_catalogues(model):
         ),
         ({"allow": "tea"}, "allow must be a condition .* got 'tea'"),
         ({"allow": True}, "allow must be a condition .* got True"),
-        ({"at_most": {"tags": 1}}, "at_most='tags' needs one value for each item.*List"),
+        ({"at_most": {"maker": 1}}, "at_most='maker' needs one value for each item.*Struct"),
         (
             {"at_least": {"kind:new": 3}, "at_most": {"kind": 2}},
             "contradicts at_most: at_least kind:new asks for 3 items, and at_most kind lets",
@@ -545,7 +651,7 @@ def test_copies_and_changed_catalogues(model):
     ],
 )
 def test_errors_name_what_is_wrong(arguments, message):
-    table = SHOP.with_columns(tags=pl.Series([["x"]] * 6))
+    table = SHOP.with_columns(maker=pl.struct("brand", "kind"))
     with pytest.raises(rr.ArgumentError, match=message):
         rr.Rules(table, **arguments)
 

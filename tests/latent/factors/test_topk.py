@@ -218,23 +218,55 @@ def test_wrong_arguments_are_refused(change, message):
         _core.topk(**arguments, wanted=1, num_threads=1, **change)
 
 
-def test_taking_within_caps():
-    """Items 0 to 3 are in group 0 or 1, and 2 and 3 in group 2 too; the last list has item 0."""
-    groups = np.array([[0, 0, 1, 1], [-1, -1, 2, 2]], np.int32)
-    arguments = {
-        "lists": np.array([[0, 1, 2, 3], [3, 2, 1, -1], [1, 2, 3, -1]], np.int32),
-        "before": np.array([[-1], [-1], [0]], np.int32),
-        "room": np.array([3, 1, 3], np.int32),
-        "groups": groups,
-        "caps": np.array([1, 2, 1], np.int32),
-    }
-    taken = _core.take_within_caps(**arguments)
-    assert taken.astype(int).tolist() == [[1, 0, 1, 0], [1, 0, 0, 0], [0, 1, 0, 0]]
-    for name, wrong in (("lists", 4), ("before", -2), ("groups", 3)):
-        values = arguments[name].copy()
-        values[0, 0] = wrong
+# Items 0 to 3 are in group 0 or 1, and 2 and 3 in group 2 too; the last list has item 0.
+LISTS = {
+    "lists": np.array([[0, 1, 2, 3], [3, 2, 1, -1], [1, 2, 3, -1]], np.int32),
+    "scores": np.array([[4, 3, 2, 1], [9, 8, 7, 0], [3, 3, 3, 0]], np.float32),
+    "before": np.array([[-1], [-1], [0]], np.int32),
+    "room": np.array([3, 1, 3], np.int32),
+    "is_whole": np.zeros(3, bool),
+    "starts": np.array([0, 1, 2, 4, 6]),
+    "groups": np.array([0, 0, 1, 2, 1, 2], np.int32),
+    "caps": np.array([1, 2, 1], np.int32),
+    "num_threads": 1,
+}
+
+
+def test_choosing_within_caps():
+    chosen = _core.choose_from_lists(**LISTS)
+    assert chosen.tolist() == [[0, 2, -1, -1], [0, -1, -1, -1], [1, -1, -1, -1]]
+
+
+def test_choosing_what_is_like_nothing_that_is_there():
+    """Items 0 and 1 point the same way, and 2 and 3 another; item 1 is better than 2."""
+    rows = np.array([[1, 0], [2, 0], [0, 1], [0, 3]], np.float32)
+    free = LISTS | {"caps": np.full(3, 9, np.int32), "varied": (np.array([1, 1, 1.0]), rows)}
+    by_score = [[0, 1, 2, -1], [0, -1, -1, -1], [0, 1, 2, -1]]
+    assert _core.choose_from_lists(**free).tolist() == by_score
+    # 1/2 · 2 = 1 for item 2, and 1/2 · 3 − 1/2 = 1 for item 1, which is first in the list.
+    assert _core.choose_from_lists(**free, variety=0.5).tolist()[0] == [0, 1, 2, -1]
+    # 2/5 · 2 > 2/5 · 3 − 3/5; then item 1 has 3/5, and what is not in the list could have 2/5.
+    assert _core.choose_from_lists(**free, variety=0.6).tolist()[0] == [0, 2, 1, -1]
+    # 1/10 · 3 − 9/10 is less than what an item behind the list may have.
+    uncertain = _core.choose_from_lists(**free, variety=0.9).tolist()
+    assert uncertain == [[0, 2, -1, -1], [0, -1, -1, -1], [1, -1, -1, -1]]
+    whole = free | {"is_whole": np.ones(3, bool)}
+    assert _core.choose_from_lists(**whole, variety=0.9).tolist()[2] == [1, 0, 2, -1]
+
+
+def test_wrong_lists_are_refused():
+    for name, wrong in (("lists", 4), ("before", -2), ("groups", 3), ("starts", 7)):
+        values = LISTS[name].copy()
+        values.flat[-1] = wrong
         with pytest.raises(ValueError, match=name):
-            _core.take_within_caps(**{**arguments, name: values})
+            _core.choose_from_lists(**LISTS | {name: values})
+    rows = np.ones((3, 2), np.float32)
+    for name, wrong in (("room", np.ones(2, np.int32)), ("scores", rows), ("is_whole", [True])):
+        with pytest.raises(ValueError, match=name):
+            _core.choose_from_lists(**LISTS | {name: np.asarray(wrong)})
+    for variety, varied in ((0.5, None), (-0.1, None), (np.nan, None), (0.5, (np.ones(3), rows))):
+        with pytest.raises(ValueError, match="varie"):
+            _core.choose_from_lists(**LISTS, variety=variety, varied=varied)
 
 
 def test_packed_rows_stay_with_the_instruction_set_that_packed_them():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from robirank.data.interactions import Interactions
 from robirank.data.user_items import Mask, UserItems, as_user_items
 from robirank.errors import ArgumentError
 from robirank.latent.factors.factors import Factors
+from robirank.latent.factors.memberships import Memberships
 from robirank.latent.factors.questions import ByOutsideId, Names
 from robirank.latent.factors.topk import Groups
 
@@ -23,12 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Minimum:
-    """The items of which a list must have so many."""
+    """The items of which a list must have so many.
+
+    ``shares`` says whether one of them can count for another minimum of the column too.
+    """
 
     name: str
     column: str
     members: Mask
     number: int
+    shares: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,55 +44,70 @@ class Caps:
     ----------
     names : list of str
         What reports call the columns.
-    groups : int32 array of shape (columns, items)
-        The group of each item in each column; −1 for none. No two columns share a group.
+    columns : list of Memberships
+        The groups of each item in each column.
+    all : Memberships
+        Those of all columns, numbered through.
     numbers : int32 array
-        The cap of each group.
+        The cap of each of these.
     """
 
     names: list[str]
-    groups: Ints32
+    columns: list[Memberships]
+    all: Memberships
     numbers: Ints32
 
     def spare(self) -> Groups | None:
         """What a search may leave out whatever else is taken; None without caps.
 
-        Items that are in the same groups of all columns are of one kind. Let c be the least cap of
-        these groups. Who has c better items of its kind before it is not taken: either all of them
-        were, and the group of the least cap is full; or one was not, since a group was full, which
-        still is. So of each kind c items are enough, and one where c is 0.
+        Items that are in the same groups are of one kind. Let c be the least cap of these groups.
+        Who has c better items of its kind before it is not taken: either all of them were, and the
+        group of the least cap is full; or one was not, since a group was full, which still is. So
+        of each kind c items are enough, and one where c is 0.
         """
         if not self.names:
             return None
-        kinds = np.zeros(self.groups.shape[1], np.int64)
-        for column in self.groups:
-            kinds = np.unique(kinds * (len(self.numbers) + 1) + column + 1, return_inverse=True)[1]
+        starts, groups = self.all.starts, self.all.groups
+        lengths = np.diff(starts)
+        kinds = lengths
+        for k in range(int(lengths.max(initial=0))):  # the k-th group of each item; 0 behind them
+            group = np.zeros(len(lengths), np.int64)
+            group[lengths > k] = groups[starts[:-1][lengths > k] + k] + 1
+            kinds = np.unique(kinds * (len(self.numbers) + 1) + group, return_inverse=True)[1]
         _, first = np.unique(kinds, return_index=True)
         most = np.iinfo(np.int32).max
-        numbers = np.append(self.numbers, most)  # the last one for −1
-        caps = numbers[self.groups[:, first]].min(axis=0)
+        caps = np.full(len(first), most)
+        of_kinds = self.all.take(first)
+        np.minimum.at(caps, of_kinds.items(), self.numbers[of_kinds.groups])
         is_capped = caps < most
         number = np.where(is_capped, np.cumsum(is_capped) - 1, -1).astype(np.int32)
         return Groups(number[kinds], np.maximum(caps[is_capped], 1).astype(np.int32))
 
     def longest(self, allowed: Mask) -> int:
         """How many items a list of allowed ones can have at most."""
-        lengths = [int(np.count_nonzero(allowed))]
-        for column in self.groups:
-            groups = column[allowed]
-            members = np.bincount(groups[groups >= 0], minlength=len(self.numbers))
-            lengths.append(
-                int(np.minimum(members, self.numbers).sum()) + int(np.count_nonzero(groups < 0))
-            )
+        items = np.flatnonzero(allowed)
+        lengths = [len(items)]
+        for column, numbers in self._each():
+            has_none = int(np.count_nonzero(~column.is_any()[items]))
+            lengths.append(has_none + int(np.minimum(column.counts(items), numbers).sum()))
         return min(lengths)
 
-    def full(self, items: Ints32) -> Mask:
+    def full(self, items: Ints32) -> Iterator[Mask]:
         """Which items are kept out by a list of some items, for each column."""
-        counts = np.zeros(len(self.numbers), np.int64)
-        for column in self.groups:
-            np.add.at(counts, column[items][column[items] >= 0], 1)
-        is_full = np.append(counts >= self.numbers, False)  # the last one for −1
-        return is_full.take(self.groups)
+        for column, numbers in self._each():
+            yield column.any_of(column.counts(items) >= numbers)
+
+    def exceeded(self, items: Ints32) -> Iterator[bool]:
+        """Whether some items are more than a cap allows, for each column."""
+        for column, numbers in self._each():
+            yield bool((column.counts(items) > numbers).any())
+
+    def _each(self) -> Iterator[tuple[Memberships, Ints32]]:
+        """Each column, and the caps of its groups."""
+        first = 0
+        for column in self.columns:
+            yield column, self.numbers[first : first + column.n_groups]
+            first += column.n_groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,12 +186,7 @@ class BoundRules:
             caps,
             caps.spare(),
             caps.longest(allowed),
-            [
-                Minimum(
-                    limit.name, limit.column, binding.of_items(limit.groups, -1) >= 0, limit.number
-                )
-                for limit in rules.minimums
-            ],
+            binding.minimums(rules.minimums),
             binding.pins(rules.pins),
             None if rules.ties is None else binding.ranks(rules.ties),
         )
@@ -187,8 +202,9 @@ class BoundRules:
         pins = [*self.pins_within(length).values()]
         needed: dict[str, int] = {}
         for minimum in self.minimums:
-            missing = minimum.number - int(minimum.members[pins].sum())
-            needed[minimum.column] = needed.get(minimum.column, 0) + max(missing, 0)
+            missing = max(minimum.number - int(minimum.members[pins].sum()), 0)
+            before = needed.get(minimum.column, 0)
+            needed[minimum.column] = max(before, missing) if minimum.shares else before + missing
             if needed[minimum.column] > length - len(pins):
                 besides = f" beside {len(pins)} pinned ones" if pins else ""
                 raise ArgumentError(
@@ -206,10 +222,8 @@ class BoundRules:
                         "pin", f"contradicts {name}, which leaves out the item at place {place}"
                     )
         pinned = np.array([*self.pins.values()], np.int32)
-        for column, name in zip(self.caps.groups, self.caps.names, strict=True):
-            groups = column[pinned]
-            counts = np.bincount(groups[groups >= 0], minlength=len(self.caps.numbers))
-            if (counts > self.caps.numbers).any():
+        for name, too_many in zip(self.caps.names, self.caps.exceeded(pinned), strict=True):
+            if too_many:
                 raise ArgumentError("pin", f"contradicts {name}: more of a group are pinned")
 
 
@@ -251,18 +265,40 @@ class _Binding:
                 f"must have a row for each of the {n_users} users of the model and a column for "
                 f"each of its {self.n_items} items; its shape is {given.shape}",
             )
-        table = as_user_items(given.tocsr(), name=rule.name)
-        return ByUser(rule.name, rule.allows, replace(table, weight=None, cut=None))
+        if not isinstance(given, UserItems):
+            given = as_user_items(given.tocsr(), name=rule.name)
+        table = UserItems(given.indptr, given.items, None, given.n_items)
+        return ByUser(rule.name, rule.allows, table)
 
     def caps(self, limits: Sequence[Limit]) -> Caps:
         """The groups of items, numbered through, and their caps."""
-        groups = np.empty((len(limits), self.n_items), np.int32)
-        numbers: list[int] = []
-        for row, limit in zip(groups, limits, strict=True):
-            found = self.of_items(limit.groups, -1)
-            row[:] = np.where(found < 0, -1, found + len(numbers))
-            numbers += [limit.number] * (int(limit.groups.max(initial=-1)) + 1)
-        return Caps([limit.name for limit in limits], groups, np.array(numbers, np.int32))
+        columns = [self.groups_of(limit) for limit in limits]
+        numbers = [np.full(limit.groups.n_groups, limit.number, np.int32) for limit in limits]
+        return Caps(
+            [limit.name for limit in limits],
+            columns,
+            Memberships.joined(columns, self.n_items),
+            np.concatenate([np.empty(0, np.int32), *numbers]),
+        )
+
+    def minimums(self, limits: Sequence[Limit]) -> list[Minimum]:
+        """The items of each minimum."""
+        masks = [self.groups_of(limit).is_any() for limit in limits]
+        minimums = []
+        for limit, mask in zip(limits, masks, strict=True):
+            others = [
+                other
+                for one, other in zip(limits, masks, strict=True)
+                if one is not limit and one.column == limit.column
+            ]
+            shares = any((mask & other).any() for other in others)
+            minimums.append(Minimum(limit.name, limit.column, mask, limit.number, shares))
+        return minimums
+
+    def groups_of(self, limit: Limit) -> Memberships:
+        """The groups of each item."""
+        assert self._rows is not None
+        return limit.groups.take(self._rows)
 
     def pins(self, pins: dict[int, Any]) -> dict[int, int]:
         """The positions of pinned items."""

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from robirank import _core
 from robirank._sparse import offsets
-from robirank._types import Floats32, Ints32
+from robirank._threads import thread_count
+from robirank._types import Floats32, Floats64, Ints32
 from robirank.data.user_items import Mask, UserItems
 from robirank.errors import ArgumentError
-from robirank.latent.factors.bound_rules import BoundRules
+from robirank.latent.factors.bound_rules import BoundRules, Caps
+from robirank.latent.factors.memberships import Memberships
 from robirank.latent.factors.topk import in_order, no_rows
 
 _CELLS = 1 << 22  # entries of lists that are held at a time
@@ -34,6 +36,37 @@ class Search(Protocol):
     ) -> tuple[Ints32, Floats32]:
         """The best items and their scores, for the lists at these places."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class Varied:
+    """What makes lists varied; see the argument ``variety`` of `FactorModel.recommend`.
+
+    Attributes
+    ----------
+    weight : float
+        The argument, above 0.
+    scales : float64 array
+        What the scores of each list are multiplied with to give relevance.
+    vectors : float32 array
+        The rows of all items, whose cosines are compared.
+    """
+
+    weight: float
+    scales: Floats64
+    vectors: Floats32
+
+    def first_candidates(self) -> int:
+        """How many candidates for each place of a list a first search finds.
+
+        About as many as most lists need, as `benchmarks/variety.py` has them; a search that finds
+        too few is repeated, and the answer does not depend on it.
+        """
+        return _GROWTH ** (1 + int(5 * self.weight))
+
+    def rows(self, places: NDArray[Any]) -> Varied:
+        """The same for some of the lists."""
+        return Varied(self.weight, self.scales[places], self.vectors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +142,13 @@ def choose(
     n_lists: int,
     length: int,
     *,
+    varied: Varied | None = None,
     knows_groups: bool = True,
+    num_threads: int = 0,
 ) -> tuple[Ints32, Floats32]:
     """The lists that rules ask for, as `robirank.Rules` defines them.
+
+    Where lists are ``varied``, an item is not the next by score, but that of the largest value.
 
     A search that does not leave out what groups have enough of (``knows_groups``) is asked for more
     items at once; the answer is the same.
@@ -123,8 +160,10 @@ def choose(
     scores : float32 array of the same shape
     """
     allowed = np.logical_and.reduce([rules.allowed, *scope.masks.values()])
-    n_caps = len(rules.caps.names) - knows_groups
-    lists = _Lists(search, rules, scope, n_lists, length, _GROWTH if n_caps > 0 else 1)
+    first = _GROWTH if len(rules.caps.names) > knows_groups else 1
+    if varied is not None:
+        first = varied.first_candidates()
+    lists = _Lists(search, rules, scope, n_lists, length, first, varied, num_threads)
     longest = min(length, rules.longest)
     pins = rules.pins_within(length)
     if pins:
@@ -137,7 +176,36 @@ def choose(
     if scope.unasked is not None:
         allowed &= scope.unasked
     lists.take_best(allowed, longest - lists.lengths)
-    return _arranged(lists.positions, lists.scores, rules, pins)
+    return _arranged(lists.positions, lists.scores, rules, pins, varied)
+
+
+def _chosen(
+    found: tuple[Ints32, Floats32],
+    before: Ints32,
+    room: Ints32,
+    is_whole: Mask,
+    caps: Caps,
+    varied: Varied | None,
+    num_threads: int = 1,
+) -> Ints32:
+    """The places in lists of the items that are taken, in this order, and −1 behind them.
+
+    A list that is not whole, one that has only the best of what may come, gets no item of which it
+    is not certain that it is the next.
+    """
+    return _core.choose_from_lists(
+        lists=found[0],
+        scores=found[1],
+        before=before,
+        room=room,
+        is_whole=is_whole,
+        starts=caps.all.starts,
+        groups=caps.all.groups,
+        caps=caps.numbers,
+        variety=0.0 if varied is None else varied.weight,
+        varied=None if varied is None else (varied.scales, varied.vectors),
+        num_threads=thread_count(num_threads),
+    )
 
 
 class _Lists:
@@ -151,8 +219,11 @@ class _Lists:
         n_lists: int,
         length: int,
         first: int,
+        varied: Varied | None,
+        num_threads: int,
     ) -> None:
         self._search, self._rules, self._scope, self._first = search, rules, scope, first
+        self._varied, self._num_threads = varied, num_threads
         self.positions, self.scores = no_rows(n_lists, length)
         self.lengths = np.zeros(n_lists, np.int32)
 
@@ -190,28 +261,31 @@ class _Lists:
             excluded=self._excluded(places),
             only=self._only(places),
             ranks=self._rules.ranks,
-            groups=self._rules.spare,
-        )
-        caps = self._rules.caps
-        taken = _core.take_within_caps(
-            lists=found,
-            before=self.positions[places],
-            room=room,
-            groups=caps.groups,
-            caps=caps.numbers,
+            groups=self._rules.spare if self._varied is None else None,
         )
         is_whole = (found[:, -1] < 0) | (n == np.count_nonzero(allowed))
-        is_done = is_whole | (taken.sum(axis=1) == room)
-        self._add(places[is_done], found[is_done], scores[is_done], taken[is_done])
+        chosen = _chosen(
+            (found, scores),
+            self.positions[places],
+            room,
+            is_whole,
+            self._rules.caps,
+            None if self._varied is None else self._varied.rows(places),
+            self._num_threads,
+        )
+        is_done = is_whole | (np.count_nonzero(chosen >= 0, axis=1) == room)
+        self._add(places[is_done], found[is_done], scores[is_done], chosen[is_done])
         return is_done
 
-    def _add(self, places: NDArray[np.intp], found: Ints32, scores: Floats32, taken: Mask) -> None:
-        rows, columns = np.nonzero(taken)
-        lists = places[rows]
-        behind = self.lengths[lists] + (taken.cumsum(axis=1) - 1)[rows, columns]
+    def _add(
+        self, places: NDArray[np.intp], found: Ints32, scores: Floats32, chosen: Ints32
+    ) -> None:
+        rows, numbers = np.nonzero(chosen >= 0)
+        lists, columns = places[rows], chosen[rows, numbers]
+        behind = self.lengths[lists] + numbers
         self.positions[lists, behind] = found[rows, columns]
         self.scores[lists, behind] = scores[rows, columns]
-        self.lengths[places] += taken.sum(axis=1, dtype=np.int32)
+        self.lengths[places] += np.count_nonzero(chosen >= 0, axis=1).astype(np.int32)
 
     def _only(self, places: NDArray[np.intp]) -> UserItems | None:
         only = self._scope.allowed_by_all
@@ -237,9 +311,16 @@ def _parts(places: NDArray[np.intp], n: int) -> Iterator[NDArray[np.intp]]:
 
 
 def _arranged(
-    positions: Ints32, scores: Floats32, rules: BoundRules, pins: dict[int, int]
+    positions: Ints32,
+    scores: Floats32,
+    rules: BoundRules,
+    pins: dict[int, int],
+    varied: Varied | None,
 ) -> tuple[Ints32, Floats32]:
-    """Pinned items at their places, the others around them by score; no gaps where few are left."""
+    """Pinned items at their places, the others around them; no gaps where few are left.
+
+    The others stand by score, or where lists are varied in the order in which they are chosen.
+    """
     if not pins and not rules.minimums:
         return positions, scores  # all of it came from one search
     at = np.full(positions.shape, -1)  # where pinned items stand
@@ -248,6 +329,8 @@ def _arranged(
     free, free_scores = in_order(
         np.where(at < 0, positions, -1), np.where(at < 0, scores, -np.inf), rules.ranks
     )
+    if varied is not None:
+        free, free_scores = _in_order_of_choice(free, free_scores, positions, at >= 0, varied)
     lists, columns = np.nonzero(at >= 0)
     pinned, values = no_rows(*positions.shape)
     pinned[lists, at[lists, columns]] = positions[lists, columns]
@@ -260,3 +343,23 @@ def _arranged(
     best = np.take_along_axis(pinned, gaps_last, 1)
     values = np.take_along_axis(values, gaps_last, 1)
     return best, np.where(best < 0, no_rows(1, 1)[1], values).astype(np.float32)
+
+
+def _in_order_of_choice(
+    free: Ints32, scores: Floats32, positions: Ints32, is_pinned: Mask, varied: Varied
+) -> tuple[Ints32, Floats32]:
+    """The free items in the order in which they are chosen when nothing else may come.
+
+    They come in the order of their scores; pinned items are there before them.
+    """
+    none = Memberships.joined([], len(varied.vectors))
+    chosen = _chosen(
+        (free, scores),
+        np.where(is_pinned, positions, -1).astype(np.int32),
+        (free >= 0).sum(axis=1, dtype=np.int32),
+        np.ones(len(free), bool),
+        Caps([], [], none, np.empty(0, np.int32)),
+        varied,
+    )
+    best = np.where(chosen < 0, -1, np.take_along_axis(free, chosen, 1)).astype(np.int32)
+    return best, np.take_along_axis(scores, chosen, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from operator import index
 from typing import Any
@@ -15,12 +15,16 @@ from scipy import sparse
 
 from robirank._checks import check_count
 from robirank._sparse import sound_csr
-from robirank._types import Floats64, Ints32
-from robirank.data.user_items import SideName, UserItems
+from robirank._types import Floats32, Floats64, Ints32
+from robirank.data.interactions import Interactions
+from robirank.data.user_items import SideName, UserItems, rows_of
 from robirank.errors import ArgumentError
 from robirank.latent.factors.factor_model import FactorModel
+from robirank.latent.factors.factors import Side
 from robirank.latent.factors.list_metrics import METRICS, in_units, mean_of_units, metric_values
 from robirank.latent.factors.questions import check_same_ids, checked_positions
+from robirank.latent.factors.rules import Rules
+from robirank.latent.factors.shown_items import SHOWN, ShownItems
 from robirank.latent.factors.topk import NOTHING
 
 
@@ -83,6 +87,9 @@ class Evaluation(Mapping[str, float]):
     with_history, without_history : Evaluation or None
         The same of the users who have interactions in ``train``, and of those who have none; None
         where there are no such users.
+    shown : dict from str to float
+        What the lists show, by name: item_coverage, gini, novelty, distance and tail at each
+        cut-off; see `evaluate`. Empty in the parts with and without history.
     old_items, new_items : Evaluation or None
         The same with the items alone that have interactions in ``train``, and with those alone that
         have none: these are ranked, and test interactions with others do not count. None unless
@@ -99,6 +106,7 @@ class Evaluation(Mapping[str, float]):
     without_history: Evaluation | None = None
     old_items: Evaluation | None = None
     new_items: Evaluation | None = None
+    shown: dict[str, float] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> float:
         if name not in self.means:
@@ -114,11 +122,13 @@ class Evaluation(Mapping[str, float]):
     def table(self) -> str:
         """The means, a line a metric and a column a cut-off, with their standard errors.
 
-        Lines for old and new items follow where they were ranked apart, and the last line says whom
-        and what was measured.
+        Lines for what the lists show follow, and for old and new items where they were ranked
+        apart. The last line says whom and what was measured.
         """
         lines = [f"{f'{self.n_users:,} users':>14s}" + "".join(f"{f'@{k}':>18s}" for k in self.k)]
         lines += self._lines(METRICS)
+        for metric, cells in self.shown_rows():
+            lines.append(f"{metric:>14s}" + "".join(f"{cell:>10s}{'':9s}" for cell in cells))
         for name, part in (("old", self.old_items), ("new", self.new_items)):
             if part is not None:
                 lines.append(f"{part.n_items:,} {name} items alone, {part.n_users:,} users")
@@ -126,6 +136,18 @@ class Evaluation(Mapping[str, float]):
         if self.coverage is not None:
             lines.append(str(self.coverage))
         return "\n".join(lines)
+
+    def shown_rows(self) -> list[tuple[str, list[str]]]:
+        """The metrics of what lists show, with a text for each cut-off; "-" where there is none.
+
+        One item alone has no distance.
+        """
+        rows = []
+        for metric in SHOWN:
+            values = [self.shown.get(f"{metric}@{k}") for k in self.k]
+            if any(value is not None for value in values):
+                rows.append((metric, ["-" if v is None else f"{v:.4f}" for v in values]))
+        return rows
 
     def _lines(self, metrics: Sequence[str]) -> list[str]:
         lines = []
@@ -149,6 +171,9 @@ def evaluate(
     items: ArrayLike | None = None,
     recalculate_user: bool = False,
     batch_size: int = 4096,
+    rules: Rules | None = None,
+    variety: float = 0.0,
+    popularity: float = 0.0,
 ) -> Evaluation:
     r"""Measure how well the recommended items match those that were held out.
 
@@ -177,6 +202,22 @@ def evaluate(
     and without an interaction in ``train`` apart, and counts both. Where the model knows features
     of items, it also has the means of items with and without an interaction in ``train`` apart.
 
+    Hits are not all there is to a list. ``result.shown`` says what the first k places of all lists
+    show, whether it was found in ``test`` or not. With :math:`n_y` interactions of item y in
+    ``train`` (of the fit, if ``train`` has none) among n users:
+
+    - item_coverage@k: the share of the ranked items that is in at least one list;
+    - gini@k: the Gini index of how often each ranked item is shown, 0 if all are shown as often,
+      near 1 if a few are shown to everyone;
+    - novelty@k: the mean of :math:`-\log_2 (n_y / n)` over a list, in bits; an item without
+      interactions counts as one with one;
+    - distance@k: the mean of one less the cosine of the rows of two items, over all pairs of a
+      list; only of models with ``item_factors`` in memory, and 1 for a row of zeros;
+    - tail@k: the share of a list that is not among the fewest items that make up 80 % of the
+      interactions.
+
+    The last three are means over users whose lists have an item (two of them for the distance).
+
     Parameters
     ----------
     model : LatentRoBiRank, WARP, or any object with the ``recommend`` of the implicit package
@@ -194,6 +235,8 @@ def evaluate(
         model has not seen.
     batch_size : int, default=4096
         Users that are asked for at a time; the result does not depend on it beyond rounding.
+    rules, variety, popularity
+        As in `FactorModel.recommend`, for models that take them.
 
     Returns
     -------
@@ -218,6 +261,7 @@ def evaluate(
     check_same_ids("test", test, "train", train)
     sides: tuple[SideName, ...] = ("items",) if recalculate_user else ("users", "items")
     check_same_ids("train", train, "the model", model, sides)
+    with_times = train if getattr(train, "timestamps", None) is not None else None
     train, test = _check_matrices(train, test)
     has_features = False
     if isinstance(model, FactorModel):
@@ -232,7 +276,12 @@ def evaluate(
             )
         if has_features:
             train, test = (_widened(matrix, n_items) for matrix in (train, test))
-    measure = _Measure(model, train, test, cutoffs, recalculate_user, batch_size)
+    knobs = {"rules": rules, "variety": variety, "popularity": popularity}
+    wanted = {name: value for name, value in knobs.items() if value is not None and value != 0}
+    timed = with_times if recalculate_user and isinstance(model, FactorModel) else None
+    measure = _Measure(
+        model, train, test, cutoffs, recalculate_user, batch_size, _taken(model, wanted), timed
+    )
     n_items = train.shape[1]
     among = (
         None if items is None else np.unique(checked_positions("items", items, n_items, "items"))
@@ -247,6 +296,14 @@ def evaluate(
         old_items=measure.apart(chosen, np.flatnonzero(is_old)),
         new_items=measure.apart(chosen, np.flatnonzero(~is_old)),
     )
+
+
+def _taken(model: Any, wanted: dict[str, Any]) -> dict[str, Any]:
+    """What is wanted beyond the arguments of implicit; an error unless the model takes it."""
+    takes = signature(model.recommend).parameters
+    for name in wanted.keys() - takes.keys():
+        raise ArgumentError(name, f"cannot be used: {type(model).__name__} does not take it")
+    return wanted
 
 
 def _widened(matrix: Any, n_items: int) -> Any:
@@ -267,6 +324,8 @@ class _Measure:
     cutoffs: tuple[int, ...]
     recalculate_user: bool
     batch_size: int
+    wanted: dict[str, Any]
+    timed: Interactions | None = None  # ``train`` with times, where these change the answers
 
     def of_items(self, items: Ints32 | None) -> Any:
         """The test interactions with some items."""
@@ -289,31 +348,51 @@ class _Measure:
         train, test = self.train, self.of_items(items)
         has_history = np.diff(train.indptr)[users] > 0
         sums = {True: _Sums(self.cutoffs), False: _Sums(self.cutoffs)}
+        shown = ShownItems(self._counts(), train.shape[0], self.cutoffs, self._vectors())
         for begin in range(0, len(users), self.batch_size):
             part = slice(begin, begin + self.batch_size)
             rows = test[users[part]]
             held_out = UserItems(rows.indptr, rows.indices, None, test.shape[1])
-            values = metric_values(self._lists(users[part], items), held_out, self.cutoffs)
+            lists = self._lists(users[part], items)
+            shown.add(lists)
+            values = metric_values(lists, held_out, self.cutoffs)
             for group, total in sums.items():
                 total.add(values[..., has_history[part] == group])
+        n_items = train.shape[1] if items is None else len(items)
         return (sums[True] + sums[False]).evaluation(
-            n_items=train.shape[1] if items is None else len(items),
+            n_items=n_items,
+            shown=shown.means(n_items),
             coverage=_coverage(train, test, users, has_history),
             with_history=sums[True].evaluation() if sums[True].n else None,
             without_history=sums[False].evaluation() if sums[False].n else None,
         )
+
+    def _counts(self) -> NDArray[Any]:
+        """The interactions of each item: in ``train``, or in the fit if that is empty."""
+        counts = np.bincount(self.train.indices, minlength=self.train.shape[1])
+        of_fit = getattr(self.model, "item_counts_", None)
+        return of_fit if not counts.any() and of_fit is not None else counts
+
+    def _vectors(self) -> Floats32 | None:
+        """The rows of all items in memory; None where there are none."""
+        if isinstance(self.model, FactorModel) and not isinstance(self.model.factors_.items, Side):
+            return None
+        rows: Any = getattr(self.model, "item_factors", None)
+        is_matrix = isinstance(rows, np.ndarray) and rows.ndim == 2
+        return rows if is_matrix and len(rows) == self.train.shape[1] else None
 
     def _lists(self, users: Ints32, items: Ints32 | None) -> NDArray[Any]:
         """The items that the model recommends; −1 where no item is left."""
         # The result counts users without history, so that no warning has to.
         takes = signature(self.model.recommend).parameters
         more: dict[str, Any] = {"unknown_users": "popular"} if "unknown_users" in takes else {}
+        more |= self.wanted
         n = self.train.shape[1]
         if items is not None:
             more["items"], n = items, len(items)
         ids, scores = self.model.recommend(
             users,
-            self.train[users],
+            self.train[users] if self.timed is None else rows_of(self.timed, users),
             N=min(max(self.cutoffs), n),
             recalculate_user=self.recalculate_user,
             **more,

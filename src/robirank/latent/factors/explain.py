@@ -11,14 +11,17 @@ from numpy.typing import NDArray
 
 from robirank._checks import check_choice
 from robirank.data.feature_rows import FeatureRows
-from robirank.data.user_items import UserItems, as_user_items
+from robirank.data.interactions import Interactions
+from robirank.data.user_items import UserItems, rows_of
 from robirank.errors import ArgumentError, RobirankError
+from robirank.latent.factors.order import taste_width
 from robirank.latent.factors.questions import (
     ByPosition,
     Names,
     UnknownIds,
     check_same_ids,
     lists_of_items,
+    times_of_lists,
 )
 from robirank.latent.factors.reasons import SCHEMA, Reasons, Subject, reasons, row_terms
 
@@ -97,6 +100,7 @@ class ExplainMixin:
         itemid: Any,
         *,
         features: Any = None,
+        times: Any = None,
         unknown: UnknownIds = "error",
     ) -> Reasons:
         """Tell why someone the model has not seen gets an item, by what they like and are.
@@ -107,8 +111,8 @@ class ExplainMixin:
             Items, by positions or outside ids; may be empty.
         itemid : int or str
             Any item of the model.
-        features : dict or Features, optional
-            What is known of them, as in `recommend_for`.
+        features, times : optional
+            What is known of them and when they took each item, as in `recommend_for`.
         unknown : {"error", "ignore"}, default="error"
             What to do with outside ids in ``liked`` that the model does not know.
 
@@ -131,7 +135,8 @@ class ExplainMixin:
         if not is_one or (about is not None and len(about) != 1):
             raise ArgumentError("liked", "and features must be those of one person, in explain_for")
         names: Names = self._names(liked=liked if len(liked) else None, itemid=itemid)
-        (subject,) = self._subjects(None, names.baskets(lists, unknown), about)
+        rows = names.baskets(lists, unknown, times_of_lists(times, lists, is_one=True))
+        (subject,) = self._subjects(None, rows, about)
         wanted = names.items.several("itemid", itemid)[0]
         position = int(names.items.positions("itemid", wanted)[0])
         return reasons(subject, self.factors_.items, position, names.items.called)
@@ -204,28 +209,38 @@ class ExplainMixin:
     ) -> Iterator[Subject]:
         """Users of the model, or new ones where positions are None, by what they have and are."""
         users, items = self.factors_.users, self.factors_.items
-        taken = _of_model(as_user_items(user_items, self.weighting), items)
+        d, taste = taste_width(items), items.rows[:, : taste_width(items)]
+        taken = _of_model(self._table(user_items), items)
         if positions is None:
             queries: Queries = self._folded_in(user_items, features)
         else:
             queries = users.queries(positions)
             features = None if users.centres is None else users.centres.features.take(positions)
+            if users.disliked is not None:
+                taken = replace(taken, disliked=users.disliked.table.rows(positions))
         penalties = self._user_penalty(taken.user_counts())
         for k, penalty in enumerate(penalties.tolist()):
             one = taken.rows(np.array([k]))
             about = None if features is None else features.take(np.array([k]))
+            row = np.asarray(queries.rows[queries.asked[k]])
+            centre = None if about is None else users.centres.of(about)[0]
             terms = row_terms(
-                np.asarray(queries.rows[queries.asked[k]]),
-                items.rows,
+                row[:d],
+                taste,
                 one.items,
                 one.weight,
                 rho=self.rho,
                 penalty=penalty,
-                centre=None if about is None else users.centres.of(about)[0],
+                centre=None if centre is None else centre[:d],
                 among=_compared(items, one),
+                disliked=None if one.disliked is None else one.disliked.items,
             )
             content = None if queries.content is None else queries.content.take(np.array([k]))
-            yield Subject(terms, users.centres, about, content)
+            upcoming = None
+            if items.leads is not None:
+                is_known = positions is None or one.times is not None
+                upcoming = items.leads.upcoming(row[d:], one, is_known=is_known)
+            yield Subject(terms, users.centres, about, content, upcoming)
 
 
 def _of_model(taken: UserItems, items: AnySide) -> UserItems:
@@ -251,6 +266,10 @@ def _compared(items: AnySide, taken: UserItems) -> NDArray[Any] | None:
 
 def _one_row(user_items: Any, n_users: int, userid: Any) -> Any:
     """What one user has, out of a row or of the table of all."""
+    if isinstance(user_items, UserItems):
+        return user_items
+    if isinstance(user_items, Interactions) and user_items.n_users in (1, n_users):
+        return rows_of(user_items, np.array([0 if user_items.n_users == 1 else userid]))
     matrix = getattr(user_items, "matrix", user_items)
     if getattr(matrix, "format", "") != "csr" or matrix.shape[0] not in (1, n_users):
         raise ArgumentError(

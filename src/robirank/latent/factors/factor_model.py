@@ -12,33 +12,35 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from robirank._checks import check_choice, check_count
+from robirank._checks import check_choice
 from robirank._types import Floats32, Ints32
 from robirank.data.feature_rows import FeatureRows, align_features, check_features
 from robirank.data.features import Features
 from robirank.data.ids import Ids
+from robirank.data.user_items import UserItems
 from robirank.errors import ArgumentError
 from robirank.latent.factors.bound_rules import BoundRules
 from robirank.latent.factors.centres import Centres
 from robirank.latent.factors.choose import Scope
 from robirank.latent.factors.content import UserContent
+from robirank.latent.factors.dislikes import Dislikes
 from robirank.latent.factors.explain import ExplainMixin
-from robirank.latent.factors.factors import AnySide, Factors, Queries, Side, popular_items
+from robirank.latent.factors.factors import Factors, ItemSide, Queries, Side, popular_items
+from robirank.latent.factors.leads import Leads
 from robirank.latent.factors.questions import (
     ByOutsideId,
     ByPosition,
     Names,
-    Naming,
     UnknownIds,
     asks_by_id,
-    candidates,
     check_same_ids,
     items_of_users,
     lists_of_items,
+    times_of_lists,
 )
 from robirank.latent.factors.ruled_answers import RuledAnswers, answer_by_rules
-from robirank.latent.factors.rules import Rules, check_rules
-from robirank.latent.factors.topk import NOTHING, inverse_norms
+from robirank.latent.factors.rules import NO_RULES, Rules, check_rules
+from robirank.latent.factors.similar import Answer, SimilarMixin, answer
 from robirank.latent.factors.unknown_users import UnknownUsers, popular_for_unknown
 from robirank.latent.factors.wanted import Asked, Wanted
 from robirank.latent.gpu.resolve import resolve_device
@@ -48,8 +50,8 @@ from robirank.storage.fitted_parts import FittedArray, FittedObject, FittedParts
 if TYPE_CHECKING:
     import polars as pl
 
-#: Positions or outside ids, best first, and scores.
-Answer = tuple[NDArray[Any], Floats32]
+
+_OPTIONAL = ("ids", "centres", "content", "leads", "disliked")  # parts of a side
 
 
 class _OfSide:
@@ -66,7 +68,7 @@ class _OfSide:
             return self
         factors = model.__dict__.get("factors_")
         value = None if factors is None else getattr(getattr(factors, self._side), self._part)
-        if value is None and self._part not in ("ids", "centres", "content"):
+        if value is None and self._part not in _OPTIONAL:
             raise AttributeError(f"this {type(model).__name__} has no {self._name}; call fit first")
         return value
 
@@ -89,12 +91,19 @@ def _check_features(fitted: Mapping[str, Any]) -> None:
             )
         if fitted.get(f"{side}_counts_") is None:
             raise ValueError(f"{side}_centres_ need {side}_counts_, which it does not have")
-    content, n_items = fitted.get("user_content_"), len(fitted["item_factors"])
-    if content is not None and content.taken.n_items != n_items:
-        raise ValueError(f"user_content_ must have {n_items} items; it has {content.taken.n_items}")
+    leads, width = fitted.get("item_leads_"), fitted["item_factors"].shape[1]
+    if leads is not None and leads.width >= width:
+        raise ValueError(f"item_leads_ must have less than {width} columns; it has {leads.width}")
+    n_items = len(fitted["item_factors"])
+    for name, part in (("user_content_", "taken"), ("user_dislikes_", "table")):
+        known = fitted.get(name)
+        if known is not None and getattr(known, part).n_items != n_items:
+            raise ValueError(
+                f"{name} must have {n_items} items; it has {getattr(known, part).n_items}"
+            )
 
 
-class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
+class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
     r"""A model in which the score of user x and item y is the inner product ⟨U_x, V_y⟩.
 
     Subclasses implement ``fit``, which sets ``factors_``, and may implement `fold_in`.
@@ -152,6 +161,8 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
             "user_centres_": FittedObject("users", Centres.from_tensors),
             "item_centres_": FittedObject("items", Centres.from_tensors),
             "user_content_": FittedObject("users", UserContent.from_tensors),
+            "item_leads_": FittedObject("items", Leads.from_tensors),
+            "user_dislikes_": FittedObject("users", Dislikes.from_tensors),
         },
         check=_check_features,
     )
@@ -166,6 +177,8 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
     user_centres_: Any = _OfSide("users", "centres")
     item_centres_: Any = _OfSide("items", "centres")
     user_content_: Any = _OfSide("users", "content")
+    item_leads_: Any = _OfSide("items", "leads")
+    user_dislikes_: Any = _OfSide("users", "disliked")
     num_threads: int = 0
     device: str = "cpu"
     _asks_by_id = False  # whether integers are outside ids too
@@ -244,6 +257,8 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         *,
         unknown_users: UnknownUsers | None = None,
         rules: Rules | None = None,
+        variety: float = 0.0,
+        popularity: float = 0.0,
     ) -> Answer:
         """Find the best items for one user or several.
 
@@ -280,6 +295,20 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
             What may be recommended, how much of it, and what must be. The result is exactly what
             sorting all items and going through them by the rules gives. A `ShortAnswerWarning` says
             which rules are the reason where too few items are left.
+        variety : float, default=0
+            From 0 to 1: how much an item that is like those before it in the list is put back. Each
+            place gets the item with the largest (1 − v) s / 4σ − v c: its score in units of four
+            standard deviations of this user's scores over all items, less its largest cosine with
+            the items that stand there already, at least 0 (maximal marginal relevance [1]_). All
+            items are considered, and with ``rules`` each of their steps takes items in this way.
+            Lists stand in the order of choice; a longer one begins with a shorter one. The larger
+            v is, the more candidates an exact answer needs, and the longer it takes.
+        popularity : float, default=0
+            From 0 to 1: how much of what popularity alone explains is taken off the scores. With
+            the logarithm of 1 + the number of interactions of an item, and β the slope of this
+            user's scores over it, scores are lowered by p β times this logarithm less its mean. At
+            1 no linear relation is left. Items without interactions keep their scores. The model
+            must know ``item_counts_``.
 
         Returns
         -------
@@ -288,7 +317,13 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
             with None there.
         scores : float32 array of the same shape
             The lowest float32 number where no item is left. For users without an interaction, the
-            numbers of interactions of the items.
+            numbers of interactions of the items; ``variety`` and ``popularity`` do not change what
+            these get. With ``popularity`` the lowered scores; ``variety`` changes no score.
+
+        References
+        ----------
+        .. [1] J. Carbonell and J. Goldstein, "The use of MMR, diversity-based reranking for
+           reordering documents and producing summaries", SIGIR 1998.
 
         Examples
         --------
@@ -299,6 +334,15 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         ['rum']
         >>> model.recommend(1, plays.matrix[1], N=1)[0].tolist()
         [1]
+
+        Three drinks of which two are alike:
+
+        >>> V = np.array([[1, 0], [0.9, 0], [0.5, 0.5]], dtype=np.float32)
+        >>> model = FactorModel.of(np.array([[3, 1]], dtype=np.float32), V)
+        >>> model.recommend(0, N=2, filter_already_liked_items=False)[0].tolist()
+        [0, 1]
+        >>> model.recommend(0, N=2, filter_already_liked_items=False, variety=0.8)[0].tolist()
+        [0, 2]
         """
         names, is_one, wanted, asked = self._question(
             userid,
@@ -310,8 +354,10 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
             items,
             unknown_users=unknown_users,
             rules=rules,
+            variety=variety,
+            popularity=popularity,
         )
-        return _answer(names.items, *self._best_items(wanted, asked), is_one)
+        return answer(names.items, *self._best_items(wanted, asked), is_one)
 
     def recommend_for(
         self,
@@ -322,9 +368,13 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         items: ArrayLike | None = None,
         *,
         features: Any = None,
+        times: Any = None,
+        disliked: Any = None,
         unknown: UnknownIds = "error",
         unknown_users: UnknownUsers | None = None,
         rules: Rules | None = None,
+        variety: float = 0.0,
+        popularity: float = 0.0,
     ) -> Answer:
         """Find the best items for someone the model has not seen, by what they like and are.
 
@@ -335,13 +385,19 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         liked : list of int or of str, or a list of such lists
             Items, by positions or outside ids: one list for one person, several for several. Who
             likes nothing is a user without an interaction; an empty list alone is answered in
-            outside ids where those are text.
+            outside ids where those are text. A model that looks at the order takes the last of a
+            list as the latest.
         features : dict, list of dicts or Features, optional
             What is known of them, where the model was fitted with features of users: values by
             column for one person, one dict for each of several. Without ``liked``, or with empty
             lists, it is all that is known.
-        N, filter_already_liked_items, filter_items, items, unknown_users, rules
-            As in `recommend`.
+        times : list of dates or numbers, or a list of such lists, optional
+            When each item was taken, as in the table of the fit, where the model looks at the order
+            or weighs records by age. By default, just now and in the order of the list.
+        disliked : list of int or of str, or a list of such lists, optional
+            What they dislike: never an answer, and a stronger loser than an unknown item.
+        N, filter_already_liked_items, filter_items, items
+            As in `recommend`, and so are unknown_users, rules, variety and popularity.
         unknown : {"error", "ignore"}, default="error"
             What to do with outside ids in ``liked`` that the model does not know. Where they are
             ignored, an `UnknownIdWarning` counts them.
@@ -372,14 +428,27 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
                     f"it has {len(about)} for {len(lists)} lists of liked",
                 )
         by_text = getattr(self.item_ids_, "kind", "int") == "str"
-        every = [item for basket in lists for item in basket]
+        against = _lists_against(disliked, len(lists), is_one=is_one)
+        every = [item for basket in (*lists, *(against or ())) for item in basket]
         names = self._names(by_text, liked=every, items=items, filter_items=filter_items)
-        rows = names.baskets(lists, unknown)
+        rows = names.baskets(lists, unknown, times_of_lists(times, lists, is_one=is_one))
+        if against is not None:
+            rows = replace(rows, disliked=names.baskets(against, unknown).without(rows))
         without_liked = filter_already_liked_items
         bound = self._bound(rules)
-        wanted = Wanted.of(names.items, N, without_liked, filter_items, items, unknown_users, bound)
+        wanted = Wanted.of(
+            names.items,
+            N,
+            without_liked,
+            filter_items,
+            items,
+            unknown_users,
+            bound,
+            variety,
+            popularity,
+        )
         best = self._best_items(wanted, self._asking(wanted, len(lists), None, rows, about))
-        return _answer(names.items, *best, is_one)
+        return answer(names.items, *best, is_one)
 
     def recommend_frame(
         self,
@@ -391,6 +460,8 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         items: ArrayLike | None = None,
         unknown_users: UnknownUsers | None = None,
         rules: Rules | None = None,
+        variety: float = 0.0,
+        popularity: float = 0.0,
     ) -> pl.DataFrame:
         """Recommend to many users, as a table with a row for each place of each list.
 
@@ -401,7 +472,7 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         train : CSR matrix or Interactions, optional
             What all users of the model have, which is left out; users who are asked for by outside
             ids are looked up in Interactions. Without it, nothing is left out.
-        N, filter_items, items, unknown_users, rules
+        N, filter_items, items, unknown_users, rules, variety, popularity
             As in `recommend`.
 
         Returns
@@ -433,7 +504,15 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         rows = names.interactions_of_all(train, asked, positions, or_fewer=or_fewer)
         bound = self._bound(rules)
         wanted = Wanted.of(
-            names.items, N, rows is not None, filter_items, items, unknown_users, bound
+            names.items,
+            N,
+            rows is not None,
+            filter_items,
+            items,
+            unknown_users,
+            bound,
+            variety,
+            popularity,
         )
         best = self._best_items(wanted, self._asking(wanted, len(asked), positions, rows))
         return lists_frame(id_series("user", names.users.ids, positions), *best, names.items.ids)
@@ -507,85 +586,6 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         if self._asked is not None:
             self._asked._offer(factors)
 
-    def similar_items(
-        self,
-        itemid: ArrayLike,
-        N: int = 10,
-        recalculate_item: bool = False,
-        item_users: Any = None,  # noqa: ARG002 (implicit has it)
-        filter_items: ArrayLike | None = None,
-        items: ArrayLike | None = None,
-    ) -> Answer:
-        """Find the items whose factors point the same way, by the cosine of their angle.
-
-        An item without an interaction is similar to nothing, and nothing is similar to it, unless
-        the model knows its features.
-
-        Parameters
-        ----------
-        itemid : int or array of int, str or list of str
-            Positions or outside ids.
-        N : int, default=10
-            Lists are never longer than the number of items.
-        recalculate_item : bool, default=False
-            Not offered; only ``implicit``'s least squares can do it.
-        item_users : ignored
-        filter_items : array of int or of str, optional
-            Leave these items out.
-        items : array of int or of str, optional
-            Choose among these items only. Not together with ``filter_items``.
-
-        Returns
-        -------
-        ids : int32 array of shape (N,) for one item, (n, N) for several
-            Most similar first, which is the item itself unless it was left out; −1 where no item
-            is left. Asked in outside ids, an object array of them, with None there.
-        scores : float32 array of the same shape
-            Cosines, from −1 to 1; the lowest float32 number where no item is left.
-        """
-        if recalculate_item:
-            raise NotImplementedError(
-                f"{type(self).__name__} cannot recalculate items; leave recalculate_item=False"
-            )
-        names = self._names(itemid=itemid, items=items, filter_items=filter_items).items
-        among = candidates(names, ("items", items), ("filter_items", filter_items))
-        return self._similar(names, "itemid", itemid, self.factors_.items, N, among)
-
-    def similar_users(
-        self,
-        userid: ArrayLike,
-        N: int = 10,
-        filter_users: ArrayLike | None = None,
-        users: ArrayLike | None = None,
-    ) -> Answer:
-        """Find the users whose factors point the same way, by the cosine of their angle.
-
-        A user without an interaction is similar to nobody, and nobody is similar to them, unless
-        the model knows their features.
-
-        Parameters
-        ----------
-        userid : int or array of int, str or list of str
-            Positions or outside ids.
-        N : int, default=10
-            Lists are never longer than the number of users.
-        filter_users : array of int or of str, optional
-            Leave these users out.
-        users : array of int or of str, optional
-            Choose among these users only. Not together with ``filter_users``.
-
-        Returns
-        -------
-        ids : int32 array of shape (N,) for one user, (n, N) for several
-            Most similar first, which is the user itself unless it was left out; −1 where no user
-            is left. Asked in outside ids, an object array of them, with None there.
-        scores : float32 array of the same shape
-            Cosines, from −1 to 1; the lowest float32 number where no user is left.
-        """
-        names = self._names(userid=userid, users=users, filter_users=filter_users).users
-        among = candidates(names, ("users", users), ("filter_users", filter_users))
-        return self._similar(names, "userid", userid, self.factors_.users, N, among)
-
     def fold_in(self, user_items: Any) -> Floats32:
         """Find factors for users that the model has not seen, from what they have.
 
@@ -616,7 +616,8 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
 
     def _folded_in(self, user_items: Any, user_features: FeatureRows | None = None) -> Queries:  # noqa: ARG002
         """New users, by what they have and are, to search with."""
-        return Queries.all_of(np.ascontiguousarray(self.fold_in(user_items), dtype=np.float32))
+        matrix = user_items.to_csr() if isinstance(user_items, UserItems) else user_items
+        return Queries.all_of(np.ascontiguousarray(self.fold_in(matrix), dtype=np.float32))
 
     def _names(self, by_text: bool = False, /, **arguments: Any) -> Names:
         """How a question with these arguments calls users and items."""
@@ -646,14 +647,25 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
         *,
         unknown_users: UnknownUsers | None = None,
         rules: Rules | None = None,
+        variety: float = 0.0,
+        popularity: float = 0.0,
     ) -> tuple[Names, bool, Wanted, Asked]:
         """Check the arguments of `recommend`, and look up what they name."""
         names = self._names(userid=userid, items=items, filter_items=filter_items)
         asked, is_one = names.users.several("userid", userid)
         positions = None if recalculate_user else names.users.positions("userid", asked)
         rows = names.interactions_of(user_items, asked, are_new=recalculate_user)
-        liked, bound = filter_already_liked_items, self._bound(rules)
-        wanted = Wanted.of(names.items, N, liked, filter_items, items, unknown_users, bound)
+        wanted = Wanted.of(
+            names.items,
+            N,
+            filter_already_liked_items,
+            filter_items,
+            items,
+            unknown_users,
+            self._bound(rules),
+            variety,
+            popularity,
+        )
         return names, is_one, wanted, self._asking(wanted, len(asked), positions, rows)
 
     def _asking(
@@ -679,7 +691,14 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
             queries = self._folded_in(user_items, user_features)
         else:
             queries = self.factors_.users.queries(positions)
-        return Asked(queries, positions, liked if wanted.without_liked else None)
+        liked = liked if wanted.without_liked else None
+        disliked = getattr(user_items, "disliked", None)
+        known = self.factors_.users.disliked
+        if positions is not None and known is not None:
+            disliked = known.table.rows(positions)
+        if disliked is not None:
+            liked = disliked if liked is None else liked.joined(disliked)
+        return Asked(queries, positions, liked)
 
     def _best_items(self, wanted: Wanted, asked: Asked) -> tuple[Ints32, Floats32]:
         """Positions and scores of the best items."""
@@ -687,7 +706,11 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
             answers = self._ruled(wanted, wanted.rules, asked)
             answers.warn_if_short()
             return answers.positions, answers.scores
-        queries, _, liked = asked
+        if wanted.variety:
+            answers = self._ruled(wanted, NO_RULES.bound_to(self.factors_), asked)
+            return answers.positions, answers.scores
+        items, queries = self._searched(wanted, asked)
+        liked = asked.liked
         options: dict[str, Any] = {
             "candidates": wanted.candidates,
             "num_threads": self.num_threads,
@@ -697,21 +720,30 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
             without = None if liked is None else liked.rows(unknown)
             return popular_items(counts, len(unknown), wanted.n_best, excluded=without, **options)
 
-        items, device = self.factors_.items, resolve_device(self.device)
+        device = resolve_device(self.device)
         best = items.search(queries, wanted.n_best, excluded=liked, device=device, **options)
         popular_for_unknown(best, queries, items, wanted.unknown_users, popular)
         return best
 
+    def _searched(self, wanted: Wanted, asked: Asked) -> tuple[ItemSide, Queries]:
+        """What a search goes through, and what it asks for."""
+        if not wanted.popularity:
+            return self.factors_.items, asked.queries
+        damping = self.factors_.damping
+        return damping.items, damping.damped(asked.queries, wanted.popularity)
+
     def _ruled(self, wanted: Wanted, rules: BoundRules, asked: Asked) -> RuledAnswers:
         """The best items under rules."""
-        items = self.factors_.items
+        items, queries = self._searched(wanted, asked)
         return answer_by_rules(
             items,
-            asked.queries,
+            queries,
             rules,
             Scope.of(rules, wanted.masks(len(items)), asked.liked, asked.users),
             wanted.n_best,
             wanted.unknown_users,
+            variety=wanted.variety,
+            vectors=self.factors_.items.rows if wanted.variety else None,
             num_threads=self.num_threads,
             device=resolve_device(self.device),
         )
@@ -723,61 +755,20 @@ class FactorModel(ExplainMixin, SaveMixin, BaseEstimator):
             raise ArgumentError("userid", "must be one user; ask for several one by one")
         return self._ruled(wanted, rules.bound_to(self.factors_), asked).counts(0)
 
-    def _similar(
-        self,
-        naming: Naming,
-        argument: str,
-        asked: Any,
-        side: AnySide,
-        N: int,
-        among: Ints32 | None,
-    ) -> Answer:
-        """The rows of the smallest angle; rows without interactions are no neighbours."""
-        asked, is_one = naming.several(argument, asked)
-        check_count("N", N)
-        positions = naming.positions(argument, asked)
-        scale = inverse_norms(side.rows)
-        is_trained = scale > 0
-        if side.counts is not None and side.centres is None:
-            is_trained &= side.counts > 0
-        if not is_trained.all():
-            every = np.arange(len(side), dtype=np.int32) if among is None else among
-            among = every[is_trained[every]]
-        best, scores = side.search(
-            Queries(side.rows, positions),
-            min(int(N), len(side)),
-            candidates=among,
-            scale=scale,
-            num_threads=self.num_threads,
-            device=resolve_device(self.device),
-        )
-        np.multiply(scores, scale[positions, None], out=scores, where=best >= 0)
-        np.clip(scores, -1, 1, out=scores, where=best >= 0)  # rounding may go past
-        _put_itself_first(best, scores, positions, among)
-        untrained = ~is_trained[positions]
-        best[untrained], scores[untrained] = -1, NOTHING
-        return _answer(naming, best, scores, is_one)
-
     def _check_fitted(self) -> None:
         factors = self.__dict__.get("factors_")
         if factors is None or not factors.is_complete():
             raise NotFittedError(f"this {type(self).__name__} has no factors yet; call fit first")
 
 
-def _answer(naming: Naming, best: Ints32, scores: Floats32, is_one: bool) -> Answer:
-    """What the caller gets: a row for one, rows for several."""
-    names = naming.called(best)
-    return (names[0], scores[0]) if is_one else (names, scores)
-
-
-def _put_itself_first(best: Ints32, scores: Floats32, asked: Ints32, among: Ints32 | None) -> None:
-    """Put the row that was asked for first, where rounding or an equal row came before it."""
-    behind = np.flatnonzero(best[:, 0] != asked)
-    if among is not None:
-        behind = behind[np.isin(asked[behind], among)]
-    for place in behind:
-        itself = asked[place]
-        others = best[place] != itself
-        others[others.argmin() if not others.all() else -1] = False
-        best[place] = [itself, *best[place][others]]
-        scores[place] = [max(scores[place][0], scores[place][~others][0]), *scores[place][others]]
+def _lists_against(disliked: Any, n_lists: int, *, is_one: bool) -> list[Any] | None:
+    """What each of some people dislikes, a list for each; None where nothing is said."""
+    if disliked is None:
+        return None
+    lists, only_one = lists_of_items(disliked)
+    if len(lists) != n_lists or only_one != is_one:
+        raise ArgumentError(
+            "disliked",
+            f"must have a list for each list of liked, {n_lists}; it has {len(lists)}",
+        )
+    return lists

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robirank._checks import all_finite
-from robirank._types import Floats32, Ints32
+from robirank._types import Floats32, Floats64, Ints32
 from robirank.data.feature_rows import FeatureRows
 from robirank.data.ids import Ids
 from robirank.data.user_items import UserItems
 from robirank.engine.state import Rows
 from robirank.latent.factors.centres import Centres
 from robirank.latent.factors.content import Content, UserContent
-from robirank.latent.factors.topk import NOTHING, no_rows, prepare_rows, top_rows
+from robirank.latent.factors.damping import Damping
+from robirank.latent.factors.dislikes import Dislikes
+from robirank.latent.factors.leads import Leads
+from robirank.latent.factors.spread import Spread, spread_with_content
+from robirank.latent.factors.topk import NOTHING, PackedRows, no_rows, prepare_rows, top_rows
 
 USERS, ITEMS = 0, 1  # the streams of random numbers for the rows of each side
 _CHUNK_ROWS = 1 << 14  # random rows that are made at a time
@@ -84,6 +89,14 @@ class AnySide(Protocol):
     def content(self) -> UserContent | None:
         """The items that users have, where content scores count; None otherwise."""
 
+    @property
+    def leads(self) -> Leads | None:
+        """What each item says of the next one; see `robirank.latent.factors.order`."""
+
+    @property
+    def disliked(self) -> Dislikes | None:
+        """What users dislike, where `fit` was told."""
+
     def __len__(self) -> int:
         """The number of users or items."""
         ...
@@ -93,6 +106,21 @@ class AnySide(Protocol):
 
     def search(self, queries: Queries, n_best: int, **options: Any) -> tuple[Ints32, Floats32]:
         """The rows with the largest inner products; see `robirank.latent.factors.topk.top_rows`."""
+
+
+class ItemSide(AnySide, Protocol):
+    """The items of a model, wherever their rows are."""
+
+    def blocks(self) -> Iterator[Floats32]:
+        """All rows, some at a time."""
+        ...
+
+    def with_column(self, values: Floats32) -> ItemSide:
+        """The same with a further column of rows."""
+        ...
+
+    def spread_of(self, queries: Queries, num_threads: int) -> Floats64:
+        """The standard deviation of the scores of each query over all rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +136,16 @@ class Side:
     counts: Ints32 | None = None
     centres: Centres | None = None
     content: UserContent | None = None
+    leads: Leads | None = None
+    disliked: Dislikes | None = None
     prepared: Any = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"prepared": None}
+        kept = {name: value for name, value in self.__dict__.items() if name != "_spread"}
+        return kept | {"prepared": None}
 
     def queries(self, positions: Ints32) -> Queries:
         """The rows at some positions; none is copied."""
@@ -155,6 +186,30 @@ class Side:
             )
         return best, scores
 
+    def blocks(self) -> Iterator[Floats32]:
+        """All rows, some at a time."""
+        for first in range(0, len(self), _CHUNK_ROWS):
+            yield self.rows[first : first + _CHUNK_ROWS]
+
+    def with_column(self, values: Floats32) -> Side:
+        """The same with a further column of rows, prepared if these are."""
+        rows = np.concatenate([self.rows, values[:, None]], axis=1)
+        prepared = self.prepared
+        if prepared is not None:
+            device = "cpu" if isinstance(prepared, PackedRows) else "cuda"
+            prepared = prepare_rows(rows, device)
+        return replace(self, rows=rows, prepared=prepared)
+
+    @cached_property
+    def _spread(self) -> Spread:
+        return Spread.of(self.blocks())
+
+    def spread_of(self, queries: Queries, num_threads: int) -> Floats64:
+        """The standard deviation of the scores of each query over all rows."""
+        if queries.content is not None and self.centres is not None and self.counts is not None:
+            return spread_with_content(self, queries)
+        return self._spread.of_scores(queries.rows, queries.asked, num_threads)
+
 
 @dataclass(frozen=True, eq=False)
 class Factors:
@@ -169,17 +224,19 @@ class Factors:
     """
 
     users: AnySide
-    items: AnySide
+    items: ItemSide
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"users": self.users, "items": self.items}
+
+    @cached_property
+    def damping(self) -> Damping:
+        """The items with rows that damp popularity; made when it is first asked for."""
+        return Damping.of(self)
 
     def with_rows(self, user_rows: Any, item_rows: Any) -> Factors:
         """A model of the same users and items with other rows."""
-        sides: Any = (self.users, self.items)
-        return Factors(
-            *(
-                Side(rows, side.ids, side.counts, side.centres, side.content)
-                for rows, side in zip((user_rows, item_rows), sides, strict=True)
-            )
-        )
+        return Factors(_with_rows(self.users, user_rows), _with_rows(self.items, item_rows))
 
     def named(
         self,
@@ -203,6 +260,12 @@ class Factors:
         content = UserContent(weights, taken) if weights else None
         return Factors(replace(users, content=content), self.items)
 
+    def with_dislikes(self, table: UserItems | None) -> Factors:
+        """The same factors, with what users dislike."""
+        users: Any = self.users
+        disliked = None if table is None else Dislikes(table)
+        return Factors(replace(users, disliked=disliked), self.items)
+
     def with_items(self, features: FeatureRows, ids: Ids | None) -> Factors:
         """The same users, and items with these features and ids, after the present ones new ones.
 
@@ -217,8 +280,9 @@ class Factors:
         rows[:n] = items.rows
         untrained = np.flatnonzero(counts == 0)
         rows[untrained] = centres.of(features.take(untrained))
+        leads = None if items.leads is None else items.leads.extended(total)
         return self._with_catalogue(
-            Side(rows, ids, counts, centres), lambda t: t.extended(t.n_users, total)
+            Side(rows, ids, counts, centres, leads=leads), lambda t: t.extended(t.n_users, total)
         )
 
     def of_items(self, chosen: NDArray[Any]) -> Factors:
@@ -230,6 +294,7 @@ class Factors:
             None if items.ids is None else Ids(items.ids[chosen]),
             None if items.counts is None else items.counts[chosen],
             None if centres is None else replace(centres, features=centres.features.take(chosen)),
+            leads=None if items.leads is None else items.leads.take(chosen),
         )
         return self._with_catalogue(side, lambda taken: taken.of_items(chosen))
 
@@ -239,6 +304,8 @@ class Factors:
         if users.content is not None:
             content = replace(users.content, taken=taken(users.content.taken))
             users = replace(users, content=content)
+        if users.disliked is not None:
+            users = replace(users, disliked=Dislikes(taken(users.disliked.table)))
         return Factors(users, items)
 
     def copy(self) -> Factors:
@@ -298,6 +365,13 @@ class Factors:
                 **options,
             )
         return best, scores
+
+
+def _with_rows(side: AnySide, rows: Any) -> Side:
+    """A side in memory with other rows."""
+    if isinstance(side, Side):
+        return replace(side, rows=rows, prepared=None)
+    return Side(rows, side.ids, side.counts)
 
 
 def popular_items(

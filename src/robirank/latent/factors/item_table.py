@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from robirank._types import Ints32
+from robirank._types import Ints32, Ints64
 from robirank.data._columns import as_frame, as_series, check_columns, column_names
 from robirank.data.ids import Ids, distinct_ids
 from robirank.data.nearest import did_you_mean, nearest
 from robirank.data.user_items import Mask
 from robirank.errors import Argument, ArgumentError
+from robirank.latent.factors.memberships import Memberships
 
 
 class ItemTable:
@@ -43,7 +44,7 @@ class ItemTable:
         self.ids: Ids = distinct_ids(frame[id], id)
         # Missing values are null then, NaN too, with which comparisons would be true.
         columns = [as_series(frame[name], str(name)) for name in column_names(frame)]
-        self._frame = pl.DataFrame(columns)
+        self._frame = pl.DataFrame([*map(_lists_of_objects, columns)])
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -64,7 +65,7 @@ class ItemTable:
     def meets(self, argument: str, condition: Any) -> Mask:
         """Which rows meet a condition: an expression of polars, or allowed values by column.
 
-        Where a value is missing, a condition is not met.
+        Where a value is missing, a condition is not met. Of a list, one of its values is enough.
         """
         if isinstance(condition, Mapping):
             masks = [self._is_one_of(argument, *entry) for entry in condition.items()]
@@ -91,23 +92,40 @@ class ItemTable:
             raise _cannot_be_computed(argument, error) from None
         return places.to_numpy().astype(np.int32)
 
-    def groups(self, argument: str, key: str) -> tuple[str, Ints32]:
-        """The column that a key names, and the group of each row; −1 for none.
+    def groups(self, argument: str, key: str) -> tuple[str, Memberships]:
+        """The column that a key names, and the groups of each row.
 
-        The key "brand" has a group for each brand, and "brand:Acme" one for this brand alone.
+        The key "brand" has a group for each brand, and "brand:Acme" one for this brand alone. Where
+        a column holds lists, a row is in the groups of all of its values.
         """
         name, value = self._column_and_value(argument, key)
-        column = self._frame[name]
-        if column.dtype.is_nested() or column.dtype == pl.Object:
+        rows, values = self._values(name)
+        if values.dtype.is_nested() or values.dtype == pl.Object:
             raise ArgumentError(
                 Argument(argument, key),
-                f"needs one value for each item; column {name!r} holds {column.dtype}",
+                "needs one value for each item, or a list of them; column "
+                f"{name!r} holds {self._frame[name].dtype}",
             )
         if value is not None:
-            is_member = (column.cast(pl.String) == value).fill_null(False).to_numpy()
-            return name, np.where(is_member, 0, -1).astype(np.int32)
-        places = column.rank("dense").fill_null(0).to_numpy()
-        return name, places.astype(np.int32) - 1
+            is_member = np.zeros(len(self), bool)
+            is_member[rows[(values.cast(pl.String) == value).to_numpy()]] = True
+            return name, Memberships.of_mask(is_member)
+        places = values.rank("dense").to_numpy().astype(np.int64)
+        pairs = np.unique(rows * (len(places) + 1) + places)
+        rows, places = np.divmod(pairs, len(values) + 1)
+        n_groups = int(places.max(initial=0))
+        return name, Memberships.of_pairs(rows, places - 1, len(self), n_groups)
+
+    def _values(self, name: str) -> tuple[Ints64, pl.Series]:
+        """The rows and values of a column, without missing ones; each value of a list by itself."""
+        column = self._frame[name].alias("value")
+        frame = pl.DataFrame({"row": np.arange(len(self)), "value": column})
+        if isinstance(column.dtype, pl.List | pl.Array):
+            frame = frame.explode("value")
+        if frame["value"].dtype.is_float():
+            frame = frame.with_columns(pl.col("value").fill_nan(None))
+        frame = frame.drop_nulls("value")
+        return frame["row"].to_numpy(), frame["value"]
 
     def _column_and_value(self, argument: str, key: str) -> tuple[str, str | None]:
         if self.has(key):
@@ -122,14 +140,16 @@ class ItemTable:
             raise self._no_column(argument, name)
         if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
             values = [values]
+        rows, column = self._values(name)
+        meets = np.zeros(len(self), bool)
         try:
-            found = self._frame[name].is_in([*values])
+            meets[rows[column.is_in([*values]).to_numpy()]] = True
         except (pl.exceptions.PolarsError, TypeError):
             kind = self._frame[name].dtype
             raise ArgumentError(
                 argument, f"must name values of column {name!r}, which holds {kind}; got {values}"
             ) from None
-        return found.fill_null(False).to_numpy()
+        return meets
 
     def _computed(self, argument: str, expression: Any) -> pl.Series:
         """What an expression gives for each row."""
@@ -149,6 +169,19 @@ class ItemTable:
             f"names the column {name!r}, which the table of items does not have"
             + (meant or f"; it has {columns}"),
         )
+
+
+def _lists_of_objects(column: pl.Series) -> pl.Series:
+    """A column of lists as polars holds them, where they are objects of Python; others as is."""
+    if column.dtype != pl.Object:
+        return column
+    values = column.to_list()
+    if not all(value is None or isinstance(value, list | tuple | np.ndarray) for value in values):
+        return column
+    try:
+        return pl.Series(column.name, [None if value is None else [*value] for value in values])
+    except (TypeError, pl.exceptions.PolarsError):
+        return column
 
 
 def _cannot_be_computed(argument: str, error: Exception) -> ArgumentError:

@@ -7,20 +7,21 @@ takes outside ids of every kind, integers too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from robirank._callers import warn
 from robirank._sparse import check_sparse, offsets, rows_are_sorted, sound_csr
 from robirank._types import Ints32
+from robirank.data._columns import as_times
+from robirank.data.ages import NOW, check_past
 from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions
 from robirank.data.nearest import did_you_mean
-from robirank.data.user_items import SideName, UserItems, ids_of
+from robirank.data.user_items import SideName, UserItems, ids_of, rows_of
 from robirank.errors import Argument, ArgumentError, UnknownIdError
 
 #: What to do with outside ids that a model does not know.
@@ -132,7 +133,7 @@ class Names:
     items: Naming
 
     def interactions_of(self, user_items: Any, asked: Any, *, are_new: bool) -> Any:
-        """What the users of a question have, a row for each, as a CSR matrix.
+        """What the users of a question have, a row for each: a CSR matrix or a `UserItems`.
 
         In `Interactions`, users are looked up by their outside ids; a user who is not there has
         nothing, but new users must be there. A matrix has a row for each user already.
@@ -146,7 +147,7 @@ class Names:
     def interactions_of_all(
         self, train: Any, asked: Any, positions: Ints32, *, or_fewer: bool = False
     ) -> Any:
-        """What some users have according to a table of all, as a CSR matrix; None for no table.
+        """What some users have according to a table of all; None for no table.
 
         The table has a row for each user, ``or_fewer``: those of the first ones alone.
         """
@@ -154,7 +155,10 @@ class Names:
             return None
         if isinstance(train, Interactions) and isinstance(self.users, ByOutsideId):
             return self._looked_up(train, asked)
-        matrix, n_users = getattr(train, "matrix", train), len(self.users.ids)
+        n_users = len(self.users.ids)
+        if isinstance(train, Interactions) and train.n_users == n_users:
+            return rows_of(train, positions)
+        matrix = getattr(train, "matrix", train)
         fits = hasattr(matrix, "tocsr") and (
             matrix.shape[0] == n_users or (or_fewer and matrix.shape[0] < n_users)
         )
@@ -169,31 +173,45 @@ class Names:
             matrix.resize(n_users, matrix.shape[1])
         return matrix[positions]
 
-    def baskets(self, lists: list[Any], unknown: UnknownIds) -> sparse.csr_matrix:
-        """Lists of items as a CSR matrix of ones, with a row for each list."""
+    def baskets(
+        self, lists: list[Any], unknown: UnknownIds, times: list[Any] | None = None
+    ) -> UserItems:
+        """Lists of items, each in the order in which they were taken, as a table.
+
+        Of an item that is there twice, the last counts. Without ``times``, all were taken just now,
+        one after the other.
+        """
         if unknown == "error" or isinstance(self.items, ByPosition):
             rows = [self.items.positions("liked", items) for items in lists]
         else:
             rows = [self.items.find(self.items.several("liked", items)[0]) for items in lists]
             self.items.ignore_unknown("liked", np.concatenate(rows))
-            rows = [row[row >= 0] for row in rows]
-        rows = [np.unique(row) for row in rows]
-        items = np.concatenate(rows)
-        entries = (np.ones(len(items), np.float32), items, offsets(np.array([*map(len, rows)])))
-        return sparse.csr_matrix(entries, shape=(len(rows), len(self.items.ids)))
+        moments = [NOW + np.arange(len(row)) for row in rows] if times is None else times
+        pairs = [_latest_of_each(*pair) for pair in zip(rows, moments, strict=True)]
+        indptr = offsets(np.array([len(items) for items, _ in pairs]))
+        items, taken_at = (np.concatenate(part) for part in zip(*pairs, strict=True))
+        return UserItems(indptr, items, None, len(self.items.ids), times=taken_at)
 
-    def _looked_up(self, table: Interactions, users: list[Any]) -> sparse.csr_matrix:
+    def _looked_up(self, table: Interactions, users: list[Any]) -> UserItems:
         """The rows of users in a table, looked up by ids, with the items of the model."""
         places = ByOutsideId(table.users, "users").find(users)
-        rows = table.matrix[places[places >= 0]]
-        items, is_known = rows.indices, np.ones(rows.nnz, dtype=bool)
+        is_there = places >= 0
+        part = rows_of(table, places[is_there])
         if table.items != self.items.ids:
-            items = self.items.ids.find(table.items[:])[items]
-            is_known = items >= 0
+            known = self.items.ids.find(table.items[:])
+            part = replace(part, items=known[part.items], n_items=len(self.items.ids))
+            part = part.take(part.items >= 0).sorted_by_item()
         lengths = np.zeros(len(users), dtype=np.int64)
-        lengths[places >= 0] = np.diff(np.concatenate([[0], np.cumsum(is_known)])[rows.indptr])
-        entries = (rows.data[is_known], items[is_known], offsets(lengths))
-        return sparse.csr_matrix(entries, shape=(len(users), len(self.items.ids)))
+        lengths[is_there] = part.user_counts()
+        return replace(part, indptr=offsets(lengths))
+
+
+def _latest_of_each(items: Ints32, times: NDArray[Any]) -> tuple[Ints32, NDArray[Any]]:
+    """The known items of a list in rising order, each with the last of its times."""
+    known = np.flatnonzero(items >= 0)
+    order = known[np.lexsort((times[known], items[known]))]
+    ends = np.append(items[order][1:] != items[order][:-1], True)[: len(order)]
+    return items[order][ends], times[order][ends]
 
 
 def asks_by_id(default: bool = False, /, **arguments: Any) -> bool:
@@ -226,6 +244,31 @@ def lists_of_items(liked: Any) -> tuple[list[Any], bool]:
         _is_list(entry) and not isinstance(entry, tuple) for entry in liked
     )
     return (list(liked) if several else [liked]), not several
+
+
+def times_of_lists(times: Any, lists: list[Any], *, is_one: bool) -> list[NDArray[Any]] | None:
+    """The times at which items of lists were taken, a list for each; dates are microseconds."""
+    if times is None:
+        return None
+    columns = [times] if is_one else list(times)
+    lengths = [len(column) for column in columns]
+    if lengths != [len(entry) for entry in lists]:
+        raise ArgumentError(
+            "times",
+            f"must have a time for each item of liked, {[len(entry) for entry in lists]!s:.80}; "
+            f"it has {lengths!s:.80}",
+        )
+    moments = []
+    for column in columns:
+        series, has_dates = as_times(column, "times")
+        if series.null_count():
+            raise ArgumentError(
+                "times", f"must have a time for each item of liked; got {column!r:.80}"
+            )
+        moments.append(series.to_numpy())
+        if has_dates:
+            check_past(Argument("times"), moments[-1])
+    return moments
 
 
 def _is_list(value: Any) -> bool:
@@ -307,21 +350,24 @@ def items_of_users(
             "nothing out with ",
             Argument("filter_already_liked_items", False),
         )
-    matrix: Any = getattr(user_items, "matrix", user_items)
-    if getattr(matrix, "format", "") != "csr":
+    table: Any = getattr(user_items, "matrix", user_items)
+    is_table = isinstance(table, UserItems)
+    if not is_table and getattr(table, "format", "") != "csr":
         raise ArgumentError(
             "user_items",
             "must be a CSR matrix or Interactions, one row for each user asked for; got "
             f"{type(user_items).__name__}",
         )
-    has_columns = matrix.shape[1] == n_items or (or_fewer and matrix.shape[1] < n_items)
-    if matrix.shape[0] != n_users or not has_columns:
+    has_columns = table.shape[1] == n_items or (or_fewer and table.shape[1] < n_items)
+    if table.shape[0] != n_users or not has_columns:
         raise ArgumentError(
             "user_items",
             f"must have one row for each of the {n_users} users asked for and one column for each "
-            f"of the {n_items} items; its shape is {matrix.shape}",
+            f"of the {n_items} items; its shape is {table.shape}",
         )
-    matrix = check_sparse("user_items", matrix)
+    if is_table:
+        return UserItems(table.indptr, table.items, None, n_items)
+    matrix = check_sparse("user_items", table)
     if not rows_are_sorted(matrix.indptr, matrix.indices):
         matrix = sound_csr("user_items", matrix).sorted_indices()
     return UserItems(

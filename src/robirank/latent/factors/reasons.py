@@ -31,6 +31,8 @@ from robirank._types import Floats32, Floats64, Ints32
 from robirank.data.feature_rows import FeatureRows
 from robirank.latent.factors.centres import Centres
 from robirank.latent.factors.content import UserContent
+from robirank.latent.factors.dislikes import MARGIN
+from robirank.latent.factors.leads import Upcoming
 from robirank.losses import RHOS, RhoName, sigma0, sigma0_prime
 
 if TYPE_CHECKING:
@@ -87,6 +89,7 @@ def row_terms(
     penalty: float,
     centre: Floats32 | None = None,
     among: NDArray[Any] | None = None,
+    disliked: Ints32 | None = None,
 ) -> RowTerms:
     """Write the row of a user as a sum over their items; see the formula of this module.
 
@@ -105,6 +108,8 @@ def row_terms(
         What the penalty pulls the row to; zeros by default.
     among : array of int, optional
         The items that inner sums run over, those of the user included; all by default.
+    disliked : int32 array, optional
+        The items that the user took against (`robirank.latent.factors.dislikes`).
 
     Examples
     --------
@@ -123,8 +128,8 @@ def row_terms(
     scores = (mine @ u)[:, None]
     t, shares, beaten = np.zeros(len(items)), np.zeros(len(items)), np.zeros_like(mine)
     with one_blas_thread():
-        for rows in _chunks(V, among, len(items)):
-            ahead = scores - rows @ u
+        for rows, raised in _chunks(V, among, disliked, len(items)):
+            ahead = scores - (rows @ u + raised)
             t += sigma0(ahead).sum(axis=1)
             h = -sigma0_prime(ahead)
             shares += h.sum(axis=1)
@@ -136,14 +141,20 @@ def row_terms(
     return RowTerms(u, c, items, own, scale * (beaten - 0.5 * mine))
 
 
-def _chunks(V: Floats32, among: NDArray[Any] | None, n_own: int) -> Iterable[Floats64]:
-    """The rows of the items of the inner sums in double precision, some at a time."""
+def _chunks(
+    V: Floats32, among: NDArray[Any] | None, disliked: Ints32 | None, n_own: int
+) -> Iterable[tuple[Floats64, Floats64]]:
+    """The rows of the items of the inner sums in double precision, and their margins, in parts."""
     if not n_own:
         return
+    margins = np.zeros(len(V))
+    if disliked is not None:
+        margins[disliked] = MARGIN
     size = max(1, _CELLS // n_own)
     for begin in range(0, len(V) if among is None else len(among), size):
         part: Any = slice(begin, begin + size)
-        yield V[part if among is None else among[part]].astype(np.float64)
+        where = part if among is None else among[part]
+        yield V[where].astype(np.float64), margins[where]
 
 
 class Subject(NamedTuple):
@@ -158,12 +169,15 @@ class Subject(NamedTuple):
         What is known of the user, one row.
     content : UserContent or None
         The items of the user that content scores compare.
+    upcoming : Upcoming or None
+        What the last items of the user say of the next, in a model that looks at the order.
     """
 
     terms: RowTerms
     centres: Centres | None
     features: FeatureRows | None
     content: UserContent | None
+    upcoming: Upcoming | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +200,9 @@ class Reasons:
     others : array of shape (n,)
         The part of each effect that comes from all other items: what they take off, because the
         user's item is to be ranked above them.
+    follows : array of shape (n,)
+        The part of each effect that comes from what usually follows the item; zeros in a model that
+        does not look at the order.
     user_features : dict of str to float
         What each feature of the user adds.
     rest : float
@@ -220,27 +237,32 @@ class Reasons:
     user_features: Mapping[str, float] = field(default_factory=dict)
     item_features: Mapping[str, float] = field(default_factory=dict)
     item_rest: float | None = None
+    follows: Floats64 = field(default_factory=lambda: np.zeros(0))
 
     def frame(self) -> pl.DataFrame:
         """All reasons as a polars DataFrame; the effects of each side add up to the score.
 
         The columns are side ("user" or "item"), kind ("item", "feature", "rest" or
-        "interactions"), name, effect and others, the part of the effect that comes from all other
-        items.
+        "interactions"), name, effect and two parts of the effect: others, which comes from all
+        other items, and follows, which comes from what usually follows the item.
         """
         import polars as pl
 
         return pl.DataFrame(list(self.rows()), schema=SCHEMA, orient="row")
 
-    def rows(self) -> Iterable[tuple[str, str, str | None, float, float | None]]:
+    def rows(self) -> Iterable[tuple[str, str, str | None, float, float | None, float | None]]:
         """The rows of `frame`."""
-        own = zip(self.items, self.effects.tolist(), self.others.tolist(), strict=True)
-        yield from (("user", "item", str(y), effect, others) for y, effect, others in own)
-        yield from (("user", "feature", f, e, None) for f, e in self.user_features.items())
-        yield "user", "rest", None, self.rest, None
-        yield from (("item", "feature", f, e, None) for f, e in self.item_features.items())
+        follows = self.follows if len(self.follows) else np.zeros(len(self.items))
+        parts = (self.effects.tolist(), self.others.tolist(), follows.tolist())
+        for y, effect, others, following in zip(self.items, *parts, strict=True):
+            yield "user", "item", str(y), effect, others, following
+        for feature, effect in self.user_features.items():
+            yield "user", "feature", feature, effect, None, None
+        yield "user", "rest", None, self.rest, None, None
+        for feature, effect in self.item_features.items():
+            yield "item", "feature", feature, effect, None, None
         if self.item_rest is not None:
-            yield "item", "interactions", None, self.item_rest, None
+            yield "item", "interactions", None, self.item_rest, None, None
 
     def text(self, called: Called = str, top: int = 3) -> str:
         """The reasons in words, with so many items and features of each side by name.
@@ -263,6 +285,10 @@ class Reasons:
             taken = float(self.others.sum())
             after = f"; all other items together {taken:+.3g}, counted in these" if taken else ""
             lines.append(f"Because you have {named}{after}.")
+        if self.follows.any():
+            following = zip(map(called, self.items), self.follows.tolist(), strict=True)
+            named = _listed(sorted((p for p in following if p[1]), key=lambda p: -p[1]), top)
+            lines.append(f"What usually follows your last items: {named}, counted in these.")
         if self.user_features:
             lines.append(f"Because of what you are: {_strongest(self.user_features, top)}.")
         if self.item_features:
@@ -275,7 +301,7 @@ class Reasons:
         return self.text()
 
 
-SCHEMA = {"side": str, "kind": str, "name": str, "effect": float, "others": float}
+SCHEMA = {"side": str, "kind": str, "name": str, "effect": float, "others": float, "follows": float}
 
 
 def _strongest(features: Mapping[str, float], top: int) -> str:
@@ -297,20 +323,28 @@ def reasons(
     subject: Subject, items: AnySide, position: int, called: Callable[[Ints32], NDArray[Any]]
 ) -> Reasons:
     """Explain the score of the item at a position; ``called`` gives the names of positions."""
-    terms = subject.terms
+    terms, upcoming = subject.terms, subject.upcoming or _nothing_upcoming()
     alike = _Alike.of(subject.content, items, position)
     v = alike.scale * np.asarray(items.rows[position], np.float64)
-    positions = np.union1d(terms.items, alike.items)
-    effects, others = np.zeros(len(positions)), np.zeros(len(positions))
+    of_taste, of_next = v[: len(terms.row)], v[len(terms.row) :]
+    positions = np.unique(np.concatenate([terms.items, alike.items, upcoming.items]))
+    effects, others, follows = np.zeros((3, len(positions)))
     places = np.searchsorted(positions, terms.items)
-    others[places] = -(terms.others @ v)
-    effects[places] = terms.own @ v + others[places]
+    others[places] = -(terms.others @ of_taste)
+    effects[places] = terms.own @ of_taste + others[places]
     effects[np.searchsorted(positions, alike.items)] += alike.effects
+    follows[np.searchsorted(positions, upcoming.items)] = upcoming.leads @ of_next
+    effects += follows
     order = np.argsort(-effects, kind="stable")
-    score = float(terms.row @ v + alike.effects.sum())
-    of_user = _by_feature(subject.features, subject.centres, v, 0.0)
+    row = np.concatenate([terms.row, upcoming.row])
+    score = float(row @ v + alike.effects.sum())
+    left = upcoming.row - upcoming.leads.sum(axis=0)
+    if subject.features is not None and not len(terms.items):  # then features say what is next too
+        of_user, left = _by_feature(subject.features, subject.centres, v, 0.0), np.zeros_like(left)
+    else:
+        of_user = _by_feature(subject.features, subject.centres, of_taste, 0.0)
     about = None if items.centres is None else items.centres.features.take(np.array([position]))
-    of_item = _by_feature(about, items.centres, alike.scale * terms.row, alike.profile)
+    of_item = _by_feature(about, items.centres, alike.scale * row, alike.profile)
     is_trained = items.counts is None or items.counts[position] > 0
     return Reasons(
         user=None,
@@ -319,12 +353,17 @@ def reasons(
         items=tuple(called(positions[order].astype(np.int32)).tolist()),
         effects=effects[order],
         others=others[order],
-        rest=float(terms.rest @ v),
+        follows=follows[order],
+        rest=float(terms.rest @ of_taste + left @ of_next),
         distance=terms.distance,
         user_features=of_user,
         item_features=of_item,
         item_rest=score - sum(of_item.values()) if of_item and is_trained else None,
     )
+
+
+def _nothing_upcoming() -> Upcoming:
+    return Upcoming(np.zeros(0), np.zeros(0, np.int32), np.zeros((0, 0)))
 
 
 class _Alike(NamedTuple):
@@ -375,7 +414,7 @@ def _by_feature(
     if features is None or centres is None:
         return {}
     columns, entries = features.matrix.indices, features.matrix.data.astype(np.float64)
-    gains = centres.weights[columns].astype(np.float64) @ row
+    gains = centres.weights[columns, : len(row)].astype(np.float64) @ row
     if np.ndim(profile):
         gains += profile[columns]
     effects = (entries * gains).tolist()

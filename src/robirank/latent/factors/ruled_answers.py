@@ -13,8 +13,9 @@ from robirank._callers import warn
 from robirank._types import Floats32, Ints32
 from robirank.data.user_items import Mask
 from robirank.latent.factors.bound_rules import BoundRules
-from robirank.latent.factors.choose import Scope, Search, choose
-from robirank.latent.factors.factors import AnySide, Queries, by_popularity
+from robirank.latent.factors.choose import Scope, Search, Varied, choose
+from robirank.latent.factors.factors import ItemSide, Queries, by_popularity
+from robirank.latent.factors.spread import UNIT
 from robirank.latent.factors.topk import no_rows
 from robirank.latent.factors.unknown_users import UnknownUsers, popular_for_unknown
 
@@ -34,18 +35,21 @@ class ShortAnswerWarning(UserWarning):
         What each rule has taken away from the first of them; see `Rules.explain`.
     """
 
-    def __init__(self, what: str, is_short: Mask, counts: dict[str, int]) -> None:
+    def __init__(
+        self, what: str, is_short: Mask, counts: dict[str, int], asked_by: str = "userid"
+    ) -> None:
         self.what, self.counts = what, counts
         self.n_short, self.n_asked = int(is_short.sum()), len(is_short)
         self.first = int(is_short.argmax())
-        who, which = "the user", ""
+        kind = asked_by.removesuffix("id")
+        who, which = f"the {kind}", ""
         if self.n_asked > 1:
-            who = f"{self.n_short:,} of {self.n_asked:,} users"
-            which = f" for the first of them, userid[{self.first}]"
+            who = f"{self.n_short:,} of {self.n_asked:,} {kind}s"
+            which = f" for the first of them, {asked_by}[{self.first}]"
         why = ", ".join(f"{name} {n:,}" for name, n in self.taken_away.items())
         super().__init__(
             f"{who} got {what}. Taken away of {counts['all items']:,} items{which}: "
-            f"{why or 'none'}. rules.explain tells it for any user"
+            f"{why or 'none'}" + ". rules.explain tells it for any user" * (kind == "user")
         )
 
     @property
@@ -69,6 +73,8 @@ class RuledAnswers:
         The places of users without interactions.
     popular : bool array or None
         The items that they can get; None if they get nothing.
+    asked_by : str
+        The argument that says who asks.
     """
 
     positions: Ints32
@@ -77,6 +83,7 @@ class RuledAnswers:
     scope: Scope
     unknown: NDArray[np.intp]
     popular: Mask | None
+    asked_by: str = "userid"
 
     def counts(self, place: int) -> dict[str, int]:
         """What each rule takes away from one list; an item counts for the first that does."""
@@ -103,7 +110,8 @@ class RuledAnswers:
             if self.popular is None:
                 is_short[self.unknown] = False
             if is_short.any():
-                warn(ShortAnswerWarning(what, is_short, self.counts(int(is_short.argmax()))))
+                counts = self.counts(int(is_short.argmax()))
+                warn(ShortAnswerWarning(what, is_short, counts, self.asked_by))
 
     def _masks(self, place: int, answer: Ints32) -> Iterator[tuple[str, Mask]]:
         """What each rule lets come into one list, in the order in which they are told."""
@@ -126,17 +134,21 @@ class RuledAnswers:
 
 
 def answer_by_rules(
-    items: AnySide,
+    items: ItemSide,
     queries: Queries,
     rules: BoundRules,
     scope: Scope,
     length: int,
     unknown_users: UnknownUsers | None,
+    *,
+    variety: float = 0.0,
+    vectors: Floats32 | None = None,
     **options: Any,
 ) -> RuledAnswers:
     """The best items under rules, for users with interactions and for those without.
 
-    The options, such as ``device``, are for searches.
+    With ``variety``, lists of users with interactions are varied by the cosines of ``vectors``. The
+    options, such as ``device``, are for searches.
     """
     best = no_rows(len(queries.asked), length)
     unknown = queries.without_knowledge()
@@ -157,10 +169,23 @@ def answer_by_rules(
         scope.rows(known),
         len(known),
         length,
+        varied=_varied(items, queries.take(known), variety, vectors, options["num_threads"]),
         knows_groups=options["device"] == "cpu",
+        num_threads=options["num_threads"],
     )
     popular_for_unknown(best, queries, items, unknown_users, of_unknown)
     return RuledAnswers(*best, rules, scope, unknown, popular)
+
+
+def _varied(
+    items: ItemSide, queries: Queries, weight: float, vectors: Floats32 | None, num_threads: int
+) -> Varied | None:
+    if not weight:
+        return None
+    assert vectors is not None
+    spread = items.spread_of(queries, num_threads).astype(np.float32).astype(np.float64)
+    scales = np.divide(1 / UNIT, spread, out=np.zeros_like(spread), where=spread > 0)
+    return Varied(weight, scales, vectors)
 
 
 def _by_count(counts: Ints32, num_threads: int) -> Search:

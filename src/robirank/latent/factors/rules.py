@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 from scipy import sparse
 
 from robirank._checks import check_count
-from robirank._types import Ints32
 from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions
 from robirank.data.user_items import Mask
@@ -18,6 +18,7 @@ from robirank.errors import Argument, ArgumentError
 from robirank.latent.factors.bound_rules import BoundRules
 from robirank.latent.factors.factors import Factors
 from robirank.latent.factors.item_table import ItemTable
+from robirank.latent.factors.memberships import Memberships
 
 _KEPT = 8  # bindings, such as those of several models that a server has
 
@@ -57,14 +58,14 @@ class Limit:
         What reports call it.
     column : str
         The column that has the groups.
-    groups : int32 array
-        The group of each row of the table of items; −1 for none.
+    groups : Memberships
+        The groups of each row of the table of items.
     number : int
     """
 
     name: str
     column: str
-    groups: Ints32
+    groups: Memberships
     number: int
 
 
@@ -106,6 +107,7 @@ class Rules:
     at_most, at_least : dict from str to int, optional
         The most items of a group in a list, and the fewest: ``{"brand": 2}`` of each brand,
         ``{"category:new": 1}`` of those whose column category says new. ``at_least`` needs a value.
+        Where a column holds lists, such as genres, an item counts for each of its values.
     pin : dict from int to id, optional
         Which items stand at which places, from 1 on. A user who must not get the item, as one who
         has it already, gets the next one in its place. Places past the end of a list do not count.
@@ -293,12 +295,18 @@ def _checked_pins(pin: Any) -> dict[int, Any]:
 def _check_limits(caps: Sequence[Limit], minimums: Sequence[Limit]) -> None:
     """Raise an error where more items of a group must come than may."""
     for minimum in minimums:
-        members = minimum.groups >= 0
+        members = np.flatnonzero(minimum.groups.is_any())
         for cap in caps:
-            of_group = cap.column == minimum.column and (cap.groups[members] >= 0).any()
-            if of_group and cap.number < minimum.number:
+            if cap.column != minimum.column or not len(members):
+                continue
+            all_in_one = (cap.groups.counts(members) == len(members)).any()
+            if all_in_one and cap.number < minimum.number:
                 raise ArgumentError(
                     "at_least",
                     f"contradicts at_most: {minimum.name} asks for {minimum.number} items, and "
                     f"{cap.name} lets no more than {cap.number} come",
                 )
+
+
+#: What a question without rules has: all items may come.
+NO_RULES = Rules()

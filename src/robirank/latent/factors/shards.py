@@ -7,6 +7,7 @@ The folder holds ``users-….safetensors``, each with the rows of U of one part 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from inspect import signature
@@ -16,13 +17,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank._types import Floats32, Ints32
+from robirank._types import Floats32, Floats64, Ints32
 from robirank.data.ids import Ids
 from robirank.data.user_items import Mask, UserItems
 from robirank.data.user_parts import user_parts
 from robirank.engine.strata import DATA_ORDER, Plan
 from robirank.latent.factors.factor_model import FactorModel
 from robirank.latent.factors.factors import Factors, Queries
+from robirank.latent.factors.spread import Spread
 from robirank.latent.factors.topk import Groups, merge_best, no_rows, top_rows
 from robirank.storage.folder import FileEntry, Folder
 from robirank.storage.manifest import MANIFEST, Manifest, read_manifest
@@ -81,6 +83,8 @@ class _Shards:
 
     centres: None = None
     content: None = None
+    leads: None = None
+    disliked: None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_folder": self._folder, "_manifest": self._manifest, "_opened": {}}
@@ -168,7 +172,19 @@ class UsersInShards(_Shards):
 
 
 class ItemsInShards(_Shards):
-    """The items of a sharded model; see `robirank.latent.factors.factors.AnySide`."""
+    """The items of a sharded model; see `robirank.latent.factors.factors.AnySide`.
+
+    ``column`` is a further column of their rows, which is not in the files.
+    """
+
+    def __init__(
+        self, folder: Folder, manifest: ShardedManifest, column: Floats32 | None = None
+    ) -> None:
+        super().__init__(folder, manifest)
+        self._column = column
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_column": self._column}
 
     def __len__(self) -> int:
         return self._manifest.shape[1]
@@ -176,7 +192,23 @@ class ItemsInShards(_Shards):
     @cached_property
     def rows(self) -> Floats32:
         """All rows, in the order of the data."""
-        return np.concatenate([self._mapped(shard) for shard in range(self._manifest.parts)])
+        return np.concatenate([*self.blocks()])
+
+    def blocks(self) -> Iterator[Floats32]:
+        """The rows of one shard after the other."""
+        yield from (self._rows_of(shard) for shard in range(self._manifest.parts))
+
+    def with_column(self, values: Floats32) -> ItemsInShards:
+        """The same with a further column of rows, which is put beside those read from a shard."""
+        return ItemsInShards(self._folder, self._manifest, values)
+
+    @cached_property
+    def _spread(self) -> Spread:
+        return Spread.of(self.blocks())
+
+    def spread_of(self, queries: Queries, num_threads: int) -> Floats64:
+        """The standard deviation of the scores of each query over all items."""
+        return self._spread.of_scores(queries.rows, queries.asked, num_threads)
 
     @cached_property
     def ids(self) -> Ids | None:
@@ -225,7 +257,7 @@ class ItemsInShards(_Shards):
             positions, scores = top_rows(
                 queries.rows,
                 queries.asked,
-                self._mapped(shard),
+                self._rows_of(shard),
                 n_best,
                 candidates=among,
                 allowed=None if allowed is None else allowed[first:last],
@@ -245,6 +277,14 @@ class ItemsInShards(_Shards):
         """Shard s has the items ``bounds[s]:bounds[s + 1]``."""
         plan = Plan(0, DATA_ORDER, len(self), self._manifest.parts)
         return [int(bound) for bound in plan.bounds]
+
+    def _rows_of(self, shard: int) -> Floats32:
+        """The rows of a shard, with the further column."""
+        rows = self._mapped(shard)
+        if self._column is None:
+            return rows
+        column = self._column[self._bounds[shard] : self._bounds[shard + 1]]
+        return np.concatenate([rows, column[:, None]], axis=1)
 
     def _mapped(self, shard: int) -> Floats32:
         if shard not in self._opened:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robirank._checks import check_count
+from robirank._checks import check_count, check_fraction
 from robirank._types import Ints32
 from robirank.data.user_items import Mask, UserItems
 from robirank.latent.factors.bound_rules import BoundRules
@@ -46,6 +46,8 @@ class Wanted:
     unknown_users: UnknownUsers | None
     rules: BoundRules | None
     chosen_by: str
+    variety: float = 0.0
+    popularity: float = 0.0
 
     @classmethod
     def of(
@@ -57,16 +59,29 @@ class Wanted:
         items: Any,
         unknown_users: UnknownUsers | None,
         rules: BoundRules | None,
+        variety: float,
+        popularity: float,
     ) -> Wanted:
         """Check the arguments and look up items."""
         check_count("N", N)
+        check_fraction("variety", variety)
+        check_fraction("popularity", popularity)
         check_policy(unknown_users)
         if rules is not None:
             rules.check_length(int(N))
         among = candidates(naming, ("items", items), ("filter_items", filter_items))
         most = len(naming.ids) if items is None or among is None else len(among)
         chosen_by = "filter_items" if items is None else "items"
-        return cls(min(int(N), most), among, without_liked, unknown_users, rules, chosen_by)
+        return cls(
+            min(int(N), most),
+            among,
+            without_liked,
+            unknown_users,
+            rules,
+            chosen_by,
+            float(variety),
+            float(popularity),
+        )
 
     def masks(self, n_items: int) -> dict[str, Mask]:
         """The candidates as a mask, by the name of the argument."""

@@ -56,6 +56,8 @@ class SolverEntry:
         Whether a fit without a λ looks for one; see `robirank.latent.tune.settle`.
     seconds : callable or None
         Estimates the seconds of an epoch of a `Problem`; None where nobody knows.
+    dislikes : bool
+        Whether it learns from what users dislike, on the CPU.
     """
 
     make: Any
@@ -66,6 +68,7 @@ class SolverEntry:
     learning_rate: float = 0.1
     searches: bool = False
     seconds: Callable[[Problem], float] | None = None
+    dislikes: bool = False
 
 
 def _exact_flops(n_users: int, n_items: int, factors: int) -> float:
@@ -109,6 +112,7 @@ SOLVERS: dict[str, SolverEntry] = {
         learning_rate=0.05,
         searches=True,
         seconds=_exact_seconds,
+        dislikes=True,
     ),
     "sgd": SolverEntry(SgdSolver, in_strata=True, seconds=_sgd_seconds),
     "warp": SolverEntry(WarpSolver, in_strata=True),
@@ -145,6 +149,13 @@ def make_solver(
         make = entry.on_device
     elif entry.in_strata:
         make = partial(StrataInMemory, entry.make)
+    if interactions.disliked is not None and not (entry.dislikes and problem.device == "cpu"):
+        able = [name for name, other in SOLVERS.items() if other.dislikes]
+        raise ArgumentError(
+            "dislikes",
+            f"can be learned from by solvers {able} on device 'cpu' alone; this fit takes "
+            f"{problem.solver!r} on {problem.device!r}",
+        )
     if interactions.has_features:
         if not hasattr(entry.make, "pull_to"):
             raise ArgumentError(

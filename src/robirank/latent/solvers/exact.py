@@ -27,6 +27,7 @@ from robirank._workers import Workers
 from robirank.data.user_items import UserItems
 from robirank.engine.interface import Figures, never
 from robirank.engine.state import Arrays
+from robirank.latent.factors.dislikes import raise_disliked
 from robirank.latent.factors.factors import Factors
 from robirank.latent.solvers.problem import Penalty, Problem
 from robirank.objectives.listwise import gradients_in_place
@@ -149,6 +150,7 @@ class ExactSolver:
         """One step on a batch of users; returns the sum of their losses."""
         U, scores = self.U[users], self._scores[: len(users)]
         self.products.scores(U, scores)
+        raise_disliked(scores, self._interactions, users)
         losses = gradients_in_place(
             scores,
             *self._interactions.of_users(users),

@@ -23,6 +23,7 @@ from robirank._threads import threads_for
 from robirank._types import Floats32, Floats64, Ints64
 from robirank._workers import Workers
 from robirank.data.user_items import UserItems
+from robirank.latent.factors.dislikes import raise_disliked
 from robirank.latent.solvers.exact import Products, score_rows, users_that_fit
 from robirank.losses import RhoName
 from robirank.objectives.listwise import gradients_in_place
@@ -86,7 +87,7 @@ def _losses(
     V: Floats32, interactions: UserItems, rho: RhoName, workers: Workers, device: str
 ) -> tuple[_Losses, int]:
     """What computes the losses of users, and how many of them at a time."""
-    if device == "cpu":
+    if device == "cpu" or interactions.disliked is not None:
         size = min(_MOST_USERS, users_that_fit(interactions.n_items))
         return _NativeLosses(
             Products(V, workers), interactions, rho, workers.num_threads, size
@@ -112,6 +113,7 @@ class _NativeLosses:
     def losses(self, u: Floats64, users: Ints64) -> tuple[Floats64, Floats64]:
         scores = self._scores[: len(users)]
         self.products.scores(u.astype(np.float32), scores)
+        raise_disliked(scores, self.interactions, users)
         interactions = self.interactions.of_users(users)
         losses = gradients_in_place(
             scores, *interactions, rho=self.rho, num_threads=self.num_threads

@@ -48,8 +48,9 @@ class LocalFit:
         self._request, self._options, self._before = request, options, before
         self._start: Factors | None = None
         features = options.user_features, options.item_features
-        table = as_user_items(data, request.weighting)
-        self.interactions = with_features(table, *features, before)
+        table = request.table(data)
+        table = with_features(table, *features, before)
+        self.interactions = with_dislikes(table, options.dislikes, data, before)
         self.validation = _read_validation(options.validation, data, self.interactions)
         if not self.interactions.n_interactions:
             raise ArgumentError("user_items", "holds no interaction, so there is nothing to learn")
@@ -89,8 +90,6 @@ class LocalFit:
             self._solver = make_solver(problem, table, start, workers)
             loop = Loop(problem, self._solver, self, self._options, self._request.model)
             result = loop.run()
-        if not table.has_features:
-            return result
         return replace(result, factors=finished(result.factors, table, problem, self._before))
 
     def restore(self) -> Progress | None:
@@ -176,6 +175,35 @@ def with_features(
     )
 
 
+def with_dislikes(
+    table: UserItems, dislikes: Any, data: Any, before: Factors | None = None
+) -> UserItems:
+    """A table with what its users dislike, here or before; what they take now they like."""
+    known = None if before is None else before.users.disliked
+    if dislikes is None:
+        disliked = None
+    else:
+        if dislikes.shape != data.shape:
+            raise ArgumentError(
+                "dislikes",
+                f"must have the shape of user_items, {data.shape}; it has {dislikes.shape}",
+            )
+        check_same_ids("dislikes", dislikes, "user_items", data, or_positions=False)
+        disliked = replace(as_user_items(dislikes, name="dislikes"), user_ids=None, item_ids=None)
+        disliked = replace(disliked, times=None).extended(*table.shape)
+        n_both = disliked.n_interactions - disliked.without(table).n_interactions
+        if n_both:
+            raise ArgumentError(
+                "dislikes",
+                f"must hold nothing that user_items holds; {n_both} of its "
+                f"{disliked.n_interactions} records are in both. Take them out of one of them",
+            )
+    if known is not None:
+        before_now = known.table.extended(*table.shape).without(table)
+        disliked = before_now if disliked is None else disliked.joined(before_now)
+    return table if disliked is None else replace(table, disliked=disliked)
+
+
 def named_start(
     problem: Problem,
     table: UserItems,
@@ -193,7 +221,10 @@ def named_start(
 def finished(
     factors: Factors, table: UserItems, problem: Problem, before: Factors | None = None
 ) -> Factors:
-    """The factors of a fit with features, with centres and content scores."""
+    """The factors of a fit, with what users dislike, and with centres and content scores."""
+    factors = factors.with_dislikes(table.disliked)
+    if not table.has_features:
+        return factors
     factors = with_centres(factors, table, problem, is_final=True)
     known = None if before is None else before.users.content
     taken = table if known is None else table.joined(known.taken)
@@ -235,8 +266,12 @@ def checksum(interactions: UserItems | None) -> list[int] | None:
     if interactions is None:
         return None
     value = zlib.crc32(interactions.items.data, zlib.crc32(interactions.indptr.data))
-    if interactions.weight is not None:
-        value = zlib.crc32(interactions.weight.data, value)
+    for part in (interactions.weight, interactions.times):
+        if part is not None:
+            value = zlib.crc32(part.data, value)
+    if interactions.disliked is not None:
+        value = zlib.crc32(interactions.disliked.items.data, value)
+        value = zlib.crc32(interactions.disliked.indptr.data, value)
     for features in (interactions.user_features, interactions.item_features):
         for array in [] if features is None else features.to_tensors("").values():
             value = zlib.crc32(np.ascontiguousarray(array).tobytes(), value)

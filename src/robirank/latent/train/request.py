@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
 from robirank._checks import check_count, check_positive
 from robirank._types import Floats32
-from robirank.data.user_items import Weighting
+from robirank.data.ages import Ages, check_times, length_of_time
+from robirank.data.user_items import UserItems, Weighting, as_user_items
 from robirank.errors import Argument, ArgumentError
 from robirank.latent.factors.content import Content
 from robirank.latent.factors.list_metrics import check_metric
@@ -53,6 +54,12 @@ class Request:
         A factor of the solver's step sizes.
     content : Content or None
         The weights of content scores; None: to be found.
+    order : bool
+        Whether what follows what is learned too.
+    order_weight : float or None
+        ω of `robirank.latent.factors.order`; None: to be found.
+    half_life : float, str or None
+        The age at which a record weighs half.
     """
 
     model: str
@@ -73,6 +80,26 @@ class Request:
     device: str = "cpu"
     rate: float = 1.0
     content: Content | None = None
+    order: bool = False
+    order_weight: float | None = None
+    half_life: float | str | None = None
+
+    def table(self, data: Any) -> UserItems:
+        """A table with the weights of its records; with times where their order is learned."""
+        if self.order:
+            check_times(data, Argument("order", True))
+        table = self.ages(data).weigh(as_user_items(data, self.weighting))
+        return table if self.order else replace(table, times=None)
+
+    def ages(self, data: Any) -> Ages:
+        """How records of a table weigh by their age."""
+        if self.half_life is None:
+            return Ages()
+        named = Argument("half_life", self.half_life)
+        check_times(data, named)
+        half_life = length_of_time("half_life", self.half_life, data.has_dates)
+        times = data.timestamps
+        return Ages(half_life, float(times.max()) if len(times) else 0.0)
 
     def solver_for(self, n_users: int, n_items: int) -> str:
         """The solver that is meant: "auto" goes by device and size, a cluster needs strata."""
@@ -163,6 +190,7 @@ class FitKeywords(TypedDict, total=False):
 
     user_features: Any
     item_features: Any
+    dislikes: Any
     validation: Any
     metric: str | None
     patience: int | None
@@ -182,6 +210,7 @@ class FitOptions:
     callbacks: Sequence[Callable[[EpochReport], Any]] = ()
     user_features: Any = None
     item_features: Any = None
+    dislikes: Any = None
     validation: Any = None
     metric: str | None = None
     patience: int | None = None
