@@ -30,6 +30,7 @@ from robirank_lab.noise.runner import default_field, kinds_for, run_noise
 from robirank_lab.report.write import write_report
 from robirank_lab.run_dir import RunDirectory
 from robirank_lab.run_format import NoiseExperiment
+from robirank_lab.statistics import paired_t
 from robirank_lab.text import markdown_table
 
 DRAWN_RANKERS = (
@@ -41,6 +42,12 @@ DRAWN_RANKERS = (
     "LightGBM lambdarank",
 )
 DRAWN_MODELS = ("RoBiRank exact", "Identity exact", "WARP", "implicit ALS", "implicit BPR")
+# What goes on to Type-II, and from where; linear models and factors go by the same name.
+CONTINUED = (
+    ("Log to Type-II", "RoBiRank"),
+    ("Log to Type-II", "RoBiRank exact"),
+    ("Booster log to Type-II", "RoBiRankBooster"),
+)
 OTHERS = 100  # documents beside the one whose pull is drawn
 
 
@@ -116,6 +123,21 @@ def area_table(results: NoiseResults, metric: str) -> list[str]:
     }
     heads = [f"area of {metric}, less {results.baseline}'s", *kinds]
     return markdown_table(heads, [[method, *row] for method, row in cells.items()])
+
+
+def continuation_table(results: NoiseResults) -> list[str]:
+    """What going on to Type-II adds to its own start: without noise, and to each area."""
+    metric, rows = results.metrics[0], []
+    for method, start in CONTINUED:
+        if method in results.methods and start in results.methods:
+            clean = [results.curve(metric, m, results.kinds[0]) for m in (method, start)]
+            row = [f"{method}, less {start}", signed(clean[0].mean[0] - clean[1].mean[0])]
+            for kind in results.kinds:
+                areas = [results.areas(metric, m, kind) for m in (method, start)]
+                test = paired_t(areas[0] - areas[1])
+                row.append(f"{signed(test.mean)} ± {fraction((test.high - test.low) / 2)}")
+            rows.append(row)
+    return markdown_table([metric, "clean", *(f"area, {kind}" for kind in results.kinds)], rows)
 
 
 def chosen_mixtures(run: RunDirectory) -> list[str]:
@@ -229,7 +251,7 @@ def main() -> None:
         print(f"\n## {study.name}")
         for metric in results.metrics:
             print("", *quality_table(results, metric), "", *area_table(results, metric), sep="\n")
-        print("", *chosen_mixtures(run), sep="\n")
+        print("", *continuation_table(results), "", *chosen_mixtures(run), sep="\n")
         figures |= of_baseline(results, study.name)
         panels["lists" if study.is_lists else "tables"] += panels_of(study, results)
     if given.pictures:
