@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -165,6 +166,23 @@ class Chooser {
   double weight_ = 0.0;
 };
 
+// Checks what is read of the groups of some items, and no more: a catalogue may have far more than
+// the lists of one user.
+void check_groups(const Matrix<int32_t>& items, const Vector<int64_t>& starts,
+                  const Vector<int32_t>& groups, int64_t n_groups) {
+  const int64_t n = groups.shape(0);
+  for (size_t k = 0; k < items.size(); ++k) {
+    const int32_t item = items.data()[k];
+    if (item < 0) continue;
+    const int64_t begin = starts.data()[item], end = starts.data()[item + 1];
+    if (begin < 0 || begin > end || end > n)
+      throw std::invalid_argument("starts must rise from 0 to " + std::to_string(n) + "; item " +
+                                  std::to_string(item) + " has " + std::to_string(begin) + " to " +
+                                  std::to_string(end));
+    check_all_between("groups", groups.data() + begin, end - begin, 0, n_groups - 1);
+  }
+}
+
 using Varied = std::optional<std::pair<Vector<double>, Matrix<float>>>;
 
 Table<int32_t> choose_from_lists(Matrix<int32_t> lists, Matrix<float> scores,
@@ -179,10 +197,9 @@ Table<int32_t> choose_from_lists(Matrix<int32_t> lists, Matrix<float> scores,
   check_length("before", before.shape(0), n);
   check_length("room", room.shape(0), n);
   check_length("is_whole", is_whole.shape(0), n);
-  check_offsets("starts", starts, groups.shape(0));
   check_all_between("lists", lists.data(), lists.size(), -1, n_items - 1);
   check_all_between("before", before.data(), before.size(), -1, n_items - 1);
-  check_all_between("groups", groups.data(), groups.size(), 0, n_groups - 1);
+  for (const auto& items : {lists, before}) check_groups(items, starts, groups, n_groups);
   if (!(variety >= 0 && variety <= 1) || (variety > 0 && !varied))
     throw std::invalid_argument("variety must lie between 0 and 1, and needs varied above 0");
   if (varied) {

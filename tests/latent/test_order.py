@@ -1,14 +1,19 @@
 """Models that look at the order: what they learn, what they answer, and that nothing is lost."""
 
+import copy
+import signal
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_matrix
 
 import robirank as rr
 from robirank.data.user_items import as_user_items
 from robirank.latent.factors.order import order_of, taste_of
+from robirank.latent.train.local import LocalFit
+from robirank.latent.tune import order
 from robirank.latent.tune.order import best_weight
 
 QUIET = {"show_progress": False}
@@ -245,3 +250,95 @@ def test_a_gain_that_could_be_chance_is_none():
         return noise.setdefault(weight, rng.normal(size=200))
 
     assert best_weight(values) == 0.0
+
+
+def interrupt_at(epoch, model):
+    """A callback that presses Ctrl-C after an epoch of the fit of a model."""
+
+    def press(number, seconds, loss):
+        if number == epoch:
+            signal.raise_signal(signal.SIGINT)
+
+    return press
+
+
+def only(table, users, items, times):
+    """A table of the same ids and with new records alone."""
+    empty = rr.Interactions.from_matrix(csr_matrix(table.shape), table.users, table.items)
+    none = replace(empty, timestamps=table.timestamps[:0])
+    return none.extend(rr.Interactions.from_arrays(users, items, times=times))
+
+
+def test_partial_fit_with_one_record_a_user_keeps_what_follows(model, parts):
+    train, _ = parts
+    updated = copy.copy(model).partial_fit(only(train, [3, 5], [7, N_ITEMS], [50, 51]))
+    assert updated.order_weight_ == model.order_weight_
+    assert_allclose(updated.item_leads_.rows[:N_ITEMS], model.item_leads_.rows, rtol=1e-5)
+    lead = model.item_leads_.rows[train.items.find(7)]
+    assert_allclose(updated.user_factors[3, 8:], lead, rtol=1e-5)
+    assert_allclose(updated.user_factors[4, 8:], model.user_factors[4, 8:])
+    assert not updated.item_factors[N_ITEMS, 8:].any()  # nothing is known of what it follows
+
+
+def test_partial_fit_that_is_interrupted_keeps_what_follows(model, parts):
+    updated = copy.copy(model)
+    with pytest.warns(UserWarning, match="interrupted in epoch 2"):
+        updated.partial_fit(parts[0], callback=interrupt_at(1, updated))
+    assert (updated.stopped_, updated.order_weight_) == ("interrupted", model.order_weight_)
+    assert_allclose(updated.item_leads_.rows, model.item_leads_.rows, rtol=1e-5)
+
+
+def test_a_fit_whose_order_diverges_changes_nothing(model, parts, monkeypatch):
+    def diverge(*_):
+        raise rr.DivergenceError("what follows")
+
+    monkeypatch.setattr("robirank.latent.base.with_order", diverge)
+    updated = copy.copy(model)
+    with pytest.raises(rr.DivergenceError):
+        updated.partial_fit(parts[0], iterations=1)
+    assert updated.factors_ is model.factors_
+
+
+@pytest.mark.parametrize("given", [None, 0.5])
+def test_ctrl_c_while_the_order_is_learned_ends_the_fit(parts, monkeypatch, given):
+    class Pressed(LocalFit):
+        def run(self, problem):
+            self._options = replace(self._options, callback=interrupt_at(1, self))
+            return super().run(problem)
+
+    monkeypatch.setattr("robirank.latent.tune.order.LocalFit", Pressed)
+    monkeypatch.setattr("robirank.latent.tune.order._short_fit", None)  # would be called
+    model = model_of(order=True, order_weight=given)
+    with pytest.warns(UserWarning, match="interrupted"):
+        model.fit(parts[0], **QUIET)
+    assert (model.stopped_, model.order_weight_) == ("interrupted", given or 0.0)
+
+
+def test_ctrl_c_while_the_weight_is_chosen_leaves_the_taste(parts, monkeypatch):
+    learned, runs = order.run_epochs, []
+
+    def press(*arguments):
+        if not runs:
+            signal.raise_signal(signal.SIGINT)
+        runs.append(arguments)
+        return learned(*arguments)
+
+    monkeypatch.setattr("robirank.latent.tune.order.run_epochs", press)
+    model = model_of(order=True)
+    with pytest.warns(UserWarning, match="interrupted before order_weight was chosen"):
+        model.fit(parts[0], **QUIET)
+    assert (model.stopped_, model.order_weight_) == ("interrupted", 0.0)
+    assert_array_equal(model.item_factors, model_of().fit(parts[0], **QUIET).item_factors)
+
+
+def test_a_new_fit_forgets_the_checkpoint_of_another_order(model, parts, tmp_path):
+    def stop(epoch, seconds, loss):
+        raise KeyboardInterrupt
+
+    file = tmp_path / "state"
+    often = {"checkpoint": file, "checkpoint_minutes": 1e-6, **QUIET}
+    model_of(order=True, order_weight=0.5, iterations=2).fit(walks(seed=1), **often)
+    with pytest.raises(KeyboardInterrupt):
+        model_of(order=True).fit(parts[0], callback=stop, **often)
+    resumed = model_of(order=True).fit(parts[0], **often, resume=True)
+    assert_array_equal(resumed.item_factors, model.item_factors)

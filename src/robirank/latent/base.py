@@ -32,7 +32,13 @@ from robirank.latent.factors.questions import check_same_ids
 from robirank.latent.train.local import LocalFit
 from robirank.latent.train.loop import FitResult
 from robirank.latent.train.request import EpochReport, FitKeywords, FitOptions, Request
-from robirank.latent.tune.order import TASTE_SHARE, Sequences, limited_to, with_order
+from robirank.latent.tune.order import (
+    TASTE_SHARE,
+    Sequences,
+    clear_checkpoint_of_order,
+    limited_to,
+    with_order,
+)
 from robirank.latent.tune.settle import settle, settle_by_table
 from robirank.storage.fitted_parts import FittedArray
 
@@ -446,8 +452,14 @@ class LatentModel(FactorModel):
 
         Where it is to ``go_on``, the fit begins with the present factors.
         """
-        before = taste_of(self.factors_) if go_on else None
-        of_taste = limited_to(TASTE_SHARE, options) if request.order else options
+        known = self.factors_ if go_on else None
+        before = None if known is None else taste_of(known)
+        # A model in which the order weighs nothing goes on without.
+        learns_order = request.order and (known is None or known.items.leads is not None)
+        of_taste = options
+        if learns_order:
+            clear_checkpoint_of_order(options)
+            of_taste = limited_to(TASTE_SHARE, options)
         if request.engine == "local":
             fit = LocalFit(request, user_items, of_taste, before)
             if go_on:
@@ -457,13 +469,13 @@ class LatentModel(FactorModel):
             from robirank.latent.train.cluster import open_cluster_fit
 
             opened = open_cluster_fit(request, user_items, options)
-        known = self.factors_ if go_on else None
         with opened as fit:
             result = fit.run(settle(request, fit, of_taste))
-            self._take(result, request.ages(user_items))
-            if request.order and result.progress.stopped != "interrupted":
-                sequences = Sequences(fit.interactions, request.ages(user_items), fit.validation)
-                self.factors_ = with_order(request, sequences, options, result, known)
+            ages = request.ages(user_items)
+            if learns_order:
+                sequences = Sequences(fit.interactions, ages, fit.validation)
+                result = with_order(request, sequences, options, result, known)
+            self._take(result, ages)
 
     def _take(self, result: FitResult, ages: Ages) -> None:
         """Become the model that a fit made of records that weigh by their ages."""

@@ -88,7 +88,7 @@ class Caps:
         items = np.flatnonzero(allowed)
         lengths = [len(items)]
         for column, numbers in self._each():
-            has_none = int(np.count_nonzero(~column.is_any()[items]))
+            has_none = int(np.count_nonzero(~column.is_any[items]))
             lengths.append(has_none + int(np.minimum(column.counts(items), numbers).sum()))
         return min(lengths)
 
@@ -283,7 +283,7 @@ class _Binding:
 
     def minimums(self, limits: Sequence[Limit]) -> list[Minimum]:
         """The items of each minimum."""
-        masks = [self.groups_of(limit).is_any() for limit in limits]
+        masks = [self.groups_of(limit).is_any for limit in limits]
         minimums = []
         for limit, mask in zip(limits, masks, strict=True):
             others = [

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robirank._sparse import offsets, places_of_rows
+from robirank._sparse import offsets
 from robirank._types import Ints32, Ints64
 from robirank.data.user_items import Mask
 
@@ -65,14 +66,22 @@ class Memberships:
         """The item of each pair."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
+    @cached_property
     def is_any(self) -> Mask:
         """Whether each item is in a group."""
         return np.diff(self.starts) > 0
 
+    @cached_property
+    def _has_one_each(self) -> bool:
+        return bool(self.is_any.all()) and len(self.groups) == len(self)
+
     def take(self, items: NDArray[Any]) -> Memberships:
         """Those of some items; −1 is an item without groups."""
-        indptr = np.append(self.starts, self.starts[-1])  # the last row is empty, and is row −1
-        starts, pairs = places_of_rows(indptr, np.asarray(items) % (len(self) + 1))
+        items = np.asarray(items)
+        begin = self.starts[items]
+        lengths = np.where(items < 0, 0, self.starts[items + 1] - begin)
+        starts = offsets(lengths)
+        pairs = np.repeat(begin - starts[:-1], lengths) + np.arange(starts[-1])
         return Memberships(starts, self.groups[pairs], self.n_groups)
 
     def counts(self, items: NDArray[Any]) -> NDArray[np.intp]:
@@ -81,9 +90,9 @@ class Memberships:
 
     def any_of(self, groups: Mask) -> Mask:
         """Which items are in at least one of some groups."""
-        found = self.is_any()
-        if found.all() and len(self.groups) == len(self):  # one group each
-            return groups[self.groups]
+        if self._has_one_each:
+            return groups.take(self.groups)
+        found = self.is_any.copy()
         if found.any():  # reduceat knows no empty rows
             found[found] = np.logical_or.reduceat(groups[self.groups], self.starts[:-1][found])
         return found

@@ -295,7 +295,7 @@ def _checked_pins(pin: Any) -> dict[int, Any]:
 def _check_limits(caps: Sequence[Limit], minimums: Sequence[Limit]) -> None:
     """Raise an error where more items of a group must come than may."""
     for minimum in minimums:
-        members = np.flatnonzero(minimum.groups.is_any())
+        members = np.flatnonzero(minimum.groups.is_any)
         for cap in caps:
             if cap.column != minimum.column or not len(members):
                 continue

@@ -13,12 +13,15 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from robirank._callers import warn
-from robirank._types import Floats64
+from robirank._interrupt import Interrupt
+from robirank._types import Floats32, Floats64
 from robirank._workers import Workers
 from robirank.data.ages import Ages
 from robirank.data.sequences import followers, hold_out_last
@@ -33,6 +36,7 @@ from robirank.latent.train.loop import Epochs, FitResult, run_epochs
 from robirank.latent.train.request import FitOptions, Request
 from robirank.latent.tune.judge import Group
 from robirank.latent.tune.settle import scale_of_table, settle, settle_by_table
+from robirank.storage.checkpoint_file import CheckpointFile
 
 log = logging.getLogger("robirank.latent")
 
@@ -82,39 +86,59 @@ def with_order(
     options: FitOptions,
     taste: FitResult,
     known: Factors | None = None,
-) -> Factors:
+) -> FitResult:
     """A fitted taste with what follows what; ``known`` is the model that the fit went on from.
 
-    What was chosen for that model stays: a model in which the order weighs nothing goes on without.
+    What was chosen for that model stays, and so does what it had learned of the order where the
+    table says nothing more of it or the fit was interrupted.
     """
-    table, start = sequences.table, None
+    table = sequences.table
+    can_learn = has_followers(table) and not _is_interrupted(taste)
     if known is not None:
-        leads = known.items.leads
-        if leads is None:
-            return taste.factors
-        start = _grown(known, table.n_items, request.seed)
+        leads: Any = known.items.leads
         request = replace(request, order_weight=leads.weight, regularization=leads.regularization)
-    elif not has_followers(table):
-        warn("no user has two records, so that nothing can be learned from their order")
-        return taste.factors
-    else:
+        if can_learn:
+            start = _grown(known, table.n_items, request.seed)
+            result = learn_order(request, sequences, options, taste, start)
+        else:
+            start = Factors(*(Side(rows) for rows in _padded(known, table.n_items)))
+            factors = joined(taste.factors, start, leads.weight, leads.regularization, table)
+            result = replace(taste, factors=factors)
+    elif can_learn:
         request = replace(request, regularization=None)
-    factors = learn_order(request, sequences, options, taste, start)
+        result = learn_order(request, sequences, options, taste)
+    else:
+        if not _is_interrupted(taste):
+            warn("no user has two records, so that nothing can be learned from their order")
+        return taste
+    factors = result.factors
     if factors.items.leads is None:
-        return factors
+        return result
     if known is not None:
         d, n_users = taste_width(factors.items), len(known.users)
         idle = np.flatnonzero(table.user_counts()[:n_users] == 0)
         factors.users.rows[idle, d:] = known.users.rows[idle, d:]
-    return finished(factors, table, taste.problem, known) if table.has_features else factors
+    if table.has_features:
+        factors = finished(factors, table, taste.problem, known)
+    return replace(result, factors=factors)
+
+
+def _is_interrupted(result: FitResult) -> bool:
+    return result.progress.stopped == "interrupted"
+
+
+def _padded(known: Factors, n_items: int) -> list[Floats32]:
+    """The leads and followers of a model, and zeros for items after its own."""
+    return [np.pad(rows, ((0, n_items - len(rows)), (0, 0))) for rows in order_of(known)]
 
 
 def _grown(known: Factors, n_items: int, seed: int) -> Factors:
     """The leads and followers of all items of a table; those of the model stay."""
     sides = []
-    for side, rows in zip((USERS, ITEMS), order_of(known), strict=True):
+    for side, rows in zip((USERS, ITEMS), _padded(known, n_items), strict=True):
+        n_known = len(known.items)
         every = 0.1 * random_rows(seed + 1, side, n_items, rows.shape[1])
-        every[: len(rows)] = rows
+        every[:n_known] = rows[:n_known]
         sides.append(Side(every))
     return Factors(*sides)
 
@@ -125,7 +149,7 @@ def learn_order(
     options: FitOptions,
     taste: FitResult,
     start: Factors | None = None,
-) -> Factors:
+) -> FitResult:
     """Fit leads and followers, from a start or at random, choose ω, and join them to the taste.
 
     What comes back is the taste alone where ω is zero.
@@ -135,15 +159,21 @@ def learn_order(
     fit = LocalFit(asked, sequences.followers(request.seed), _alone(limited))
     if start is not None:
         fit.start_from(start)
-    result = fit.run(settle(asked, fit, limited))
-    regularization = result.problem.penalty.regularization
+    order = fit.run(settle(asked, fit, limited))
     weight = request.order_weight
+    if weight is None and not _is_interrupted(order):
+        weight = _search_weight(request, sequences, options, taste, order)
+        log.info("%s: ω = %s, the weight of the order", request.model, weight)
+    progress = taste.progress
+    if weight is None or _is_interrupted(order):
+        progress = msgspec.structs.replace(progress, stopped="interrupted")
     if weight is None:
-        weight = _search_weight(request, sequences, options, taste, result)
-        log.info("%s: ω = %g, the weight of the order", request.model, weight)
+        warn("interrupted before order_weight was chosen; it is 0, and the model the taste alone")
     if not weight:
-        return taste.factors
-    return joined(taste.factors, result.factors, weight, regularization, sequences.table)
+        return replace(taste, progress=progress)
+    regularization = order.problem.penalty.regularization
+    factors = joined(taste.factors, order.factors, weight, regularization, sequences.table)
+    return replace(taste, factors=factors, progress=progress)
 
 
 def has_followers(table: UserItems) -> bool:
@@ -182,8 +212,20 @@ def _alone(options: FitOptions) -> FitOptions:
         validation=None,
         metric=None,
         patience=None,
-        checkpoint=None if checkpoint is None else f"{os.fspath(checkpoint)}.order",
+        checkpoint=None if checkpoint is None else _file_of_order(checkpoint),
     )
+
+
+def clear_checkpoint_of_order(options: FitOptions) -> None:
+    """Remove what an earlier fit left, before one begins that does not go on from it."""
+    if options.checkpoint is not None and not options.resume:
+        path = _file_of_order(options.checkpoint)
+        CheckpointFile(path, "").check_overwrite()
+        Path(path).unlink(missing_ok=True)
+
+
+def _file_of_order(checkpoint: str | os.PathLike[str]) -> str:
+    return f"{os.fspath(checkpoint)}.order"
 
 
 # ------------------------------------------------------------------------ the weight of the order
@@ -195,8 +237,8 @@ def _search_weight(
     options: FitOptions,
     taste: FitResult,
     order: FitResult,
-) -> float:
-    """The ω with which records that were not trained on are ranked best."""
+) -> float | None:
+    """The ω with which records that were not trained on are ranked best; None after Ctrl-C."""
     held_out = sequences.validation
     if held_out is not None:
         return best_weight(
@@ -217,8 +259,10 @@ def _search_weight(
             "by which it could be chosen; give order_weight= to have the order count"
         )
         return 0.0
-    with Workers(request.num_threads) as workers:
-        taste_factors = _short_fit(request, sequences.table, part.table, taste, epochs, workers)
+    with Workers(request.num_threads) as workers, Interrupt("step") as interrupt:
+        taste_factors = _short_fit(
+            request, sequences.table, part.table, taste, epochs, workers, interrupt
+        )
         order_factors = _short_fit(
             _of_order(request),
             sequences.followers(request.seed),
@@ -226,7 +270,10 @@ def _search_weight(
             order,
             epochs,
             workers,
+            interrupt,
         )
+        if interrupt.is_set():
+            return None
     return best_weight(
         _judge(taste_factors, order_factors, part.table, held_out, taste.problem, options)
     )
@@ -248,15 +295,17 @@ def _short_fit(
     fitted: FitResult,
     epochs: int,
     workers: Workers,
+    interrupt: Interrupt,
 ) -> Factors:
-    """A fit of some epochs to a part of a table, under the λ of the whole."""
+    """A fit of some epochs to a part of a table, under the λ of the whole, or up to Ctrl-C."""
     problem = settle_by_table(request, part)
     scale = scale_of_table(request.exponents, part, whole, whole)
     penalty = replace(problem.penalty, regularization=fitted.problem.penalty.regularization / scale)
     problem = replace(problem, penalty=penalty, epochs=epochs)
     solver = make_solver(problem, part, random_start(problem, part), workers)
-    for _ in run_epochs(solver, Epochs(epochs)):
-        pass
+    for _ in run_epochs(solver, Epochs(epochs), interrupt.is_set):
+        if interrupt.is_set():
+            break
     return solver.factors().on_host()
 
 
