@@ -152,6 +152,8 @@ def test_the_model_is_one_like_others(split, searched, tmp_path):
         (lambda: rr.LatentRoBiRankCV(rr.RoBiRank()), "estimator must be a LatentRoBiRank"),
         (lambda: rr.LatentRoBiRankCV(grid={"regularization": [1]}), "grid may name"),
         (lambda: rr.LatentRoBiRankCV(grid={"colour": [1]}), "got 'colour'"),
+        (lambda: rr.LatentRoBiRankCV(grid={"weighting": ["log"]}), "may not name weighting"),
+        (lambda: rr.LatentRoBiRankCV(grid={"half_life": [1, 2]}), "may not name half_life"),
         (lambda: rr.LatentRoBiRankCV(grid={"factors": 8}), "must give a list for factors; got 8"),
         (lambda: rr.LatentRoBiRankCV(cv=0), "cv must be a positive integer"),
         (lambda: rr.LatentRoBiRankCV(metric="luck"), "luck"),

@@ -221,6 +221,51 @@ def test_records_weigh_by_age(parts):
     assert not hasattr(weighed.set_params(half_life=None).fit(train, **QUIET), "ages_")
 
 
+def test_people_whose_records_are_very_old_keep_their_taste(parts):
+    train, _ = parts
+    model = model_of(half_life=2.0).fit(train, **QUIET)
+    ids, scores = model.by_id.recommend_for([3, 9], times=[-(10**9)] * 2, unknown_users="error")
+    assert len(np.unique(scores)) == len(ids)
+    recent, _ = model.by_id.recommend_for([3, 9], times=[-20, -20])
+    assert ids[:5].tolist() == recent[:5].tolist()
+
+
+def test_dates_and_numbers_are_told_apart_where_ages_count(parts):
+    train, test = parts
+    days = np.datetime64("2025-01-01") + train.timestamps.astype("timedelta64[D]")
+    dated = replace(train, timestamps=days)
+    for table, half_life, other, given in (
+        (train, 2.0, dated, ["2025-01-01"]),
+        (dated, "2d", train, [5]),
+    ):
+        model = model_of(half_life=half_life).fit(table, **QUIET)
+        kinds = "must have (numbers|dates) as times"
+        with pytest.raises(rr.ArgumentError, match=f"^times {kinds}"):
+            model.by_id.recommend_for([3], times=given)
+        with pytest.raises(rr.ArgumentError, match=f"^times {kinds}"):
+            model.by_id.explain_for([3], 4, times=given)
+        for ask in (
+            lambda **more: model.by_id.recommend([1], recalculate_user=True, **more),
+            lambda **more: model.by_id.explain(1, itemid=3, **more),
+            model.fold_in,
+        ):
+            with pytest.raises(rr.ArgumentError, match=f"^user_items {kinds}"):
+                ask(user_items=other)
+        with pytest.raises(rr.ArgumentError, match=f"^train {kinds}"):
+            model.by_id.explain_frame([1], [3], other)
+        with pytest.raises(rr.ArgumentError, match=f"^train {kinds}"):
+            rr.evaluate(model, train=other, test=test, recalculate_user=True)
+        assert rr.evaluate(model, train=other, test=test).n_users == 400  # of stored rows
+
+
+def test_an_empty_list_leaves_the_times_of_others_alone(model):
+    """Times of 2^60 and 2^60 + 1 are one number as floats."""
+    liked, late = [[3, 9], []], [[2**60, 2**60 + 1], []]
+    lists, _ = model.by_id.recommend_for(liked, times=late, unknown_users="popular")
+    alone, _ = model.by_id.recommend_for([3, 9])
+    assert lists[0].tolist() == alone.tolist()
+
+
 @pytest.mark.parametrize("params", [{"order": True}, {"half_life": 3}])
 def test_times_are_needed(parts, params):
     with pytest.raises(rr.ArgumentError, match=r"needs a table with times"):
@@ -232,6 +277,11 @@ def test_times_are_needed(parts, params):
 def test_wrong_times_are_named(model):
     with pytest.raises(rr.ArgumentError, match=r"^times must have a time for each item of liked"):
         model.by_id.recommend_for([3, 4], times=[1])
+    for times in (1, "2025-01-01"):
+        with pytest.raises(rr.ArgumentError, match=r"^times must be a list for each list of"):
+            model.by_id.recommend_for([3], times=times)
+    with pytest.raises(rr.ArgumentError, match=r"^times must be a list for each list of"):
+        model.by_id.recommend_for([[3], [4]], times=[1, 2])
     with pytest.raises(rr.ArgumentError, match=r"^order_weight must be"):
         model_of(order=True, order_weight=-1).request()
 
@@ -252,8 +302,8 @@ def test_a_gain_that_could_be_chance_is_none():
     assert best_weight(values) == 0.0
 
 
-def interrupt_at(epoch, model):
-    """A callback that presses Ctrl-C after an epoch of the fit of a model."""
+def interrupt_at(epoch):
+    """A callback that presses Ctrl-C after an epoch."""
 
     def press(number, seconds, loss):
         if number == epoch:
@@ -283,7 +333,7 @@ def test_partial_fit_with_one_record_a_user_keeps_what_follows(model, parts):
 def test_partial_fit_that_is_interrupted_keeps_what_follows(model, parts):
     updated = copy.copy(model)
     with pytest.warns(UserWarning, match="interrupted in epoch 2"):
-        updated.partial_fit(parts[0], callback=interrupt_at(1, updated))
+        updated.partial_fit(parts[0], callback=interrupt_at(1))
     assert (updated.stopped_, updated.order_weight_) == ("interrupted", model.order_weight_)
     assert_allclose(updated.item_leads_.rows, model.item_leads_.rows, rtol=1e-5)
 
@@ -303,7 +353,7 @@ def test_a_fit_whose_order_diverges_changes_nothing(model, parts, monkeypatch):
 def test_ctrl_c_while_the_order_is_learned_ends_the_fit(parts, monkeypatch, given):
     class Pressed(LocalFit):
         def run(self, problem):
-            self._options = replace(self._options, callback=interrupt_at(1, self))
+            self._options = replace(self._options, callback=interrupt_at(1))
             return super().run(problem)
 
     monkeypatch.setattr("robirank.latent.tune.order.LocalFit", Pressed)

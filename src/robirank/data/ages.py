@@ -22,7 +22,9 @@ NOW = 1 << 62
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _MICROSECONDS = 1e6
 _DAY = 86_400 * _MICROSECONDS
-_OLDEST = 40.0  # half-lives; records that are older weigh as much as these
+#: Half-lives; records that are older weigh as much as these. A user with such records alone still
+#: has a row: with far smaller weights, float32 knows no step that makes the loss smaller.
+_OLDEST = 20.0
 
 
 def length_of_time(name: str, value: Any, has_dates: bool) -> float:

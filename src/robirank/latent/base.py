@@ -278,6 +278,7 @@ class LatentModel(FactorModel):
         self._check_fitted()
         items = self.factors_.items
         check_same_ids("user_items", user_items, "the model", self, ("items",))
+        self._check_times("user_items", user_items)
         interactions = self._table(user_items)
         if interactions.n_items > len(items) or (
             interactions.n_items < len(items) and items.centres is None
@@ -322,6 +323,18 @@ class LatentModel(FactorModel):
         table = as_user_items(user_items, self.weighting)
         ages = getattr(self, "ages_", None)
         return table if ages is None else Ages(*ages.tolist()).weigh(table)
+
+    def _check_dates(self, argument: str, has_dates: bool) -> None:
+        half_life = getattr(self, "half_life", None)
+        if half_life is None or not hasattr(self, "ages_"):
+            return
+        if has_dates != isinstance(half_life, str):
+            given, expected = ("dates", "numbers") if has_dates else ("numbers", "dates")
+            raise ArgumentError(
+                argument,
+                f"must have {expected} as times, as the table of the fit had, because records "
+                f"weigh by their age; it has {given}",
+            )
 
     def _user_centres(self, user_features: Any, n: int) -> Floats32 | None:
         """What features say of n users; None without."""

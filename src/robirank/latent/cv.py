@@ -23,6 +23,9 @@ from robirank.latent.tune.search import PenaltySearch
 from robirank.storage.checkpoint_file import CheckpointFile
 
 
+_OF_TABLE = ("weighting", "half_life", "order", "order_weight")
+
+
 class LatentRoBiRankCV(BaseEstimator):
     """A latent model whose λ is chosen on held-out interactions, and that is then fitted to all.
 
@@ -39,7 +42,8 @@ class LatentRoBiRankCV(BaseEstimator):
         What is fitted, with its other parameters. Default: ``LatentRoBiRank()``.
     grid : dict from str to list, optional
         Other parameters of the estimator to choose, as in scikit-learn's ``GridSearchCV``:
-        ``{"factors": [64, 128], "user_exponent": [0.5, 1.0], "iterations": [16, 32]}``.
+        ``{"factors": [64, 128], "user_exponent": [0.5, 1.0], "iterations": [16, 32]}``. What the
+        estimator says of weighting, half_life and order holds for all.
     metric : str, default="ndcg@20"
         The metric on the held-out interactions.
     cv : int, sparse matrix or Interactions, default=1
@@ -194,8 +198,14 @@ class LatentRoBiRankCV(BaseEstimator):
         if base.engine != "local":
             raise ArgumentError("engine", f"must be 'local' in a search; got {base.engine!r}")
         for name, values in (self.grid or {}).items():
+            if name in _OF_TABLE:
+                raise ArgumentError(
+                    "grid",
+                    f"may not name {name}, because all that are compared are fitted to one table "
+                    "and ranked by taste alone. Give it to the estimator",
+                )
             if name == "regularization" or name not in base.get_params():
-                allowed = sorted(set(base.get_params()) - {"regularization"})
+                allowed = sorted(set(base.get_params()) - {"regularization", *_OF_TABLE})
                 raise ArgumentError("grid", f"may name {', '.join(allowed)}; got {name!r}")
             if isinstance(values, str) or not isinstance(values, Sequence) or not len(values):
                 raise ArgumentError("grid", f"must give a list for {name}; got {values!r}")

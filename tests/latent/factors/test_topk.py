@@ -237,6 +237,15 @@ def test_choosing_within_caps():
     assert chosen.tolist() == [[0, 2, -1, -1], [0, -1, -1, -1], [1, -1, -1, -1]]
 
 
+def test_groups_of_items_that_are_in_no_list_are_not_read():
+    """A catalogue is far longer than the lists of one user, who would wait for it."""
+    unread = LISTS | {
+        "starts": np.array([0, 1, 2, 4, 6, -5, 99]),
+        "groups": np.array([0, 0, 1, 2, 1, 2, 7], np.int32),
+    }
+    assert_array_equal(_core.choose_from_lists(**unread), _core.choose_from_lists(**LISTS))
+
+
 def test_choosing_what_is_like_nothing_that_is_there():
     """Items 0 and 1 point the same way, and 2 and 3 another; item 1 is better than 2."""
     rows = np.array([[1, 0], [2, 0], [0, 1], [0, 3]], np.float32)

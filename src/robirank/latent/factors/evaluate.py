@@ -278,7 +278,10 @@ def evaluate(
             train, test = (_widened(matrix, n_items) for matrix in (train, test))
     knobs = {"rules": rules, "variety": variety, "popularity": popularity}
     wanted = {name: value for name, value in knobs.items() if value is not None and value != 0}
-    timed = with_times if recalculate_user and isinstance(model, FactorModel) else None
+    timed = None
+    if recalculate_user and isinstance(model, FactorModel):
+        model._check_times("train", with_times)
+        timed = with_times
     measure = _Measure(
         model, train, test, cutoffs, recalculate_user, batch_size, _taken(model, wanted), timed
     )

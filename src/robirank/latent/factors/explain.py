@@ -82,6 +82,7 @@ class ExplainMixin:
                 raise ArgumentError(
                     name, f"must be one; explain_frame takes several; got {value!r:.80}"
                 )
+        self._check_times("user_items", user_items)
         position = None if recalculate_user else names.users.positions("userid", asked)
         rows = names.interactions_of(user_items, asked, are_new=recalculate_user)
         rows = _one_row(rows, len(self.factors_.users), asked[0])
@@ -135,7 +136,8 @@ class ExplainMixin:
         if not is_one or (about is not None and len(about) != 1):
             raise ArgumentError("liked", "and features must be those of one person, in explain_for")
         names: Names = self._names(liked=liked if len(liked) else None, itemid=itemid)
-        rows = names.baskets(lists, unknown, times_of_lists(times, lists, is_one=True))
+        moments = times_of_lists(times, lists, is_one=True, check=self._check_dates)
+        rows = names.baskets(lists, unknown, moments)
         (subject,) = self._subjects(None, rows, about)
         wanted = names.items.several("itemid", itemid)[0]
         position = int(names.items.positions("itemid", wanted)[0])
@@ -181,6 +183,7 @@ class ExplainMixin:
             )
         if train is None:
             raise ArgumentError("train", "must be a table of what the users have; got None")
+        self._check_times("train", train)
         _, first, subject_of = np.unique(positions, return_index=True, return_inverse=True)
         rows = names.interactions_of_all(
             train,

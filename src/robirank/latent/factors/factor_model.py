@@ -431,7 +431,8 @@ class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
         against = _lists_against(disliked, len(lists), is_one=is_one)
         every = [item for basket in (*lists, *(against or ())) for item in basket]
         names = self._names(by_text, liked=every, items=items, filter_items=filter_items)
-        rows = names.baskets(lists, unknown, times_of_lists(times, lists, is_one=is_one))
+        moments = times_of_lists(times, lists, is_one=is_one, check=self._check_dates)
+        rows = names.baskets(lists, unknown, moments)
         if against is not None:
             rows = replace(rows, disliked=names.baskets(against, unknown).without(rows))
         without_liked = filter_already_liked_items
@@ -619,6 +620,17 @@ class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
         matrix = user_items.to_csr() if isinstance(user_items, UserItems) else user_items
         return Queries.all_of(np.ascontiguousarray(self.fold_in(matrix), dtype=np.float32))
 
+    def _check_dates(self, argument: str, has_dates: bool) -> None:
+        """Raise an error where times are dates and those of the fit were numbers, or the reverse.
+
+        It matters to models that weigh records by their age.
+        """
+
+    def _check_times(self, argument: str, table: Any) -> None:
+        """Check the times of a table, where it has any."""
+        if getattr(table, "timestamps", None) is not None:
+            self._check_dates(argument, table.has_dates)
+
     def _names(self, by_text: bool = False, /, **arguments: Any) -> Names:
         """How a question with these arguments calls users and items."""
         self._check_fitted()
@@ -654,6 +666,8 @@ class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
         names = self._names(userid=userid, items=items, filter_items=filter_items)
         asked, is_one = names.users.several("userid", userid)
         positions = None if recalculate_user else names.users.positions("userid", asked)
+        if recalculate_user:
+            self._check_times("user_items", user_items)
         rows = names.interactions_of(user_items, asked, are_new=recalculate_user)
         wanted = Wanted.of(
             names.items,

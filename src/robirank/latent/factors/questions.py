@@ -7,6 +7,7 @@ takes outside ids of every kind, integers too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -246,11 +247,20 @@ def lists_of_items(liked: Any) -> tuple[list[Any], bool]:
     return (list(liked) if several else [liked]), not several
 
 
-def times_of_lists(times: Any, lists: list[Any], *, is_one: bool) -> list[NDArray[Any]] | None:
-    """The times at which items of lists were taken, a list for each; dates are microseconds."""
+def times_of_lists(
+    times: Any, lists: list[Any], *, is_one: bool, check: Callable[[str, bool], None]
+) -> list[NDArray[Any]] | None:
+    """The times at which items of lists were taken, a list for each; dates are microseconds.
+
+    ``check`` is told the name of the argument, and whether its times are dates.
+    """
     if times is None:
         return None
-    columns = [times] if is_one else list(times)
+    columns = [times] if is_one else list(times) if _is_list(times) else []
+    if not all(map(_is_list, columns)):
+        raise ArgumentError(
+            "times", f"must be a list for each list of items, with its times; got {times!r:.80}"
+        )
     lengths = [len(column) for column in columns]
     if lengths != [len(entry) for entry in lists]:
         raise ArgumentError(
@@ -260,7 +270,11 @@ def times_of_lists(times: Any, lists: list[Any], *, is_one: bool) -> list[NDArra
         )
     moments = []
     for column in columns:
+        if not len(column):
+            moments.append(np.empty(0, np.int64))
+            continue
         series, has_dates = as_times(column, "times")
+        check("times", has_dates)
         if series.null_count():
             raise ArgumentError(
                 "times", f"must have a time for each item of liked; got {column!r:.80}"
