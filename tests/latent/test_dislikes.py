@@ -136,6 +136,11 @@ def test_bad_dislikes_are_named(tables):
         rr.ArgumentError, match=r"^dislikes can be learned from by solvers \['exact'"
     ):
         model_of(solver="sgd").fit(likes, **QUIET, dislikes=dislikes)
+    for table in (dislikes, dislikes.matrix):
+        with pytest.raises(rr.ArgumentError, match=r"^dislikes must be left out on a cluster"):
+            model_of(engine="ray").fit(likes, **QUIET, dislikes=table)
+    with pytest.raises(TypeError, match=r"^dislikes must be a sparse"):
+        model_of().fit(likes, **QUIET, dislikes=[(1, 2)])
     model = model_of().fit(likes, **QUIET)
     with pytest.raises(rr.ArgumentError, match=r"^disliked must have a list for each"):
         model.recommend_for([[1], [2]], disliked=[3])

@@ -239,18 +239,19 @@ def test_dates_and_numbers_are_told_apart_where_ages_count(parts):
         (dated, "2d", train, [5]),
     ):
         model = model_of(half_life=half_life).fit(table, **QUIET)
+        by_id = model.by_id
         kinds = "must have (numbers|dates) as times"
         with pytest.raises(rr.ArgumentError, match=f"^times {kinds}"):
             model.by_id.recommend_for([3], times=given)
         with pytest.raises(rr.ArgumentError, match=f"^times {kinds}"):
             model.by_id.explain_for([3], 4, times=given)
-        for ask in (
-            lambda **more: model.by_id.recommend([1], recalculate_user=True, **more),
-            lambda **more: model.by_id.explain(1, itemid=3, **more),
-            model.fold_in,
+        for ask, about in (
+            (by_id.recommend, {"userid": [1], "recalculate_user": True}),
+            (by_id.explain, {"userid": 1, "itemid": 3}),
+            (model.fold_in, {}),
         ):
             with pytest.raises(rr.ArgumentError, match=f"^user_items {kinds}"):
-                ask(user_items=other)
+                ask(user_items=other, **about)
         with pytest.raises(rr.ArgumentError, match=f"^train {kinds}"):
             model.by_id.explain_frame([1], [3], other)
         with pytest.raises(rr.ArgumentError, match=f"^train {kinds}"):
@@ -392,3 +393,26 @@ def test_a_new_fit_forgets_the_checkpoint_of_another_order(model, parts, tmp_pat
         model_of(order=True).fit(parts[0], callback=stop, **often)
     resumed = model_of(order=True).fit(parts[0], **often, resume=True)
     assert_array_equal(resumed.item_factors, model.item_factors)
+
+
+def test_dislikes_and_order_go_together(parts):
+    train, _ = parts
+    disliked = csr_matrix((train.matrix[:, :5].toarray() == 0).astype(np.float32))
+    disliked.resize(train.shape)
+    model = model_of(order=True, half_life=4.0).fit(train, **QUIET, dislikes=disliked)
+    assert model.order_weight_ > 0
+    ids, _ = model.recommend(np.arange(400), train.matrix, N=10)
+    assert not np.asarray(disliked[np.arange(400).repeat(10), ids.ravel()]).any()
+    grown = train.extend({"user": [3], "item": [N_ITEMS], "time": [100]}, time="time")
+    updated = model.partial_fit(grown, iterations=1)
+    assert len(updated.user_dislikes_.table.items) == disliked.nnz
+
+
+def test_another_weight_is_taken_when_a_fit_goes_on(model, parts):
+    train, _ = parts
+    weight = model.order_weight_ / 4
+    updated = copy.copy(model).set_params(order_weight=weight)
+    updated.partial_fit(only(train, [3], [7], [50]))
+    assert updated.order_weight_ == weight
+    assert_allclose(updated.user_factors[:3, 8:], model.user_factors[:3, 8:] / 2, rtol=1e-5)
+    assert_allclose(updated.item_factors[:, 8:], model.item_factors[:, 8:] / 2, rtol=1e-5)

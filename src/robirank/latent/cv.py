@@ -22,7 +22,6 @@ from robirank.latent.train.request import DEFAULT_METRIC
 from robirank.latent.tune.search import PenaltySearch
 from robirank.storage.checkpoint_file import CheckpointFile
 
-
 _OF_TABLE = ("weighting", "half_life", "order", "order_weight")
 
 

@@ -47,6 +47,7 @@ def open_cluster_fit(request: Request, data: Any, options: FitOptions) -> Iterat
         "on a cluster",
         checkpoint="a RayConfig keeps checkpoints in its run_dir",
         checkpoint_minutes="RayConfig has checkpoint_seconds",
+        dislikes="engine='local' learns from them",
     )
     if options.has_features:
         options.refuse(

@@ -183,14 +183,15 @@ def with_dislikes(
     if dislikes is None:
         disliked = None
     else:
-        if dislikes.shape != data.shape:
+        against = as_user_items(dislikes, name="dislikes")
+        if against.shape != data.shape:
             raise ArgumentError(
                 "dislikes",
-                f"must have the shape of user_items, {data.shape}; it has {dislikes.shape}",
+                f"must have the shape of user_items, {data.shape}; it has {against.shape}",
             )
         check_same_ids("dislikes", dislikes, "user_items", data, or_positions=False)
-        disliked = replace(as_user_items(dislikes, name="dislikes"), user_ids=None, item_ids=None)
-        disliked = replace(disliked, times=None).extended(*table.shape)
+        disliked = replace(against, user_ids=None, item_ids=None, times=None)
+        disliked = disliked.extended(*table.shape)
         n_both = disliked.n_interactions - disliked.without(table).n_interactions
         if n_both:
             raise ArgumentError(

@@ -259,7 +259,8 @@ class FitOptions:
     def refuse(self, where: str, **advice: str) -> None:
         """Raise an error for an option that is set and cannot be honoured, with advice for it."""
         for name, instead in advice.items():
-            if getattr(self, name) not in (None, False):
+            value = getattr(self, name)
+            if value is not None and value is not False:
                 raise ArgumentError(name, f"must be left out {where}; {instead}")
 
 

@@ -89,20 +89,21 @@ def with_order(
 ) -> FitResult:
     """A fitted taste with what follows what; ``known`` is the model that the fit went on from.
 
-    What was chosen for that model stays, and so does what it had learned of the order where the
-    table says nothing more of it or the fit was interrupted.
+    What was chosen for that model stays, unless another weight is asked for, and so does what it
+    had learned of the order where the table says nothing more of it or the fit was interrupted.
     """
     table = sequences.table
     can_learn = has_followers(table) and not _is_interrupted(taste)
     if known is not None:
         leads: Any = known.items.leads
-        request = replace(request, order_weight=leads.weight, regularization=leads.regularization)
+        weight = request.order_weight or leads.weight
+        request = replace(request, order_weight=weight, regularization=leads.regularization)
         if can_learn:
             start = _grown(known, table.n_items, request.seed)
             result = learn_order(request, sequences, options, taste, start)
         else:
             start = Factors(*(Side(rows) for rows in _padded(known, table.n_items)))
-            factors = joined(taste.factors, start, leads.weight, leads.regularization, table)
+            factors = joined(taste.factors, start, weight, leads.regularization, table)
             result = replace(taste, factors=factors)
     elif can_learn:
         request = replace(request, regularization=None)
@@ -117,7 +118,8 @@ def with_order(
     if known is not None:
         d, n_users = taste_width(factors.items), len(known.users)
         idle = np.flatnonzero(table.user_counts()[:n_users] == 0)
-        factors.users.rows[idle, d:] = known.users.rows[idle, d:]
+        root = np.float32(np.sqrt(weight / leads.weight))
+        factors.users.rows[idle, d:] = root * known.users.rows[idle, d:]
     if table.has_features:
         factors = finished(factors, table, taste.problem, known)
     return replace(result, factors=factors)
@@ -201,7 +203,7 @@ def limited_to(share: float, options: FitOptions) -> FitOptions:
 
 
 def _alone(options: FitOptions) -> FitOptions:
-    """The options of a fit of the order: the callbacks and validation are for the taste."""
+    """The options of a fit of the order: what is known of users and items is for the taste."""
     checkpoint = options.checkpoint
     return replace(
         options,
@@ -209,6 +211,7 @@ def _alone(options: FitOptions) -> FitOptions:
         callbacks=(),
         user_features=None,
         item_features=None,
+        dislikes=None,
         validation=None,
         metric=None,
         patience=None,
