@@ -73,8 +73,9 @@ GCC_FILE      = $(shell $${CXX:-c++} -print-file-name=$(1))
 SANITIZED     = LD_PRELOAD="$(call GCC_FILE,libasan.so) $(call GCC_FILE,libubsan.so) $(call GCC_FILE,libstdc++.so)" \
   ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 NATIVE_TESTS := tests/test_core.py tests/test_sparse.py tests/data/test_letor.py tests/data/test_splits.py \
-  tests/objectives tests/latent/solvers tests/latent/factors/test_topk.py tests/ltr/test_list_metric.py \
-  tests/ltr/test_ranksvm.py tests/ltr/test_rankboost.py tests/fuzz
+  tests/objectives tests/latent/solvers tests/latent/factors/test_topk.py tests/latent/factors/test_rules.py \
+  tests/latent/factors/test_variety.py tests/ltr/test_list_metric.py tests/ltr/test_ranksvm.py \
+  tests/ltr/test_rankboost.py tests/fuzz
 
 build/sanitize/.built: $(NATIVE) | $(VENV)/.test
 	@echo "== building robirank with AddressSanitizer and UBSan (a few minutes)"

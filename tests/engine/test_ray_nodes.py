@@ -4,6 +4,7 @@ import json
 import os
 import time
 import warnings
+from dataclasses import replace
 
 import pytest
 
@@ -76,13 +77,16 @@ def test_the_last_node_is_lost(nodes, partitions, undisturbed, tmp_path, monkeyp
 
     def lose(engine):
         pids = [member["pid"] for member in engine.workers.members]
+        # No worker can start from here on, so that there is nothing to be patient for.
+        impatient = replace(engine.workers._config, worker_timeout=8.0)
+        monkeypatch.setattr(engine.workers, "_config", impatient)
         for node in two:
             cluster.remove_node(node, allow_graceful=False)
         for pid in pids:
             wait_until_gone(pid)
 
     Disturbance(monkeypatch, "sweep", [6], lose)
-    model = on_ray(tmp_path, worker_timeout=8.0)
+    model = on_ray(tmp_path)
     kept = rf"The run is kept in {tmp_path}.*, up to step \d+: .* resume=True to go on"
     with (
         pytest.warns(RuntimeWarning, match="workers were lost"),

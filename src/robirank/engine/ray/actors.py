@@ -141,6 +141,7 @@ class WorkerGroup:
             raise
         if not self._actors:
             self.stop()
+            self._wait_for_a_node()
             raise ClusterError(
                 f"no worker could be started within {timeout:g} s; each needs one "
                 f"free CPU, and the cluster has {ray.available_resources().get('CPU', 0):g} free"
