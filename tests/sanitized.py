@@ -26,4 +26,6 @@ def use_module(file: Path) -> None:
 if __name__ == "__main__":
     folder, *tests = sys.argv[1:]
     use_module(next(Path(folder).glob("_core*.so")))
-    sys.exit(pytest.main(["-q", "--timeout=1800", "-p", "no:cacheprovider", "-k", LEFT_OUT, *tests]))
+    sys.exit(
+        pytest.main(["-q", "--timeout=1800", "-p", "no:cacheprovider", "-k", LEFT_OUT, *tests])
+    )

@@ -13,6 +13,7 @@ import robirank as rr
 from robirank.data.user_items import as_user_items
 from robirank.latent.factors.order import order_of, taste_of
 from robirank.latent.train.local import LocalFit
+from robirank.latent.train.request import FitOptions
 from robirank.latent.tune import order
 from robirank.latent.tune.order import best_weight
 
@@ -416,3 +417,15 @@ def test_another_weight_is_taken_when_a_fit_goes_on(model, parts):
     assert updated.order_weight_ == weight
     assert_allclose(updated.user_factors[:3, 8:], model.user_factors[:3, 8:] / 2, rtol=1e-5)
     assert_allclose(updated.item_factors[:, 8:], model.item_factors[:, 8:] / 2, rtol=1e-5)
+
+
+def test_a_time_limit_is_shared_and_named_as_it_was_given(parts):
+    options = FitOptions(time_limit=100.0)
+    assert 44 < options.limited_to(0.45).seconds_left() <= 45
+    assert 11 < options.limited_to(0.5).limited_to(0.25).seconds_left() <= 12.5
+    assert FitOptions().limited_to(0.5).seconds_left() == np.inf
+    with pytest.warns(UserWarning) as told:
+        model_of(order=True, factors=64).fit(parts[0], **QUIET, time_limit=1e-3)
+    said = [str(warning.message) for warning in told]
+    assert any("time_limit=0.001" in text for text in said)
+    assert all("time_limit=0.001" in text for text in said if "time_limit" in text)

@@ -36,7 +36,6 @@ from robirank.latent.tune.order import (
     TASTE_SHARE,
     Sequences,
     clear_checkpoint_of_order,
-    limited_to,
     with_order,
 )
 from robirank.latent.tune.settle import settle, settle_by_table
@@ -472,7 +471,7 @@ class LatentModel(FactorModel):
         of_taste = options
         if learns_order:
             clear_checkpoint_of_order(options)
-            of_taste = limited_to(TASTE_SHARE, options)
+            of_taste = options.limited_to(TASTE_SHARE)
         if request.engine == "local":
             fit = LocalFit(request, user_items, of_taste, before)
             if go_on:

@@ -218,7 +218,7 @@ class FitOptions:
     checkpoint: str | os.PathLike[str] | None = None
     checkpoint_minutes: float | None = None
     resume: bool = False
-    _begun: float = field(default_factory=time.perf_counter, init=False, repr=False, compare=False)
+    begun: float = field(default_factory=time.perf_counter, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.time_limit is not None:
@@ -244,7 +244,14 @@ class FitOptions:
         """Seconds until the time limit is reached; infinity without one."""
         if self.time_limit is None:
             return float("inf")
-        return self.time_limit - (time.perf_counter() - self._begun)
+        return self.time_limit - (time.perf_counter() - self.begun)
+
+    def limited_to(self, share: float) -> FitOptions:
+        """The same with a share of the time that is left; messages name the whole limit."""
+        if self.time_limit is None:
+            return self
+        seconds = max(1e-3, self.seconds_left() * share)
+        return replace(self, begun=time.perf_counter() + seconds - self.time_limit)
 
     @property
     def watched(self) -> str:

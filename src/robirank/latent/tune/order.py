@@ -157,7 +157,7 @@ def learn_order(
     What comes back is the taste alone where ω is zero.
     """
     asked = _of_order(request)
-    limited = limited_to(1.0 if request.order_weight else _ORDER_SHARE, options)
+    limited = options.limited_to(1.0 if request.order_weight else _ORDER_SHARE)
     fit = LocalFit(asked, sequences.followers(request.seed), _alone(limited))
     if start is not None:
         fit.start_from(start)
@@ -193,13 +193,6 @@ def _of_order(request: Request) -> Request:
         half_life=None,
         content=Content(),
     )
-
-
-def limited_to(share: float, options: FitOptions) -> FitOptions:
-    """The same options with a share of the time that is left."""
-    if options.time_limit is None:
-        return options
-    return replace(options, time_limit=max(1e-3, options.seconds_left() * share))
 
 
 def _alone(options: FitOptions) -> FitOptions:
