@@ -30,9 +30,8 @@ FITS = [
 def expected(solver: str, users: int, items: int, interactions: int, factors: int) -> float:
     """The formula of docs/speed.md, in bytes."""
     if solver == "exact":
-        blocks = min(4 * users * items, 256_000_000)
-        return 4 * factors * (2 * users + 5 * items) + 8 * interactions + blocks
-    return 4 * factors * 2 * (users + items) + 24 * interactions
+        return 4 * factors * (users + 8 * items) + 24 * interactions
+    return 4 * factors * (2.7 * users + 2 * items) + 13 * interactions + 80e6
 
 
 def peak() -> float:
