@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[1]
 
 #: Pages with wide formulas, wide tables and long signatures.
 PAGES = [
-    *("guide/features", "guide/reasons", "guide/rules", "guide/training"),
+    *("guide/features", "guide/measure", "guide/reasons", "guide/rules", "guide/training"),
+    *("guide/variety", "reference/recommend"),
     *("method/features", "method/latent", "method/results", "reference/field", "reference/latent"),
 ]
 

@@ -39,7 +39,10 @@ def register(cls: _Class) -> _Class:
 
 
 def find(name: str) -> type[Any] | None:
-    """The estimator of that name, or None."""
+    """The estimator of that name, or None; of this package, no other module is imported for it."""
+    package = import_module("robirank")
+    if name not in _classes and name in package.__all__:
+        getattr(package, name)  # its module is imported now, and registers it
     return _classes[name] if name in _classes else estimators().get(name)
 
 

@@ -56,6 +56,11 @@ SCRIPTS = {
     "robust.py": Script("--quick --output {out} --pictures {out}", "lists_winners", ("lightgbm",)),
     "rules.py": Script("--users 20 --items 400 --factors 8 --turns 1", "deny_one_user"),
     "scaling.py": Script("--quick --factors 4 --rounds 1", "recovery_seconds", ("ray",)),
+    "serve.py": Script(
+        "--items 300 --users 50 --factors 8 --requests 40",
+        "300_users_vs_implicit",
+        ("flask", "waitress", "implicit"),
+    ),
     "sgd.py": Script("--share 0.001", "vs_lightfm_warp", ("implicit", "lightfm")),
     "time_to_quality.py": Script(
         "--boards gowalla --methods RoBiRank --folder {out}", "gowalla_exact_recall20"

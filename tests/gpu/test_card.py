@@ -194,3 +194,18 @@ def test_rules_agree_with_the_processor(seed):
         ]
         np.testing.assert_array_equal(answers[0][0], answers[1][0])
         np.testing.assert_array_equal(answers[0][1], answers[1][1])
+
+
+@pytest.mark.parametrize("options", [{"variety": 0.3}, {"popularity": 0.7}])
+def test_varied_and_damped_answers(options):
+    """Rows of 65 numbers, and a choice on the host among what the card finds."""
+    rng = np.random.default_rng(3)
+    U, V = (rng.standard_normal((n, 64)).astype(np.float32) for n in (70, 5000))
+    counts = rng.integers(0, 99, 5000).astype(np.int32)
+    on_host = rr.FactorModel.of(U, V, item_counts=counts)
+    on_card = rr.FactorModel.of(U, V, item_counts=counts, device="cuda")
+    expected = on_host.recommend(np.arange(70), None, 10, False, **options)
+    for model in (on_card, on_card.prepare()):
+        ids, scores = model.recommend(np.arange(70), None, 10, False, **options)
+        assert (ids == expected[0]).mean() > 0.99
+        np.testing.assert_allclose(scores, expected[1], rtol=1e-3, atol=1e-3)

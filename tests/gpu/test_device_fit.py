@@ -268,3 +268,20 @@ def test_a_checkpoint_belongs_to_a_device(tmp_path, monkeypatch):
     monkeypatch.setattr("robirank.latent.gpu.device._why_not", lambda: "")
     with pytest.raises(ValueError, match="checkpoint"):
         model("auto").fit(TABLE, False, checkpoint=tmp_path / "c", resume=True)
+
+
+def test_what_follows_is_learned_on_a_card():
+    data = make_interactions(150, 40, 1500, random_state=3)
+    times = np.random.default_rng(0).permutation(len(data))
+    timed = replace(data, timestamps=times)
+    params = {"order": True, "order_weight": 0.5}
+    here, there = (model(device, **params).fit(timed, False) for device in ("cpu", "cuda"))
+    assert there.order_weight_ == 0.5
+    np.testing.assert_allclose(there.item_leads_.rows, here.item_leads_.rows, atol=0.02)
+    np.testing.assert_allclose(there.item_factors, here.item_factors, atol=0.02)
+    basket = [3, 9, 4]
+    np.testing.assert_allclose(
+        there.recommend_for(basket, N=5)[1], here.recommend_for(basket, N=5)[1], atol=0.05
+    )
+    chosen = model("cuda", order=True).fit(timed, False)
+    assert chosen.order_weight_ == 0.0  # the order has no meaning

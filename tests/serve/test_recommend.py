@@ -162,3 +162,56 @@ def test_integer_ids_may_be_text():
         assert ask(client, user=3, n=2) == ask(client, user="3", n=2)
         assert all(isinstance(item, int) for item in ids(ask(client, user=3)))
         assert client.post("/v1/recommend", {"user": "03"}).status == 404
+
+
+def test_the_order_of_a_basket_counts_where_the_model_looks_at_it():
+    import numpy as np
+
+    from robirank.serve import Client, app
+    from serve.shop import USERS
+
+    data, rng = plays(), np.random.default_rng(0)
+    times = rng.permutation(len(data))
+    timed = rr.Interactions.from_arrays(
+        [USERS[k] for k in data.user_codes()], data.items[data.indices].tolist(), times=times
+    )
+    model = rr.LatentRoBiRank(
+        4, iterations=4, order=True, order_weight=1.0, random_state=0, regularization=0.3
+    )
+    model.fit(timed, show_progress=False)
+    has = timed.matrix[timed.users.index("u07")].indices
+    with Client(app(model, train=timed, log_requests=False)) as client:
+        for basket in (["p03", "p10", "p20"], ["p20", "p10", "p03"]):
+            best = model.recommend_for(basket, N=4)[0].tolist()
+            assert ids(ask(client, items=basket, n=4)) == best
+        order = np.argsort(timed.timestamps[timed.indptr[timed.users.index("u07")] :][: len(has)])
+        basket = [*timed.items[has[order]].tolist(), "p03"]
+        best = model.recommend_for(basket, N=4)[0].tolist()
+        assert ids(ask(client, user="u07", items=["p03"], n=4)) == best
+        told = ask(client, items=["p03", "p10"], n=1, explain=True)["items"][0]
+        total = sum(one["effect"] for one in told["reasons"] if one["side"] == "user")
+        assert total == pytest.approx(told["score"], abs=1e-4)
+
+
+def test_what_is_disliked_never_comes(client):
+    best = fitted().recommend_for(["p03"], disliked=["p10"], N=4)[0].tolist()
+    assert ids(ask(client, items=["p03"], disliked=["p10"], n=4)) == best
+    shown = ask(client, items=["p03"], disliked=["p10"], seen="show", n=60)
+    assert "p10" not in ids(shown)
+
+
+@pytest.mark.parametrize(
+    "taste", [{"variety": 0.6}, {"popularity": 0.8}, {"variety": 0.3, "popularity": 1.0}]
+)
+def test_variety_and_popularity_are_those_of_the_model(client, taste):
+    best, scores = fitted().recommend("u07", plays(), N=6, **taste)
+    answer = ask(client, user="u07", n=6, **taste)
+    assert ids(answer) == best.tolist()
+    assert [item["score"] for item in answer["items"]] == pytest.approx(scores.tolist(), rel=1e-5)
+    assert ids(ask(client, user="u07", n=6)) != best.tolist()
+    folded = fitted().recommend_for(["p03"], N=4, rules=rr.Rules(deny=["p05"]), **taste)[0]
+    answer = ask(client, items=["p03"], n=4, rules={"exclude": ["p05"]}, **taste)
+    assert ids(answer) == folded.tolist()
+    for item in ask(client, user="u07", n=3, explain=True, **taste)["items"]:
+        total = sum(reason["effect"] for reason in item["reasons"] if reason["side"] == "user")
+        assert total == pytest.approx(item["score"], abs=1e-3)

@@ -285,5 +285,6 @@ def next_steps(folder: Path, user: int) -> list[str]:
         f'latent similar {folder}/latent.safetensors "Jazz 1"',
         f"latent recommend {folder}/latent.safetensors {user} --train {folder}/plays-train.tsv.gz",
         f"experiment latent {folder}/plays-train.tsv.gz --quick --output {folder}/race",
+        f"serve {folder}/latent.safetensors --train {folder}/plays-train.tsv.gz",
     ]
     return [f"{sys.argv[0] if by_path else 'robirank'} {step}" for step in steps]

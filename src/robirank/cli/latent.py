@@ -64,6 +64,7 @@ from robirank.cli.options import (
 from robirank.cli.reasons import explain
 from robirank.cli.recommend import MODEL, recommend, similar
 from robirank.cli.sweep import Over, show_sweep
+from robirank.cli.update import update
 
 if TYPE_CHECKING:
     from robirank.data.features import Features
@@ -292,6 +293,7 @@ app.command()(explain)
 app.command()(add_items)
 app.command()(remove_items)
 app.command("map")(map_items)
+app.command()(update)
 
 
 @app.command()

@@ -35,6 +35,9 @@ def serve(
     model_path: Path | None = argument("MODEL", "A model file of any kind.", None),
     host: str = option("127.0.0.1", "The address to listen on; by default this machine alone."),
     port: int = option(8080, "0 for one that is free.", min=0, max=65535),
+    workers: int = option(
+        1, "Processes that answer; they share the memory of the model.", min=1, max=256
+    ),
     train: Path | None = file("What users have: hidden, folded in, and told as reasons."),
     items_table: Path | None = ITEMS_TABLE,
     item_id: str | None = ITEM_ID,
@@ -123,6 +126,12 @@ def serve(
     }
     if items_table is not None:
         options["item_id"] = FeatureFile.open("item", items_table, item_id, "--items-table").id
+    if workers > 1:
+        from robirank.serve.workers import serve_with_workers
+
+        options = {name: value for name, value in options.items() if value is not None}
+        serve_with_workers(model_path, options, host, port, workers)
+        return
     serve_here(lambda: app(model_path, **options), host, port)
 
 

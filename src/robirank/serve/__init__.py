@@ -1,12 +1,9 @@
 """A server for models: ``robirank serve MODEL``, and the same application for other programs.
 
-Needs the extra ``robirank[serve]``.
+Needs the extra ``robirank[serve]``. Its public names are listed in ``__init__.pyi``, and each is
+imported when it is first used.
 """
 
-from robirank.serve.application import app as app
-from robirank.serve.keys import Keys as Keys
-from robirank.serve.messages import RuleSet as RuleSet
-from robirank.serve.self_test import known_answers as known_answers
-from robirank.serve.server import Server as Server
-from robirank.serve.settings import Limits as Limits
-from robirank.serve.testing import Client as Client
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,15 +9,12 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 from msgspec import UNSET
-from scipy import sparse
 
-from robirank._sparse import offsets
 from robirank._types import Floats32, Ints32
-from robirank.data.feature_rows import FeatureRows
-from robirank.data.user_items import UserItems
 from robirank.latent.factors.ruled_answers import RuledAnswers
 from robirank.latent.factors.unknown_users import UnknownUsers
 from robirank.latent.factors.wanted import Asked, Wanted
+from robirank.serve.folding import rows_of_positions, to_fold
 from robirank.serve.loaded import ServedRecommender
 from robirank.serve.messages import Recommended, Short
 from robirank.serve.problems import Problem, of_error
@@ -92,14 +89,24 @@ def _search(served: ServedRecommender, wishes: Sequence[Wish]) -> _Lists:
         rules.check_length(n)
     most = n_items if first.only is None else len(first.only)
     unknown: UnknownUsers = "empty" if served.counts is None else "popular"
-    wanted = Wanted(min(n, most), first.only, True, unknown, rules, "items")
-    hidden = _rows([wish.hidden for wish in wishes], n_items)
+    question = first.question
+    wanted = Wanted(
+        min(n, most),
+        first.only,
+        True,
+        unknown,
+        rules,
+        "items",
+        question.variety,
+        question.popularity,
+    )
+    hidden = rows_of_positions([wish.hidden for wish in wishes], n_items)
     users = None
     if first.fold is None:
         users = np.array([wish.row for wish in wishes], np.int32)
         queries = model.factors_.users.queries(users)
     else:
-        queries = model._folded_in(*_to_fold(wishes, n_items))
+        queries = model._folded_in(*to_fold(served, wishes))
     asked = Asked(queries, users, hidden)
     popular = set(queries.without_knowledge().tolist())
     if rules is None:
@@ -107,24 +114,6 @@ def _search(served: ServedRecommender, wishes: Sequence[Wish]) -> _Lists:
         return _Lists(positions, scores, popular, None)
     ruled = model._ruled(wanted, rules, asked)
     return _Lists(ruled.positions, ruled.scores, popular, ruled)
-
-
-def _to_fold(wishes: Sequence[Wish], n_items: int) -> tuple[Any, FeatureRows | None]:
-    """What questions of one group give of people whose rows are to be found."""
-    rows = _rows([wish.fold for wish in wishes if wish.fold is not None], n_items)
-    ones = np.ones(len(rows.items), np.float32)
-    table = sparse.csr_matrix((ones, rows.items, rows.indptr), shape=(len(wishes), n_items))
-    about = [wish.features for wish in wishes if wish.features is not None]
-    if not about:
-        return table, None
-    matrix = sparse.vstack([one.matrix for one in about], format="csr")
-    return table, FeatureRows(about[0].encoder, matrix)
-
-
-def _rows(rows: Sequence[Ints32], n_items: int) -> UserItems:
-    lengths = np.array([len(row) for row in rows])
-    items = np.concatenate(rows).astype(np.int32, copy=False)
-    return UserItems(offsets(lengths), items, None, n_items)
 
 
 def _told(

@@ -38,6 +38,7 @@ def app(
     compare: Any = None,
     reload_seconds: float = 2.0,
     num_threads: int | None = None,
+    mapped: bool = False,
     log_requests: bool = True,
     log_personal: bool = False,
 ) -> Server:
@@ -82,6 +83,9 @@ def app(
         Between two looks at the files; 0 for never.
     num_threads : int, optional
         Threads of a native call; every core by default.
+    mapped : bool, default=False
+        Map the file of the model, so that processes share its memory; see `load_model`. Nobody may
+        write to it then.
     log_requests : bool, default=True
         Log a line for each request with the logger ``robirank.serve``.
     log_personal : bool, default=False
@@ -118,6 +122,7 @@ def app(
         name_columns,
         rules,
         num_threads,
+        mapped,
         map=map,
         compare=compare,
     )

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robirank._types import Ints32, Ints64
 from robirank.data.ids import Ids
 from robirank.data.interactions import Interactions
 from robirank.serve.id_index import IdIndex
-
-_NOTHING = np.zeros(0, np.int32)
 
 
 class History:
@@ -28,8 +27,10 @@ class History:
     ([0, 1], [], [])
     """
 
-    def __init__(self, users: IdIndex, indptr: Ints64, items: Ints32) -> None:
-        self.users, self._indptr, self._items = users, indptr, items
+    def __init__(
+        self, users: IdIndex, indptr: Ints64, items: Ints32, times: NDArray[Any] | None = None
+    ) -> None:
+        self.users, self._indptr, self._items, self._times = users, indptr, items, times
 
     @classmethod
     def of_table(cls, table: Interactions, items: Ids, users: IdIndex | None = None) -> History:
@@ -37,19 +38,29 @@ class History:
         if users is None or users.ids != table.users:
             users = IdIndex(table.users)
         if table.items == items:
-            return cls(users, table.indptr, table.indices)
+            return cls(users, table.indptr, table.indices, table.timestamps)
         codes = items.find(table.items[:])[table.indices]
         is_known = codes >= 0
         owners = table.user_codes()[is_known]
         order = np.lexsort((codes[is_known], owners))
         lengths = np.bincount(owners, minlength=table.n_users)
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        return cls(users, indptr, codes[is_known][order].astype(np.int32))
+        times = None if table.timestamps is None else table.timestamps[is_known][order]
+        return cls(users, indptr, codes[is_known][order].astype(np.int32), times)
 
     def items(self, user: Any) -> Ints32:
         """What a user has; nothing for one who is not in the table."""
+        begin, end = self._bounds(user)
+        return self._items[begin:end]
+
+    def times(self, user: Any) -> NDArray[Any] | None:
+        """When a user took each of these; None where the table has no times."""
+        begin, end = self._bounds(user)
+        return None if self._times is None else self._times[begin:end]
+
+    def _bounds(self, user: Any) -> tuple[int, int]:
         row = self.users.find(user)
-        return _NOTHING if row < 0 else self._items[self._indptr[row] : self._indptr[row + 1]]
+        return (0, 0) if row < 0 else (int(self._indptr[row]), int(self._indptr[row + 1]))
 
     def __len__(self) -> int:
         """The number of users."""

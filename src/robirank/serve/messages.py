@@ -65,6 +65,8 @@ class Question(Request, frozen=True):
     user: Id | None = None
     #: What someone has or likes, by ids, in the order in which it came.
     items: Ids = []
+    #: What someone dislikes: never an answer, and a stronger loser than an unknown item.
+    disliked: Ids = []
     #: What is known of someone new, where the model was trained with features of users.
     features: Annotated[dict[Column, Values], Meta(max_length=_FEW)] | None = None
     #: The length of the list.
@@ -129,7 +131,9 @@ class Reason(Answer, frozen=True):
     """What one item of the user, or one feature, adds to a score."""
 
     side: Literal["user", "item"]
-    kind: Literal["item", "other items", "feature", "other features", "rest", "interactions"]
+    kind: Literal[
+        "item", "other items", "feature", "other features", "rest", "interactions", "popularity"
+    ]
     effect: float
     id: str | int | UnsetType = UNSET
     name: str | UnsetType = UNSET

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import uvicorn
@@ -18,6 +18,8 @@ from robirank.serve.server import Server
 
 _GRACE = 5.0  # seconds beside those that a request may take
 _BACKLOG = 2048
+_STOP = (signal.SIGTERM, signal.SIGINT)
+_RELOAD = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()  # Windows has none
 _SWITCH_SECONDS = 0.001  # how long a thread may keep others from running Python
 
 
@@ -37,10 +39,16 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-def serve(server: Server, listening: socket.socket, ready: Callable[[], Any] = bool) -> None:
+def serve(
+    server: Server,
+    listening: socket.socket,
+    ready: Callable[[], Any] = bool,
+    signals: Sequence[signal.Signals] = (*_STOP, *_RELOAD),
+) -> None:
     """Answer until SIGTERM or SIGINT, after which what was asked for is still answered.
 
-    SIGHUP loads the files anew. ``ready`` is called when requests are taken.
+    SIGHUP loads the files anew. ``ready`` is called when requests are taken; ``signals`` are those
+    that are listened to.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
     config = uvicorn.Config(
@@ -53,15 +61,21 @@ def serve(server: Server, listening: socket.socket, ready: Callable[[], Any] = b
         backlog=_BACKLOG,
         timeout_graceful_shutdown=int(server.limits.seconds + _GRACE),
     )
-    _Uvicorn(config, server, ready).run(sockets=[listening])
+    _Uvicorn(config, server, ready, signals).run(sockets=[listening])
 
 
 class _Uvicorn(uvicorn.Server):
     """uvicorn with signals of our own, after which the process ends with code 0."""
 
-    def __init__(self, config: uvicorn.Config, server: Server, ready: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        server: Server,
+        ready: Callable[[], Any],
+        signals: Sequence[signal.Signals],
+    ) -> None:
         super().__init__(config)
-        self._server, self._ready = server, ready
+        self._server, self._ready, self._signals = server, ready, signals
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to take requests."""
@@ -74,15 +88,16 @@ class _Uvicorn(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        handlers: dict[int, Any] = {signal.SIGTERM: self._stop, signal.SIGINT: self._stop}
-        if hasattr(signal, "SIGHUP"):
-            handlers[signal.SIGHUP] = lambda *_: self._server.reload_soon()
-        before = {number: signal.signal(number, handle) for number, handle in handlers.items()}
+        handles: Any = {one: self._stop if one in _STOP else self._reload for one in self._signals}
+        before = {number: signal.signal(number, handle) for number, handle in handles.items()}
         try:
             yield
         finally:
             for number, handle in before.items():
                 signal.signal(number, handle)
+
+    def _reload(self, *_: Any) -> None:
+        self._server.reload_soon()
 
     def _stop(self, number: int, _: Any) -> None:
         tell(logging.INFO, "stopping", signal=signal.Signals(number).name)

@@ -14,6 +14,13 @@ from robirank.serve.self_test import check_answers
 from robirank.serve.sources import Sources
 
 
+def load_checked(sources: Sources) -> Served:
+    """What is to be served, read and checked; an error where it is bad."""
+    served = sources.load()
+    check_answers(served)
+    return served
+
+
 class Reloader:
     """Watches the files of a server in a thread of its own.
 
@@ -46,13 +53,6 @@ class Reloader:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    @classmethod
-    def first(cls, sources: Sources) -> tuple[Served, Sources]:
-        """What is served first, checked; an error where it is bad."""
-        served = sources.load()
-        check_answers(served)
-        return served, sources
-
     def start(self) -> None:
         """Begin to watch."""
         if self._thread is None and not self._stopped:
@@ -83,8 +83,7 @@ class Reloader:
                 self._refuse(f"there is no file for {', '.join(missing)}")
                 return False
             try:
-                served = self._sources.load()
-                check_answers(served)
+                served = load_checked(self._sources)
                 self._swap(served)
             except (RobirankError, ValueError, TypeError, OSError, MemoryError) as error:
                 self._refuse(str(error))

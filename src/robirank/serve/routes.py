@@ -30,7 +30,7 @@ async def recommend(server: Server, body: Question | list[Question]) -> bytes:
     questions = body if isinstance(body, list) else [body]
     server.check_questions(questions, is_one=not isinstance(body, list))
     is_slow = len(questions) > _MANY or any(
-        one.explain or one.items or one.features is not None for one in questions
+        one.explain or one.items or one.disliked or one.features is not None for one in questions
     )
     until = time.monotonic() + server.limits.seconds
     asked = Asked(served, questions, not isinstance(body, list), is_slow, until)

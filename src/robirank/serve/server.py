@@ -27,7 +27,7 @@ from robirank.serve.logs import tell
 from robirank.serve.messages import Question
 from robirank.serve.openapi import documentation_page, openapi_document
 from robirank.serve.problems import Problem, bad_value
-from robirank.serve.reload import Reloader
+from robirank.serve.reload import Reloader, load_checked
 from robirank.serve.route import HTML, JSON, Route
 from robirank.serve.routes import ROUTES
 from robirank.serve.settings import Limits
@@ -56,11 +56,12 @@ class Server:
         self.limits, self.figures = limits or Limits(), Figures()
         self.keys = Keys() if keys is None else keys
         self.feedback = Feedback(most=self.limits.feedback) if feedback is None else feedback
-        self._served, _ = Reloader.first(sources)
+        self.sources = sources
+        self._served = load_checked(sources)
         self._stopping = False
         self._log_requests, self._log_personal = log_requests, log_personal
         self._reloader = Reloader(
-            sources, self._swap, lambda: self.figures.count("refused_reloads"), reload_seconds
+            sources, self.swap, lambda: self.figures.count("refused_reloads"), reload_seconds
         )
         self._watches = reload_seconds > 0 and bool(sources.stamps())
         worker = Worker(self.feedback, self.figures)
@@ -99,7 +100,7 @@ class Server:
             rules = question.rules
             lists = () if rules is None else (rules.only, rules.exclude)
             place = "$" if is_one else f"$[{number}]"
-            self.check_lists(place, question.n, question.items, *lists)
+            self.check_lists(place, question.n, question.items, question.disliked, *lists)
 
     def check_lists(self, place: str, n: int, *lists: Sequence[Any] | None) -> None:
         """Raise a `Problem` for an answer or for lists that are longer than the limits."""
@@ -151,15 +152,20 @@ class Server:
             batcher.close()
         self.feedback.close()
 
-    def _swap(self, served: Served) -> None:
+    def swap(self, served: Served) -> None:
+        """Serve this from now on; what has begun ends with what was served."""
+        self.check_same_kind(served)
+        self._served = served
+        self.figures.count("reloads")
+        self._forget_what_is_known()
+
+    def check_same_kind(self, served: Served) -> None:
+        """Raise an error unless routes that have answers would still have them."""
         if type(served) is not type(self._served):
             raise ValueError(
                 f"the file holds a {type(served.model).__name__}, and a "
                 f"{type(self._served.model).__name__} is served; start another server for it"
             )
-        self._served = served
-        self.figures.count("reloads")
-        self._forget_what_is_known()
 
     def _forget_what_is_known(self) -> None:
         """Feedback that the table of interactions has by now is no news."""

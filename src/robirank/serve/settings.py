@@ -21,7 +21,7 @@ class Limits:
     items : int
         Items of a list in a request.
     n : int
-        The length of an answer.
+        The length of an answer; at least 10, which is what a request gets that does not say.
     waiting : int
         Requests that may wait for an answer; one more is 429.
     seconds : float
@@ -44,4 +44,5 @@ class Limits:
                 check_count(field.name, getattr(self, field.name))
         for name in ("questions", "items", "n"):
             check_count(name, getattr(self, name), at_most=MOST)
+        check_count("n", self.n, at_least=10)
         check_positive("seconds", self.seconds)

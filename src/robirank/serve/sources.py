@@ -54,6 +54,8 @@ class Sources:
         What always holds.
     num_threads : int, optional
         Of each answer; every core by default.
+    mapped : bool
+        Whether the file of the model is mapped, as one that nobody writes to can be.
     map : path or ItemMap, optional
         The map of the items that the page shows.
     compare : path or estimator, optional
@@ -69,6 +71,7 @@ class Sources:
     name_columns: str | None = None
     rules: RuleSet | None = None
     num_threads: int | None = None
+    mapped: bool = False
     map: Any = None
     compare: Any = None
 
@@ -81,7 +84,7 @@ class Sources:
         """Read everything, and lay it out for answers; a bad file is an error."""
         model, about = self.model, None
         if _is_path(self.model):
-            model, about = _read_model(Path(self.model))
+            model, about = _read_model(Path(self.model), mapped=self.mapped)
         if self.num_threads is not None and hasattr(model, "num_threads"):
             model.num_threads = self.num_threads
         beside = {
@@ -125,7 +128,7 @@ class Sources:
             return None
         model, about = self.compare, None
         if _is_path(self.compare):
-            model, about = _read_model(Path(self.compare))
+            model, about = _read_model(Path(self.compare), mapped=False)
         served = serve_model(model, about, **beside)
         if not isinstance(served, ServedRecommender):
             kind = type(served.model).__name__
@@ -151,12 +154,16 @@ class Sources:
         return Names({str(id): str(name) for id, name in self.names.items()})
 
 
-def _read_model(path: Path) -> tuple[Any, About]:
+def _read_model(path: Path, *, mapped: bool) -> tuple[Any, About]:
     """A model, and where it is from.
 
-    It is read from a copy: somebody may write to the file at any time, and a mapped file that
-    becomes shorter ends the process.
+    Unless it can be mapped, it is read from a copy: somebody may write to the file at any time, and
+    a file that becomes shorter while it is read ends the process.
     """
+    if mapped:
+        trained = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        checksum = written_checksum(path) or _crc32(path)
+        return load_model(path, mapped=True), About(checksum, path.name, trained, load_extra(path))
     with path.open("rb") as file, tempfile.NamedTemporaryFile(prefix="robirank-") as copy:
         written = os.fstat(file.fileno()).st_mtime
         shutil.copyfileobj(file, copy, _CHUNK)
@@ -166,13 +173,13 @@ def _read_model(path: Path) -> tuple[Any, About]:
             extra = load_extra(copy.name)
         except ModelFileError as error:
             raise ModelFileError(str(error).replace(copy.name, str(path))) from None
-        checksum = written_checksum(copy.name) or _crc32(copy.name)
+        checksum = written_checksum(copy.name) or _crc32(Path(copy.name))
     return model, About(checksum, path.name, datetime.fromtimestamp(written, UTC), extra)
 
 
-def _crc32(path: str) -> str:
+def _crc32(path: Path) -> str:
     crc = 0
-    with Path(path).open("rb") as file:
+    with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             crc = zlib.crc32(chunk, crc)
     return f"{crc:08x}"

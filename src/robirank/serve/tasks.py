@@ -113,7 +113,7 @@ class Worker:
                 one.error = _problem(error, one.place(number))
                 self._figures.count("unknown_ids", _is_unknown(one.error))
                 break
-            if wish.fold is not None and len(wish.fold) and not asked.may_fold:
+            if wish.is_folded and not asked.may_fold:
                 one.error = Slow()
                 break
             one.wishes.append(wish)
@@ -164,8 +164,7 @@ def _first_together(waiting: list[tuple[_Open, int]]) -> list[tuple[_Open, int]]
     for one, number in waiting[:_TOGETHER]:
         if one.asked.served is not served:
             break
-        fold = one.wishes[number].fold
-        n_folded += fold is not None and len(fold) > 0
+        n_folded += one.wishes[number].is_folded
         if n_folded > _FOLDED:
             break
         part.append((one, number))

@@ -8,15 +8,17 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec import UNSET
-from scipy import sparse
 
 from robirank._types import Ints32
+from robirank.data.user_items import UserItems
 from robirank.latent.factors.reasons import Reasons, reasons
+from robirank.serve.folding import folded_from
 from robirank.serve.loaded import ServedRecommender
 from robirank.serve.messages import Reason, Scored
 from robirank.serve.problems import bad_value
 from robirank.serve.wishes import Wish
 
+_ROUNDING = 1e-4  # of a score
 _MOST_REASONS = 20  # of a kind; the others are added up
 
 
@@ -39,17 +41,12 @@ def reasons_of(
     """The items of one list, with the reasons of each score."""
     model = served.model
     model._check_can_explain()
-    items_of_user = wish.fold
-    if items_of_user is None:
-        if served.history is None:
-            raise bad_value(
-                "$.explain", "needs what users have: start the server with --train FILE"
-            )
-        items_of_user = served.history.items(wish.question.user)
-    ones = np.ones(len(items_of_user), np.float32)
-    ends = np.array([0, len(items_of_user)])
-    table = sparse.csr_matrix((ones, items_of_user, ends), shape=(1, len(served.items)))
-    who = np.array([wish.row], np.int32) if wish.fold is None else None
+    if wish.fold is not None:
+        who, table = None, folded_from(served, [wish])
+    elif served.history is None:
+        raise bad_value("$.explain", "needs what users have: start the server with --train FILE")
+    else:
+        who, table = np.array([wish.row], np.int32), _of_user(served, wish.question.user)
     (subject,) = model._subjects(who, table, wish.features)
     side, ids = model.factors_.items, served.items.ids
 
@@ -58,18 +55,32 @@ def reasons_of(
 
     return [
         msgspec.structs.replace(
-            item, reasons=_reasons(served, reasons(subject, side, int(position), called))
+            item,
+            reasons=_reasons(served, reasons(subject, side, int(position), called), item.score),
         )
         for position, item in zip(positions.tolist(), items, strict=True)
     ]
 
 
-def _reasons(served: ServedRecommender, why: Reasons) -> list[Reason]:
+def _of_user(served: ServedRecommender, user: Any) -> UserItems:
+    """What a user of the model has, with times where these are known."""
+    assert served.history is not None
+    items, times = served.history.items(user), served.history.times(user)
+    return UserItems(np.array([0, len(items)]), items, None, len(served.items), times=times)
+
+
+def _reasons(served: ServedRecommender, why: Reasons, score: float) -> list[Reason]:
     """The reasons of a score, the strongest first, which add up to it on each side."""
+    damping = score - why.score  # what was taken off for popularity, and rounding
+    is_damped = abs(damping) > _ROUNDING * max(1.0, abs(why.score))
     told = _items(served, why)
     told += _features("user", why.user_features)
     told.append(Reason("user", "rest", why.rest))
+    if is_damped:
+        told.append(Reason("user", "popularity", damping))
     told += _features("item", why.item_features)
+    if is_damped and why.item_features:
+        told.append(Reason("item", "popularity", damping))
     if why.item_rest is not None:
         told.append(Reason("item", "interactions", why.item_rest))
     return told

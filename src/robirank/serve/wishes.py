@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from robirank._types import Ints32
+from robirank.data.ages import NOW
 from robirank.data.feature_rows import FeatureRows
 from robirank.latent.factors.rules import Rules
 from robirank.serve.loaded import ServedRecommender
@@ -26,6 +28,13 @@ class TakenSince(Protocol):
         """The ids of items, in the order in which they came."""
 
 
+class Basket(NamedTuple):
+    """Positions of items and when they were taken; of equal items the last counts."""
+
+    items: Ints32
+    times: NDArray[Any]
+
+
 @dataclass(frozen=True, eq=False)
 class Wish:
     """A question, looked up in one model.
@@ -35,9 +44,10 @@ class Wish:
     question : Question
     row : int
         The position of the user; −1 for one whom the model does not know.
-    fold : int32 array or None
-        Rising positions of the items from which the row of the user is found; None for the row of
-        the model.
+    fold : Basket or None
+        The items from which the row of the user is found; None for the row of the model.
+    disliked : int32 array
+        Rising positions of items that are dislikes.
     features : FeatureRows or None
         What is known of someone new.
     hidden : int32 array
@@ -51,7 +61,8 @@ class Wish:
 
     question: Question
     row: int
-    fold: Ints32 | None
+    fold: Basket | None
+    disliked: Ints32
     features: FeatureRows | None
     hidden: Ints32
     only: Ints32 | None
@@ -59,12 +70,15 @@ class Wish:
     ignored: list[str | int]
 
     @property
+    def is_folded(self) -> bool:
+        """Whether a row has to be found by many passes over the items."""
+        return self.fold is not None and len(self.fold.items) > 0
+
+    @property
     def group(self) -> Hashable:
         """Questions with equal groups can be answered by one search."""
         question, rules = self.question, self.rules
-        depends_on_n = question.variety > 0 or (
-            rules is not None and (rules.pins or rules.minimums)
-        )
+        depends_on_n = rules is not None and (rules.pins or rules.minimums)
         return (
             self.fold is None,
             self.features is None,
@@ -80,45 +94,62 @@ def look_up(served: ServedRecommender, question: Question, taken: TakenSince | N
     """Look the ids of a question up; an unknown one is a `Problem`, or is passed over."""
     ignored: list[str | int] = []
     given = _positions(served, "items", question.items, question, ignored)
+    disliked = union(_positions(served, "disliked", question.disliked, question, ignored))
     row, has, fresh = -1, _NONE, _NONE
     if question.user is not None:
         row = served.users.find(question.user)
         has = _NONE if served.history is None else served.history.items(question.user)
         fresh = known_items(served, () if taken is None else taken.items_of(question.user))
-        fresh = np.setdiff1d(fresh, has)
+        fresh = fresh[~np.isin(fresh, has)]
     about = _features(served, question, row)
-    is_described = question.items or question.features is not None
-    if question.user is not None and row < 0 and not (is_described or len(has) or len(fresh)):
+    says_more = len(given) or len(disliked) or question.features is not None
+    if question.user is not None and row < 0 and not (says_more or len(has) or len(fresh)):
         _unknown_user(question, ignored)
     fold = None
-    if row < 0 or is_described or (len(fresh) and len(has)):
-        fold = union(has, fresh, given)
+    if row < 0 or says_more or (len(fresh) and len(has)):
+        fold = _basket(served, question, has, np.concatenate([fresh, given]))
     hidden = union(has, fresh, given) if question.seen == "hide" else _NONE
     only, excluded = _lists_of(served, question.rules, ignored)
     return Wish(
         question,
         row,
         fold,
+        disliked,
         about if fold is not None else None,
-        union(hidden, excluded) if len(excluded) else hidden,
+        union(hidden, excluded, disliked, _disliked_before(served, row)),
         only,
         _rules(served, question),
         ignored,
     )
 
 
+def _basket(served: ServedRecommender, question: Question, has: Ints32, later: Ints32) -> Basket:
+    """What a user has, and then what came later, just now and in this order."""
+    before = None if served.history is None else served.history.times(question.user)
+    if before is None:  # in any order, but before the rest
+        before = NOW + np.arange(len(has))
+    now = NOW + len(has) + np.arange(len(later))
+    return Basket(np.concatenate([has, later]), np.concatenate([before, now]))
+
+
+def _disliked_before(served: ServedRecommender, row: int) -> Ints32:
+    """What a user of the model took against, according to its fit."""
+    disliked = served.model.factors_.users.disliked
+    if disliked is None or row < 0:
+        return _NONE
+    return disliked.table.rows(np.array([row])).items
+
+
 def known_items(served: ServedRecommender, ids: Iterable[Any]) -> Ints32:
-    """The rising positions of those of some ids that the model knows."""
-    places = {served.items.find(id) for id in ids} - {-1}
-    return np.array(sorted(places), np.int32)
+    """The positions of those of some ids that the model knows, in their order."""
+    places = (served.items.find(id) for id in ids)
+    return np.array([place for place in places if place >= 0], np.int32)
 
 
 def union(*parts: Ints32) -> Ints32:
     """The rising positions that are in any of some arrays."""
     filled = [part for part in parts if len(part)]
-    if len(filled) < 2:
-        return filled[0] if filled else _NONE
-    return np.unique(np.concatenate(filled))
+    return np.unique(np.concatenate(filled)) if filled else _NONE
 
 
 def item_position(served: ServedRecommender, id: str | int, field: str) -> int:
@@ -140,16 +171,16 @@ def _positions(
     question: Question,
     ignored: list[str | int],
 ) -> Ints32:
-    """The rising positions of ids; one that is not known is an error, or is passed over."""
-    places: set[int] = set()
+    """The positions of ids; one that is not known is an error, or is passed over."""
+    places: list[int] = []
     for number, id in enumerate(ids):
         if question.unknown == "error":
-            places.add(item_position(served, id, as_field(field, number)))
+            places.append(item_position(served, id, as_field(field, number)))
         elif (position := served.items.find(id)) >= 0:
-            places.add(position)
+            places.append(position)
         else:
             ignored.append(id)
-    return np.array(sorted(places), np.int32)
+    return np.array(places, np.int32)
 
 
 def _unknown_user(question: Question, ignored: list[str | int]) -> None:
@@ -194,7 +225,7 @@ def _lists_of(
         return None, _NONE
     both: list[Ints32 | None] = []
     for ids in (rules.only, rules.exclude):
-        both.append(None if ids is None else known_items(served, ids))
+        both.append(None if ids is None else union(known_items(served, ids)))
         ignored += [id for id in ids or () if served.items.find(id) < 0]
     only, excluded = both
     return only, _NONE if excluded is None else excluded

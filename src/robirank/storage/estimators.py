@@ -70,13 +70,17 @@ def save_model(
     write_model(path, *pack(model, feature_names, extra))
 
 
-def load_model(path: PathOrFile) -> Any:
+def load_model(path: PathOrFile, *, mapped: bool = False) -> Any:
     """Load an estimator that `save_model` saved.
 
     Parameters
     ----------
     path : str, path-like or open binary file
         A file, or the folder of a model that was trained on a cluster.
+    mapped : bool, default=False
+        Map the arrays of a file, read-only, in place of reading them: processes that load the same
+        file share its memory. The file must not be written to while a model is in use; one that is
+        replaced, as `save_model` does, stays as it was.
 
     Returns
     -------
@@ -91,7 +95,7 @@ def load_model(path: PathOrFile) -> Any:
         If the file is damaged, was written by a newer robirank, or is not a model at all. It is a
         ValueError.
     """
-    return _load(path)
+    return _load(path, mapped=mapped)
 
 
 def load_extra(path: PathOrFile) -> dict[str, Any]:
@@ -131,7 +135,7 @@ class SaveMixin:
         return model
 
 
-def _load(path: PathOrFile, expected: type | None = None) -> Any:
+def _load(path: PathOrFile, expected: type | None = None, *, mapped: bool = False) -> Any:
     if not is_open(path) and Path(cast(str, path), MANIFEST).is_file():
         folder = Folder(cast(str, path), ModelFileError)
         name = decode_manifest(folder, MANIFEST, _Sharded).model
@@ -140,7 +144,7 @@ def _load(path: PathOrFile, expected: type | None = None) -> Any:
             if not hasattr(cls, "from_shards"):
                 raise ValueError(f"a {name} is saved in one file")
         return cls.from_shards(path)
-    with open_model(path) as file:
+    with open_model(path, mapped=mapped) as file:
         header = msgspec.convert(file.header, ModelHeader)
         cls = _class_named(header.class_name, expected)
         params = unpack_params(file, header, cls)

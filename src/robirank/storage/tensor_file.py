@@ -169,8 +169,9 @@ def map_file(file: IO[bytes]) -> Buffer:
 class ModelFile:
     """An open model file: its header, types and shapes of its arrays, and these on demand."""
 
-    def __init__(self, name: str, content: Buffer) -> None:
+    def __init__(self, name: str, content: Buffer, *, mapped: bool = False) -> None:
         self._arrays, metadata = parse_arrays(content)
+        self._mapped = mapped
         self.tensors = {part: ArraySpec.of(array) for part, array in self._arrays.items()}
         has_checksum = _check_crc(content)
         self.header = _read_header(metadata)
@@ -181,10 +182,10 @@ class ModelFile:
             )
 
     def read(self, name: str) -> NDArray[Any]:
-        """Read one array; its values must be finite."""
+        """Read one array, or map it; its values must be finite."""
         array = self._arrays[name]
         check_finite(name, array)
-        return array.astype(array.dtype.newbyteorder("="))
+        return array.astype(array.dtype.newbyteorder("="), copy=not self._mapped)
 
 
 def _check_crc(content: Buffer) -> bool:
@@ -231,11 +232,12 @@ def is_open(path: PathOrFile) -> bool:
 
 
 @contextlib.contextmanager
-def open_model(path: PathOrFile) -> Iterator[ModelFile]:
+def open_model(path: PathOrFile, *, mapped: bool = False) -> Iterator[ModelFile]:
     """Open a model file for reading; no code in it is run.
 
     The rest of an open file is copied to a temporary file first. A ValueError while the file is
-    open becomes a `ModelFileError` that names it.
+    open becomes a `ModelFileError` that names it. Where arrays are ``mapped``, they are pages of
+    the file, which must not be written to any more.
     """
     with contextlib.ExitStack() as stack:
         if is_open(path):
@@ -251,7 +253,7 @@ def open_model(path: PathOrFile) -> Iterator[ModelFile]:
                 raise ModelFileError(f"cannot load {name}: it is not a file")
             file = stack.enter_context(Path(name).open("rb"))
         with loading(name):
-            yield ModelFile(name, map_file(file))
+            yield ModelFile(name, map_file(file), mapped=mapped)
 
 
 @contextlib.contextmanager

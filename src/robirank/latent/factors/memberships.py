@@ -81,6 +81,9 @@ class Memberships:
 
     def any_of(self, groups: Mask) -> Mask:
         """Which items are in at least one of some groups."""
-        found = np.zeros(len(self), bool)
-        found[self.items()[groups[self.groups]]] = True
+        found = self.is_any()
+        if found.all() and len(self.groups) == len(self):  # one group each
+            return groups[self.groups]
+        if found.any():  # reduceat knows no empty rows
+            found[found] = np.logical_or.reduceat(groups[self.groups], self.starts[:-1][found])
         return found
