@@ -10,13 +10,13 @@ import msgspec
 import numpy as np
 from scipy.stats import spearmanr
 
-from robirank._types import Ints64
+from robirank._types import Ints32, Ints64
 from robirank.serve.answering import answer
 from robirank.serve.loaded import ServedRecommender
-from robirank.serve.messages import Question, Recommended, RuleSet
+from robirank.serve.messages import Question, Recommended
 from robirank.serve.page_messages import Agreement, Compared, Disagreement
 from robirank.serve.problems import Problem
-from robirank.serve.wishes import TakenSince, look_up
+from robirank.serve.wishes import TakenSince, known_items, look_up, union
 
 _COMMON_ITEMS = 500  # whose scores are compared
 _TOGETHER = 32  # users who are asked for at once
@@ -52,12 +52,13 @@ def agreement(served: ServedRecommender, n_users: int, n: int) -> Agreement:
         if other.users.find(served.users.called(int(row))) >= 0
     ][:n_users]
     items = _common_items(served, other, rng)
-    overlaps: list[int] = []
+    by_user: dict[Any, int] = {}
     correlations: list[float] = []
     for begin in range(0, len(users), _TOGETHER):
-        some = users[begin : begin + _TOGETHER]
-        overlaps += _overlaps(served, other, some, n)
-        correlations += _correlations(served, other, some, items)
+        some = _overlaps(served, other, users[begin : begin + _TOGETHER], n)
+        by_user |= some
+        correlations += _correlations(served, other, list(some), items)
+    users, overlaps = list(by_user), list(by_user.values())
     order = np.argsort(overlaps, kind="stable")[:_LEAST].tolist()
     known = [value for value in correlations if np.isfinite(value)]
     return Agreement(
@@ -74,11 +75,15 @@ def agreement(served: ServedRecommender, n_users: int, n: int) -> Agreement:
 
 def _overlaps(
     served: ServedRecommender, other: ServedRecommender, users: Sequence[Any], n: int
-) -> list[int]:
-    """How many items are in the lists of both models, for each user."""
+) -> dict[Any, int]:
+    """How many items are in the lists of both models, for each user who has a list."""
     questions = [Question(user=user, n=n) for user in users]
-    pairs = zip(_answers(served, questions), _answers(other, questions), strict=True)
-    return [len({i.item for i in a.items} & {i.item for i in b.items}) for a, b in pairs]
+    pairs = zip(users, _answers(served, questions), _answers(other, questions), strict=True)
+    return {
+        user: len({one.item for one in a.items} & {one.item for one in b.items})
+        for user, a, b in pairs
+        if a.items or b.items
+    }
 
 
 def _correlations(
@@ -87,11 +92,10 @@ def _correlations(
     """Spearman's rank correlation of the scores of the same items, for each user."""
     if len(items) < 2:
         return []
-    rules = RuleSet(only=list(items))
-    questions = [Question(user=user, n=len(items), seen="show", rules=rules) for user in users]
+    questions = [Question(user=user, n=len(items), seen="show") for user in users]
     both = zip(
-        _answers(served, questions, ruled=False),
-        _answers(other, questions, ruled=False),
+        _answers(served, questions, only=union(known_items(served, items))),
+        _answers(other, questions, only=union(known_items(other, items))),
         strict=True,
     )
     told: list[float] = []
@@ -123,12 +127,12 @@ def _answers(
     questions: Sequence[Question],
     taken: TakenSince | None = None,
     *,
-    ruled: bool = True,
+    only: Ints32 | None = None,
 ) -> list[Recommended]:
-    """The answers of one model; its first `Problem` is raised."""
+    """The answers of one model; its first `Problem` is raised. ``only``: some items, no rules."""
     wishes = [look_up(served, question, taken) for question in questions]
-    if not ruled:
-        wishes = [replace(wish, rules=None) for wish in wishes]
+    if only is not None:
+        wishes = [replace(wish, rules=None, only=only) for wish in wishes]
     told: list[Recommended] = []
     for one in answer(served, wishes):
         if isinstance(one, Problem):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -70,7 +69,7 @@ class History:
         """The rows of the users who have the item at a position."""
         return np.searchsorted(self._indptr, np.flatnonzero(self._items == item), "right") - 1
 
-    def items_of_rows(self, rows: Sequence[int]) -> Ints32:
+    def items_of_rows(self, rows: Ints64) -> Ints32:
         """The items of the users in some rows, one after the other."""
         parts = [self._items[self._indptr[row] : self._indptr[row + 1]] for row in rows]
         return np.concatenate(parts) if parts else self._items[:0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -65,18 +64,19 @@ def _ranges(values: pl.Series) -> tuple[list[str], Any]:
     numbers = values.to_numpy()
     is_known = np.isfinite(numbers)
     known = numbers[is_known]
-    ends = np.unique(np.quantile(known, np.linspace(0, 1, _GROUPS + 1)[1:-1]))
+    ends = np.unique(np.quantile(known, np.linspace(0, 1, _GROUPS + 1)[1:-1], method="lower"))
+    ends = ends[ends < known.max()]
     groups = np.full(len(numbers), -1, np.int32)
     groups[is_known] = np.searchsorted(ends, known, "left")
-    bounds = [known.min(), *ends.tolist(), known.max()]
-    labels = [f"{_short(low)} – {_short(high)}" for low, high in pairwise(bounds)]
+    values_in = [known[groups[is_known] == group] for group in range(len(ends) + 1)]
+    labels = [f"{_short(part.min())} – {_short(part.max())}" for part in values_in]
     return labels, groups
 
 
 def _short(value: float) -> str:
-    """A number with three digits that count."""
-    if value == 0 or not math.isfinite(value):
-        return "0"
+    """A whole number as it is, and others with three digits that count."""
+    if value == round(value):
+        return f"{value:.0f}" if abs(value) < 10_000 else f"{value:,.0f}"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:,.{digits}f}".rstrip("0").rstrip(".") if digits else f"{value:,.0f}"
 

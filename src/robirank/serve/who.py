@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 from msgspec import UNSET
 
-from robirank._types import Ints32
+from robirank._types import Ints32, Ints64
 from robirank.serve.loaded import ServedRecommender
 from robirank.serve.page_messages import (
     AlsoTaken,
@@ -91,7 +90,7 @@ def takers_of(served: ServedRecommender, id: str | int, n: int) -> Takers:
     return Takers(served.checksum, called, len(rows), some, _also(served, position, rows, n))
 
 
-def _also(served: ServedRecommender, position: int, rows: Sequence[int], n: int) -> list[AlsoTaken]:
+def _also(served: ServedRecommender, position: int, rows: Ints64, n: int) -> list[AlsoTaken]:
     """Sorted by k log(share / usual), where k takers have an item: often, and unusually often."""
     history = served.history
     assert history is not None

@@ -10,6 +10,7 @@ import { address, nameOf, remember, session } from "./session.js";
 import { called, count, counted, percent } from "./text.js";
 
 const LABELS = 40;
+const CELL = 110; // pixels: the width of a part of the map that has one name
 const LISTED = 20;
 const RANGES = 7;
 const NEAR = 14; // pixels between the pointer and what it means
@@ -186,7 +187,8 @@ class ItemMap {
     const [left, top] = this.points.onScreen(index);
     context.font = `${weight} ${size}px system-ui, sans-serif`;
     const width = context.measureText(text).width;
-    const box = { left: left + 7, top: top - size / 2 - 2, right: left + 11 + width, bottom: top + size / 2 + 2 };
+    const begin = left + 9 + width < this.stage.clientWidth ? left + 9 : left - 9 - width;
+    const box = { left: begin - 2, top: top - size / 2 - 2, right: begin + width + 2, bottom: top + size / 2 + 2 };
     if (boxes.some((other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom)) return;
     boxes.push(box);
     context.lineJoin = "round";
@@ -194,30 +196,41 @@ class ItemMap {
     context.strokeStyle = this.ink.halo;
     context.fillStyle = this.ink.text;
     context.textBaseline = "middle";
-    context.strokeText(text, left + 9, top);
-    context.fillText(text, left + 9, top);
+    context.strokeText(text, begin, top);
+    context.fillText(text, begin, top);
   }
 
   /** When the map rests: the names of what is in view, on it and as a list. */
   async settle() {
-    const inside = [];
+    const { listed, named, number } = this.inView();
+    try {
+      await this.learn([...listed, ...named]);
+    } catch {
+      return; // one is leaving, or the server is gone: the map works without names
+    }
+    this.named = named;
+    this.drawOver();
+    const links = listed.map((index) => this.places.get(index)).filter(Boolean);
+    this.list.replaceChildren(html("h2", {}, `In view: ${count(number)} of ${counted(this.told.x.length, "item")}`),
+      html("ul", { class: "plain" }, links.map((one) => html("li", {},
+        html("button", { type: "button", class: "link", on: { click: () => this.goTo(String(one.item)) } }, called(one))))));
+  }
+
+  /** Of what is in view: how much, what is taken most, and what is taken most in each part of the map. */
+  inView() {
+    const [listed, named, cells] = [[], [], new Set()];
     let number = 0;
     for (const index of this.byTaken) {
       if (!this.points.isShown(index) || !this.points.isInside(index)) continue;
       number += 1;
-      if (inside.length < LABELS) inside.push(index);
+      if (listed.length < LISTED) listed.push(index);
+      if (named.length >= LABELS) continue;
+      const [left, top] = this.points.onScreen(index);
+      const cell = `${Math.floor(left / CELL)} ${Math.floor((2 * top) / CELL)}`;
+      if (!cells.has(cell)) named.push(index);
+      cells.add(cell);
     }
-    try {
-      await this.learn(inside);
-    } catch {
-      return; // one is leaving, or the server is gone: the map works without names
-    }
-    this.named = inside;
-    this.drawOver();
-    const links = inside.slice(0, LISTED).map((index) => this.places.get(index)).filter(Boolean);
-    this.list.replaceChildren(html("h2", {}, `In view: ${count(number)} of ${counted(this.told.x.length, "item")}`),
-      html("ul", { class: "plain" }, links.map((one) => html("li", {},
-        html("button", { type: "button", class: "link", on: { click: () => this.goTo(String(one.item)) } }, called(one))))));
+    return { listed, named, number };
   }
 
   async learn(indices) {
@@ -286,7 +299,7 @@ class ItemMap {
     if (event.key in moves) this.points.moveBy(...moves[event.key]);
     else if (event.key === "+" || event.key === "=") this.points.zoomBy(1.4, width / 2, height / 2);
     else if (event.key === "-") this.points.zoomBy(1 / 1.4, width / 2, height / 2);
-    else if (event.key === "0") this.points.view = { x: 0.5, y: 0.5, zoom: 1 };
+    else if (event.key === "0") this.points.showAll();
     else return;
     event.preventDefault();
     this.frame();
@@ -298,7 +311,7 @@ class ItemMap {
   }
 
   all() {
-    this.points.view = { x: 0.5, y: 0.5, zoom: 1 };
+    this.points.showAll();
     this.frame();
   }
 

@@ -148,11 +148,11 @@ function wishes() {
 }
 
 function rules() {
-  const columns = Object.keys(session.facts.columns ?? {});
+  const columns = Object.keys(session.facts.columns ?? {}).filter((column) => column !== "id");
   if (!columns.length) return null;
   const { taste } = session;
   const where = html("input", {
-    type: "text", value: taste.where, spellcheck: "false", placeholder: `${columns.find((c) => c !== "id") ?? columns[0]} …`,
+    type: "text", value: taste.where, spellcheck: "false", placeholder: `${columns[0]} …`,
     on: { change: () => change({ where: where.value.trim() }) },
   });
   const cap = html("select", { on: { change: () => change({ cap: cap.value }) } },

@@ -15,8 +15,17 @@ export class Points {
     this.shown = [];
     this.palette = new Uint32Array(1);
     this.paper = 0;
-    this.view = { x: 0.5, y: 0.5, zoom: 1 };
+    this.middle = [middleOf(this.x), middleOf(this.y)];
     this.measure();
+    this.showAll();
+  }
+
+  /** Look at all points. */
+  showAll() {
+    const [[x, width], [y, height]] = this.middle;
+    const { width: columns, height: rows } = this.canvas;
+    const fits = Math.min(columns / Math.max(width, 0.01), rows / Math.max(height, 0.01)) / Math.min(columns, rows);
+    this.view = { x, y, zoom: Math.min(4, fits) };
   }
 
   /** Take the size of the canvas as it is on the screen. */
@@ -54,7 +63,7 @@ export class Points {
   /** The radius of a point in pixels of the canvas: what leaves paper between them. */
   get radius() {
     const room = Math.sqrt((this.canvas.width * this.canvas.height) / Math.max(1, this.x.length));
-    return Math.max(0.75, Math.min(4.5, 0.16 * room * Math.sqrt(this.view.zoom))) * this.density;
+    return Math.max(0.75, Math.min(4.5, 0.22 * room * Math.sqrt(this.view.zoom))) * this.density;
   }
 
   /** Draw all points. */
@@ -132,6 +141,16 @@ export class Points {
     this.view.x -= (dx * this.density) / this.scale;
     this.view.y += (dy * this.density) / this.scale;
   }
+}
+
+/** The middle of some numbers, and how far apart they are. */
+function middleOf(numbers) {
+  let [low, high] = [1, 0];
+  for (const number of numbers) {
+    low = Math.min(low, number);
+    high = Math.max(high, number);
+  }
+  return numbers.length ? [(low + high) / 2, high - low] : [0.5, 1];
 }
 
 /** The pixels of a disc, and how much of each it covers, from 0 to 256. */

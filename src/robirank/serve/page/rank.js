@@ -138,7 +138,7 @@ class QueryView {
     return html("li", { class: one.document === this.a ? "a" : one.document === this.b ? "b" : null },
       html("div", { class: "line" }, html("span", { class: "place" }, String(rank + 1),
         was === rank ? null : html("small", { class: was > rank ? "up" : "down" }, `${was > rank ? "▲" : "▼"} ${Math.abs(was - rank)}`)),
-      html("div", { class: "what" }, html("span", {}, id), Number.isFinite(label) ? html("span", { class: "badge" }, `judged ${label}`) : null, plainBar(share)),
+      html("div", { class: "what" }, html("span", {}, id), Number.isFinite(label) ? html("span", { class: label > 0 ? "badge" : "badge zero" }, `judged ${label}`) : null, plainBar(share)),
       html("span", { class: "score number" }, amount(one.score)), html("span", { class: "acts" }, pick("a"), pick("b"))));
   }
 

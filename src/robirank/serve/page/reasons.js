@@ -114,7 +114,7 @@ export function ladder(reasons, score, sources, caption) {
   const rows = steps.map(({ reason, from, to }) => html("tr", {},
     html("th", { scope: "row" }, reasonName(reason)),
     html("td", {}, step(x(from), x(to), colourOf(reason, sources), x(0))),
-    html("td", { class: "number" }, amount(reason.effect, { sign: true }))));
+    html("td", { class: "number" }, amount(Math.abs(reason.effect) < 0.001 * (high - low) ? 0 : reason.effect, { sign: true }))));
   return html("table", { class: "ladder" }, html("caption", {}, caption), html("tbody", {}, rows),
     html("tfoot", {}, html("tr", {}, html("th", { scope: "row" }, "Score"),
       html("td", {}, step(x(0), x(score), "total", x(0))), html("td", { class: "number" }, amount(score)))));

@@ -66,8 +66,8 @@ class List {
       return this.row(one, { place, reasons: lists[place], sources, most, hasWhy, isPopular });
     });
     const kept = new Map(rows.map((row) => [row.dataset.id, row]));
-    this.root.replaceChildren(...this.head(answer, sources, hasWhy),
-      rows.length ? html("ol", { class: "list" }, rows) : nothing(), takenAway(answer.rules));
+    const parts = [rows.length ? html("ol", { class: "list" }, rows) : nothing(), takenAway(answer.rules)];
+    this.root.replaceChildren(...this.head(answer, sources, hasWhy), ...parts.filter(Boolean));
     this.rows = kept;
     this.places = places;
     this.root.setAttribute("aria-busy", "false");
@@ -168,7 +168,13 @@ function takenAway(short) {
   const title = short.items < short.wanted ? `${short.items} of ${counted(short.wanted, "item")}: the list is short` : "What rules took away";
   return html("div", { class: "taken" }, html("h3", {}, title),
     html("table", { class: "ladder" }, html("tbody", {}, rules.map(([rule, number]) => html("tr", {},
-      html("th", { scope: "row" }, rule), html("td", {}, plainBar(number / most)), html("td", { class: "number" }, count(number)))))));
+      html("th", { scope: "row" }, ruleName(rule)), html("td", {}, plainBar(number / most)), html("td", { class: "number" }, count(number)))))));
+}
+
+/** What a rule of an answer is called on the page. */
+function ruleName(rule) {
+  const known = { allow: "the condition", "seen and rules.exclude": "had, or left out", "rules.only": "not among the chosen" };
+  return known[rule] ?? rule.replaceAll("_", " ");
 }
 
 /** A box that says what is wrong and what would be right. */
