@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 # Targets share one environment, so they are made one after the other.
 .NOTPARALLEL:
-.PHONY: demo test lint types docs check format bench sanitize fuzz clean help
+.PHONY: demo test lint types docs check format bench card sanitize fuzz clean help
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -46,6 +46,12 @@ sanitize: build/sanitize/.built  ## Run the native tests with AddressSanitizer a
 
 fuzz: $(VENV)/.test  ## Fuzz every door for SECONDS (60) with a SEED (1)
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
+	PYTHONPATH=tests $(BIN)/python -m serve.fuzz --requests $(or $(REQUESTS),2000) --seed $(or $(SEED),1)
+
+card: $(VENV)/.card  ## On a machine with a graphics card: its tests and a small benchmark
+	$(BIN)/robirank --version --verbose
+	$(BIN)/python -m pytest -q tests/gpu tests/latent/test_device.py
+	$(BIN)/python benchmarks/gpu.py --parts check topk
 
 bench: $(VENV)/.bench  ## Run every benchmark (long)
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
@@ -91,6 +97,11 @@ $(VENV)/.test: $(BUILT) | $(BIN)/python
 $(VENV)/.bench: $(BUILT) | $(BIN)/python
 	@echo "== building and installing robirank with the packages it is compared with"
 	$(PIP) install --progress-bar on -e '.[test,bench]' -e './lab[peers,boosters]'
+	@touch $(VENV)/.demo $(VENV)/.test $@
+
+$(VENV)/.card: $(BUILT) | $(BIN)/python
+	@echo "== building and installing robirank with what the tests on a card need (a few minutes the first time)"
+	$(PIP) install --progress-bar on -e '.[test,gpu]' -e './lab[peers]'
 	@touch $(VENV)/.demo $(VENV)/.test $@
 
 $(VENV)/.dev: $(BUILT) | $(BIN)/python

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 
 import numpy as np
@@ -30,9 +30,8 @@ class Panel:
     title: str
     lines: Mapping[str, Line]
     x_label: str
+    y_range: tuple[float, float]
     x_ticks: Sequence[float] = ()
-    y_range: tuple[float, float] | None = None
-    y_ticks: Sequence[float] = field(default=())
 
 
 def draw(
@@ -69,7 +68,7 @@ def draw(
 
 def _panel(panel: Panel, colours: Mapping[str, str], size: tuple[int, int]) -> str:
     xs = np.concatenate([np.asarray(line.x, float) for line in panel.lines.values()])
-    low, high = panel.y_range or _range(panel)
+    low, high = panel.y_range
     right, bottom = size[0] - _RIGHT, size[1] - _BOTTOM
 
     def at_x(value: float) -> float:
@@ -79,7 +78,7 @@ def _panel(panel: Panel, colours: Mapping[str, str], size: tuple[int, int]) -> s
         return bottom - (value - low) / (high - low) * (bottom - _TOP)
 
     parts = [f'<text x="{_LEFT}" y="14" font-weight="bold">{escape(panel.title)}</text>']
-    for tick in panel.y_ticks or _ticks(low, high):
+    for tick in _ticks(low, high):
         y = at_y(tick)
         parts.append(
             f'<path d="M{_LEFT} {y:.1f}H{right}" stroke="{GREY}" stroke-opacity=".3"/>'
@@ -113,12 +112,6 @@ def _panel(panel: Panel, colours: Mapping[str, str], size: tuple[int, int]) -> s
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-
-
-def _range(panel: Panel) -> tuple[float, float]:
-    values = np.concatenate([np.asarray(line.y, float) for line in panel.lines.values()])
-    margin = 0.06 * (values.max() - values.min()) or 0.05
-    return float(values.min() - margin), float(values.max() + margin)
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -13,6 +13,7 @@
 #include "arrays.h"
 #include "bindings.h"
 #include "checks.h"
+#include "parallel.h"
 
 namespace nb = nanobind;
 using namespace robirank;
@@ -101,10 +102,10 @@ int64_t fill_rows(const Interactions<Time>& from, const int32_t* user, int64_t n
                   int64_t* offsets, const Rows<Time>& rows, int num_threads) {
   auto order = order_by_user<Index>(user, n, offsets, n_users);
   auto ends = allocate<int64_t>(n_users);
-  [[maybe_unused]] const int threads = thread_count(num_threads, n_users, 30.0 * n);
-#pragma omp parallel for schedule(dynamic, 256) num_threads(threads)
-  for (int64_t u = 0; u < n_users; ++u)
+  const int threads = thread_count(num_threads, n_users, 30.0 * n);
+  parallel_for(threads, n_users, 256, [&](int64_t u) {
     ends[u] = rows.write(from, order.get() + offsets[u], offsets[u], offsets[u + 1]);
+  });
   return close_gaps(rows, offsets, ends.get(), n_users);
 }
 

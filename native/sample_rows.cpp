@@ -5,6 +5,7 @@
 #include "arrays.h"
 #include "bindings.h"
 #include "checks.h"
+#include "parallel.h"
 #include "streams.h"
 
 namespace nb = nanobind;
@@ -22,16 +23,15 @@ Result<uint8_t> sample_rows(Vector<int64_t> indptr, Vector<int64_t> take, uint64
   auto chosen = allocate<uint8_t>(n);
   {
     nb::gil_scoped_release released;
-    [[maybe_unused]] const int threads = thread_count(num_threads, rows, 5.0 * n);
-#pragma omp parallel for schedule(dynamic, 1024) num_threads(threads)
-    for (int64_t u = 0; u < rows; ++u) {
+    const int threads = thread_count(num_threads, rows, 5.0 * n);
+    parallel_for(threads, rows, 1024, [&](int64_t u) {
       Stream random(seed, u);
       int64_t remaining = indptr.data()[u + 1] - indptr.data()[u], to_mark = take.data()[u];
       for (int64_t i = indptr.data()[u]; i < indptr.data()[u + 1]; ++i, --remaining) {
         chosen[i] = random.below(remaining) < to_mark;
         to_mark -= chosen[i];
       }
-    }
+    });
   }
   return hand_over(std::move(chosen), n);
 }

@@ -72,6 +72,20 @@ def test_version():
     assert run("--version").stdout == f"robirank {robirank.__version__}\n"
 
 
+def test_verbose_version_says_what_a_report_of_a_defect_needs():
+    lines = run("--version", "--verbose").stdout.splitlines()
+    said = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in lines)
+    assert said["robirank"] == robirank.__version__
+    assert said["numpy"] == np.__version__
+    assert said["instruction set"].startswith(robirank._core.instruction_set())
+    assert int(said["threads"]) >= 1
+    assert {"python", "system", "BLAS", "card", "nanobind-backend"} <= set(said)
+
+
+def test_verbose_goes_with_version():
+    assert "--verbose goes with --version" in run("--verbose", expect=2).stderr
+
+
 def test_help_names_the_commands():
     text = run("--help").stdout
     assert "latent" in text

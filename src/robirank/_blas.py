@@ -70,6 +70,25 @@ class BlasLimit:
         return self._libraries
 
 
+def describe_blas() -> str:
+    """The BLAS libraries of NumPy and SciPy: kind, version, and the processor they are tuned for.
+
+    Examples
+    --------
+    >>> describe_blas() != ""
+    True
+    """
+    import scipy.linalg  # noqa: F401  # loads that of SciPy
+    from threadpoolctl import ThreadpoolController
+
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    found = [
+        " ".join(filter(None, [lib.internal_api, lib.version, getattr(lib, "architecture", None)]))
+        for lib in libraries
+    ]
+    return ", ".join(dict.fromkeys(found)) or "unknown"
+
+
 def _has_limit_of_thread(lib: Any) -> bool:
     on_openmp = lib.internal_api == "openblas" and lib.threading_layer == "openmp"
     return on_openmp or lib.internal_api == "mkl"

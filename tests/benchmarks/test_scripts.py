@@ -53,7 +53,9 @@ SCRIPTS = {
     "recommend.py": Script(
         "--users 20 --items 300 --factors 8 --best 10 --turns 1", "vs_implicit", ("implicit",)
     ),
-    "robust.py": Script("--quick --output {out} --pictures {out}", "lists_winners", ("lightgbm",)),
+    "robust.py": Script(
+        "--quick --output {out} --pictures {out}", "quick-lists_winners", ("lightgbm",)
+    ),
     "rules.py": Script("--users 20 --items 400 --factors 8 --turns 1", "deny_one_user"),
     "scaling.py": Script("--quick --factors 4 --rounds 1", "recovery_seconds", ("ray",)),
     "serve.py": Script(

@@ -31,18 +31,21 @@ def main() -> None:
         sys.exit(INTERRUPTED)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from robirank import __version__
-
-        print(f"robirank {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _root(
-    _version: bool = option(
-        False, "Print the version and exit.", "--version", callback=_print_version, is_eager=True
+    show_version: bool = option(False, "Print the version and exit.", "--version"),
+    verbose: bool = option(
+        False,
+        "With --version: also what a report of a defect needs, such as versions of packages, "
+        "instruction set and card.",
+        "--verbose",
     ),
 ) -> None:
-    pass
+    if show_version:
+        from robirank import __version__
+        from robirank.cli.about import about
+
+        print(about() if verbose else f"robirank {__version__}")
+        raise typer.Exit
+    if verbose:
+        raise typer.BadParameter("--verbose goes with --version")

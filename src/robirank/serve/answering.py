@@ -82,7 +82,7 @@ def place_of(
 
 def _search(served: ServedRecommender, wishes: Sequence[Wish]) -> _Lists:
     """One search for questions of one group."""
-    model, first, n_items = served.model, wishes[0], len(served.items)
+    model, first, n_items = served.model_for(len(wishes)), wishes[0], len(served.items)
     rules = None if first.rules is None else first.rules.bound_to(model.factors_)
     n = max(wish.question.n for wish in wishes)
     if rules is not None:

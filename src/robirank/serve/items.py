@@ -11,7 +11,7 @@ from robirank._types import Ints32
 from robirank.serve.loaded import ServedRecommender
 from robirank.serve.messages import Found, FoundItems, Item, Scored, Similar, SimilarTo
 from robirank.serve.telling import scored
-from robirank.serve.wishes import item_position, known_items, union
+from robirank.serve.wishes import item_position, known_items, rising
 
 _NEIGHBOURS = 10
 
@@ -19,7 +19,7 @@ _NEIGHBOURS = 10
 def similar_to(served: ServedRecommender, asked: SimilarTo) -> Similar:
     """The items that are most like one, without itself."""
     position = item_position(served, asked.item, "$.item")
-    only = None if asked.only is None else union(known_items(served, asked.only))
+    only = None if asked.only is None else rising(known_items(served, asked.only))
     left_out = known_items(served, asked.exclude or ())
     return Similar(
         served.checksum,

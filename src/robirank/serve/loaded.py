@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import zlib
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -25,6 +26,9 @@ from robirank.serve.history import History
 from robirank.serve.id_index import IdIndex
 from robirank.serve.messages import RuleSet
 from robirank.serve.rule_book import RuleBook
+
+#: Multiplications of a search from which on it is faster by several threads.
+_WORTH_THREADS = 1e8
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,18 @@ class ServedRecommender(Served):
         if self.item_map is not None:
             return self.item_map
         return map_of_directions(self.model.item_factors)
+
+    @cached_property
+    def _on_one_thread(self) -> Any:
+        """The same model, whose searches use one thread."""
+        model = copy.copy(self.model)
+        model.num_threads = 1
+        return model
+
+    def model_for(self, n_users: int) -> Any:
+        """The model to ask for so many users; on one thread where waking others takes longer."""
+        work = n_users * self.model.factors_.items.rows.size
+        return self.model if work >= _WORTH_THREADS else self._on_one_thread
 
     def is_new(self, positions: NDArray[Any]) -> list[bool]:
         """Which items have no interaction."""

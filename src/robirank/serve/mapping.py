@@ -69,8 +69,12 @@ def _ranges(values: pl.Series) -> tuple[list[str], Any]:
     groups = np.full(len(numbers), -1, np.int32)
     groups[is_known] = np.searchsorted(ends, known, "left")
     values_in = [known[groups[is_known] == group] for group in range(len(ends) + 1)]
-    labels = [f"{_short(part.min())} – {_short(part.max())}" for part in values_in]
+    labels = [_range(part.min(), part.max()) for part in values_in]
     return labels, groups
+
+
+def _range(low: float, high: float) -> str:
+    return _short(low) if low == high else f"{_short(low)} – {_short(high)}"
 
 
 def _short(value: float) -> str:

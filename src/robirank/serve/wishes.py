@@ -94,13 +94,13 @@ def look_up(served: ServedRecommender, question: Question, taken: TakenSince | N
     """Look the ids of a question up; an unknown one is a `Problem`, or is passed over."""
     ignored: list[str | int] = []
     given = _positions(served, "items", question.items, question, ignored)
-    disliked = union(_positions(served, "disliked", question.disliked, question, ignored))
+    disliked = rising(_positions(served, "disliked", question.disliked, question, ignored))
     row, has, fresh = -1, _NONE, _NONE
     if question.user is not None:
         row = served.users.find(question.user)
         has = _NONE if served.history is None else served.history.items(question.user)
         fresh = known_items(served, () if taken is None else taken.items_of(question.user))
-        fresh = fresh[~np.isin(fresh, has)]
+        fresh = fresh[~np.isin(fresh, has)] if len(fresh) else fresh
     about = _features(served, question, row)
     says_more = len(given) or len(disliked) or question.features is not None
     if question.user is not None and row < 0 and not (says_more or len(has) or len(fresh)):
@@ -108,7 +108,8 @@ def look_up(served: ServedRecommender, question: Question, taken: TakenSince | N
     fold = None
     if row < 0 or says_more or (len(fresh) and len(has)):
         fold = _basket(served, question, has, np.concatenate([fresh, given]))
-    hidden = union(has, fresh, given) if question.seen == "hide" else _NONE
+    is_hidden = question.seen == "hide"
+    hidden = merged(has, rising(fresh), rising(given)) if is_hidden else _NONE
     only, excluded = _lists_of(served, question.rules, ignored)
     return Wish(
         question,
@@ -116,7 +117,7 @@ def look_up(served: ServedRecommender, question: Question, taken: TakenSince | N
         fold,
         disliked,
         about if fold is not None else None,
-        union(hidden, excluded, disliked, _disliked_before(served, row)),
+        merged(hidden, excluded, disliked, _disliked_before(served, row)),
         only,
         _rules(served, question),
         ignored,
@@ -148,10 +149,17 @@ def known_items(served: ServedRecommender, ids: Iterable[Any]) -> Ints32:
     return np.array([place for place in places if place >= 0], np.int32)
 
 
-def union(*parts: Ints32) -> Ints32:
-    """The rising positions that are in any of some arrays."""
+def rising(positions: Ints32) -> Ints32:
+    """Positions in rising order, each once."""
+    return np.unique(positions) if len(positions) else positions
+
+
+def merged(*parts: Ints32) -> Ints32:
+    """The positions that are in any of some arrays, each of which rises, in rising order."""
     filled = [part for part in parts if len(part)]
-    return np.unique(np.concatenate(filled)) if filled else _NONE
+    if len(filled) < 2:
+        return filled[0] if filled else _NONE
+    return np.unique(np.concatenate(filled))
 
 
 def item_position(served: ServedRecommender, id: str | int, field: str) -> int:
@@ -227,7 +235,7 @@ def _lists_of(
         return None, _NONE
     both: list[Ints32 | None] = []
     for ids in (rules.only, rules.exclude):
-        both.append(None if ids is None else union(known_items(served, ids)))
+        both.append(None if ids is None else rising(known_items(served, ids)))
         ignored += [id for id in ids or () if served.items.find(id) < 0]
     only, excluded = both
     return only, _NONE if excluded is None else excluded

@@ -104,6 +104,24 @@ def test_an_area_is_the_mean_height(noise_run):
     )
 
 
+def test_bands_leave_out_the_level_of_a_sample(noise_run):
+    """What is added to all values of a seed changes no band."""
+    results, shifted = NoiseResults(noise_run), NoiseResults(noise_run)
+    shifted._values = {key: v + np.array([0.3, 0.0]) for key, v in shifted._values.items()}
+    for method in results.methods:
+        one, other = (r.curve("ndcg@10", method, "spam") for r in (results, shifted))
+        assert_allclose(other.half, one.half)
+        assert_allclose(other.mean, one.mean + 0.15)
+    centred = []
+    for method in results.methods:
+        values = results._values["ndcg@10", method, "spam"]
+        centred.append(values)
+    centred = np.array(centred) - np.mean(centred, axis=(0, 1)) + np.mean(centred)
+    sd = centred[0].std(axis=1, ddof=1)
+    expected = 12.706 * sd / np.sqrt(2) * np.sqrt(6 / 5)  # t(0.975; 1); six cells
+    assert_allclose(results.curve("ndcg@10", "RoBiRank", "spam").half, expected, rtol=1e-3)
+
+
 def test_comparisons_are_paired_and_adjusted(noise_run):
     results = NoiseResults(noise_run)
     (found,) = results.comparisons("ndcg@10", "winners")

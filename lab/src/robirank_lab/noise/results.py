@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,7 +27,12 @@ METRIC_WORDS = {
 
 @dataclass(frozen=True)
 class Curve:
-    """A metric against the share of noise: means and half the widths of their 95 % intervals."""
+    """A metric against the share of noise: means, and half the widths of their bands.
+
+    Folds differ in level by more than methods do. The bands are 95 % intervals of what is left when
+    the level of each sample, its mean over methods and shares, is taken out (Cousineau 2005, with
+    Morey's factor): they say how far curves may move against each other.
+    """
 
     mean: Floats64
     half: Floats64
@@ -58,29 +65,25 @@ class NoiseResults:
         self.methods = [method for method in run.methods if method not in missing]
         names = ("RoBiRank", "RoBiRank exact")
         self.baseline = next((m for m in names if m in run.methods), run.methods[0])
-        self._cells = {cell.name: cell for cell in run.experiment.cells(run.data)}
-        self._values = self._arrays(frame)
+        self._values = self._arrays(frame, run)
 
-    def _arrays(self, frame: pl.DataFrame) -> dict[tuple[str, str, str], Floats64]:
+    def _arrays(self, frame: pl.DataFrame, run: RunDirectory) -> dict[tuple[str, ...], Floats64]:
         """By metric, method and kind: an array of shares × samples."""
-        means: dict[tuple[str, str, str, float], dict[str, list[float]]] = {}
-        for method, case, metric, value in frame.select(
-            "method", "case", "metric", "value"
-        ).iter_rows():
-            cell = self._cells[case]
-            several = len({c.fold for c in self._cells.values()}) > 1
-            sample = cell.fold if several else str(cell.seed)
-            at = (metric, method, cell.kind, cell.share)
-            means.setdefault(at, {}).setdefault(sample, []).append(value)
-        arrays = {}
-        for metric in self.metrics:
-            for method in self.methods:
-                for kind in self.kinds:
-                    rows = [means.get((metric, method, kind if s else "", s)) for s in self.shares]
-                    if all(rows):
-                        arrays[metric, method, kind] = np.array(
-                            [[np.mean(v) for _, v in sorted(row.items())] for row in rows if row]
-                        )
+        cells = {cell.name: cell for cell in run.experiment.cells(run.data)}
+        by_fold = len({cell.fold for cell in cells.values()}) > 1
+        means: dict[tuple[Any, ...], dict[str, list[float]]] = {}
+        columns = frame.select("metric", "method", "case", "value")
+        for metric, method, case, value in columns.iter_rows():
+            cell = cells[case]
+            samples = means.setdefault((metric, method, cell.kind, cell.share), {})
+            samples.setdefault(cell.fold if by_fold else str(cell.seed), []).append(value)
+        arrays: dict[tuple[str, ...], Floats64] = {}
+        for metric, method, kind in product(self.metrics, self.methods, self.kinds):
+            rows = [means.get((metric, method, kind if s else "", s)) for s in self.shares]
+            if all(rows):
+                arrays[metric, method, kind] = np.array(
+                    [[np.mean(values) for _, values in sorted(row.items())] for row in rows if row]
+                )
         return arrays
 
     def methods_with(self, metric: str, kind: str) -> list[str]:
@@ -90,7 +93,15 @@ class NoiseResults:
     def curve(self, metric: str, method: str, kind: str) -> Curve | None:
         """The curve of a method under a kind of noise; None where there is none."""
         values = self._values.get((metric, method, kind))
-        return None if values is None else Curve(*mean_interval(values))
+        if values is None:
+            return None
+        together = np.array(
+            [self._values[metric, m, kind] for m in self.methods_with(metric, kind)]
+        )
+        levels = together.mean(axis=(0, 1))
+        _, half = mean_interval(values - levels)
+        cells = together[..., 0].size
+        return Curve(values.mean(axis=1), half * np.sqrt(cells / (cells - 1)))
 
     def areas(self, metric: str, method: str, kind: str) -> Floats64:
         """The area under a curve over its width, that is the mean height, of each sample."""

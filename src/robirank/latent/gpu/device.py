@@ -23,6 +23,16 @@ def has_card() -> bool:
     return _why_not() == ""
 
 
+def describe_card() -> str:
+    """The card in words, or why there is none."""
+    why = _why_not()
+    if why:
+        return f"none ({why})"
+    major, minor = torch.cuda.get_device_capability()
+    name = torch.cuda.get_device_name()
+    return f"{name}, compute capability {major}.{minor}, CUDA {torch.version.cuda}"
+
+
 def _why_not() -> str:
     if torch.version.cuda is None:
         return "this PyTorch is built without CUDA"

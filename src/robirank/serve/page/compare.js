@@ -5,7 +5,7 @@ import { html, part, svg } from "./dom.js";
 import { tastePanel } from "./panel.js";
 import { problemBox } from "./recommend.js";
 import { address, change, remember, session } from "./session.js";
-import { amount, called, count, counted, percent } from "./text.js";
+import { amount, called, count, counted, percent, userName } from "./text.js";
 import { questionOf } from "./taste.js";
 
 const ROW = 40; // the height of a line of a list, in pixels; the style sheet has the same
@@ -95,7 +95,7 @@ function drawAgreement(told) {
     html("span", { class: "small" }, number ? count(number) : ""), html("i", { style: { height: `${(100 * number) / most}px` } }), html("b", {}, String(items))));
   const least = told.least.map((one) => html("button", {
     type: "button", class: "chip user", on: { click: () => { change({ user: String(one.user), items: [], out: [] }); window.scrollTo({ top: 0 }); } },
-  }, `user ${one.user}: ${percent(one.overlap)}`));
+  }, `${userName(one.user)}: ${percent(one.overlap)}`));
   return [html("h2", {}, "How often they agree"),
     html("dl", { class: "big" },
       html("div", {}, html("dt", {}, `overlap@${told.n}`), html("dd", {}, percent(told.overlap))),

@@ -7,7 +7,7 @@ import { ladder, ofSide, plainBar, sourcesOf } from "./reasons.js";
 import { problemBox } from "./recommend.js";
 import { searchBox } from "./search.js";
 import { address, change, learnNames, nameOf, remember, session } from "./session.js";
-import { amount, called, count, counted, percent, value } from "./text.js";
+import { amount, called, count, counted, percent, userName, value } from "./text.js";
 import { isSomebody, questionOf } from "./taste.js";
 
 const NEIGHBOURS = 12;
@@ -69,7 +69,7 @@ function who(takers, item) {
     return html("p", { class: "empty" }, item.new ? "Nobody yet." : why);
   }
   const users = html("p", { class: "chips" }, takers.users.map((user) =>
-    html("a", { class: "chip user", href: address("taste", "", { ...session.taste, user: String(user), items: [], out: [] }) }, `user ${user}`)),
+    html("a", { class: "chip user", href: address("taste", "", { ...session.taste, user: String(user), items: [], out: [] }) }, userName(user))),
   takers.number > takers.users.length ? html("span", { class: "small" }, `and ${count(takers.number - takers.users.length)} more`) : null);
   if (!takers.also.length) return users;
   const most = Math.max(...takers.also.map((one) => one.share));
@@ -107,7 +107,7 @@ async function standing(node, id, signal) {
     const [stands, list] = await Promise.all([
       post("standing", { item: id, question }, signal), post("recommend", why, signal).catch(() => ({ items: [] })), learnNames(others, signal)]);
     const reasons = ofSide(list.items[0]?.reasons ?? [], "user");
-    const names = [taste.user ? `user ${taste.user}` : null, ...others.map(nameOf)].filter(Boolean);
+    const names = [taste.user ? userName(taste.user) : null, ...others.map(nameOf)].filter(Boolean);
     node.replaceChildren(html("p", { class: "small" }, `For ${names.join(", ")}`), ...verdict(stands),
       reasons.length ? ladder(reasons, list.items[0].score, sourcesOf([reasons]), "Why") : null, search);
   } catch (error) {

@@ -164,7 +164,7 @@ class ItemMap {
     const { density } = this.points;
     context.setTransform(density, 0, 0, density, 0, 0);
     context.clearRect(0, 0, width, height);
-    const boxes = [];
+    const boxes = []; // where names are already
     for (const index of [this.hovered, this.marked]) if (index >= 0) this.drawMark(context, index, boxes);
     for (const index of this.named ?? []) this.drawLabel(context, index, boxes, 12);
   }
@@ -187,9 +187,10 @@ class ItemMap {
     const [left, top] = this.points.onScreen(index);
     context.font = `${weight} ${size}px system-ui, sans-serif`;
     const width = context.measureText(text).width;
+    if (width + 12 > this.stage.clientWidth) return;
     const begin = left + 9 + width < this.stage.clientWidth ? left + 9 : left - 9 - width;
     const box = { left: begin - 2, top: top - size / 2 - 2, right: begin + width + 2, bottom: top + size / 2 + 2 };
-    if (boxes.some((other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom)) return;
+    if (begin < 2 || boxes.some((other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom)) return;
     boxes.push(box);
     context.lineJoin = "round";
     context.lineWidth = 4;

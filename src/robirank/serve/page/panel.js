@@ -4,7 +4,7 @@ import { get, path } from "./api.js";
 import { button, field, html, later } from "./dom.js";
 import { searchBox } from "./search.js";
 import { address, can, change, learnNames, nameOf, remember, session } from "./session.js";
-import { amount, called, counted } from "./text.js";
+import { amount, called, counted, userName } from "./text.js";
 import { isSomebody, noTaste } from "./taste.js";
 
 const MANY = 8;
@@ -18,7 +18,7 @@ export async function findAnything(text, signal) {
   const asItems = { title: "Items", options: items.items.map((one) => ({
     label: called(one), note: one.taken === undefined ? "" : `taken by ${one.taken}`, value: { item: String(one.item) } })) };
   const asUsers = { title: "Users", options: users.users.map((one) => ({
-    label: `user ${one.user}`, note: one.number ? `has ${counted(one.number, "item")}` : "", value: { user: String(one.user) } })) };
+    label: userName(one.user), note: one.number ? `has ${counted(one.number, "item")}` : "", value: { user: String(one.user) } })) };
   return [asItems, asUsers];
 }
 
@@ -66,15 +66,15 @@ function showWho(who, signal) {
   const parts = [];
   if (user) {
     const has = html("div", { class: "has" });
-    parts.push(html("div", { class: "chips" }, chip(`user ${user}`, () => change({ user: "" }), "user")), has);
+    parts.push(html("div", { class: "chips" }, chip(userName(user), () => change({ user: "" }), "user")), has);
     showHistory(has, user, signal);
   }
   if (items.length) {
-    parts.push(html("h3", {}, user ? "and likes" : "Someone who likes"), html("div", { class: "chips" }, items.map((id) =>
+    parts.push(html("h2", { class: "minor" }, user ? "and likes" : "Someone who likes"), html("div", { class: "chips" }, items.map((id) =>
       chip(nameOf(id), () => change({ items: items.filter((one) => one !== id) }), "item", id))));
   }
   if (out.length) {
-    parts.push(html("h3", {}, "Left out"), html("div", { class: "chips" }, out.map((id) =>
+    parts.push(html("h2", { class: "minor" }, "Left out"), html("div", { class: "chips" }, out.map((id) =>
       chip(nameOf(id), () => change({ out: out.filter((one) => one !== id) }), "out", id))));
   }
   if (isSomebody(session.taste) || out.length) {
@@ -106,7 +106,7 @@ async function showHistory(has, user, signal) {
   remember(told.items);
   const link = (one) => html("li", {}, html("a", { href: address("item", one.item) }, called(one)));
   const more = told.items.slice(HAS);
-  has.replaceChildren(html("h3", {}, `has ${counted(told.number, "item")}`),
+  has.replaceChildren(html("h2", { class: "minor" }, `has ${counted(told.number, "item")}`),
     html("ul", { class: "plain" }, told.items.slice(0, HAS).map(link)),
     more.length ? html("details", {}, html("summary", {}, `${more.length} more`), html("ul", { class: "plain" }, more.map(link))) : null);
 }
@@ -115,7 +115,7 @@ async function suggest(node, signal) {
   try {
     const { users } = await get("users", { n: 6 }, signal);
     node.replaceChildren(...users.map((one) =>
-      button(`user ${one.user}`, () => change({ user: String(one.user) }), { class: "chip user" })));
+      button(userName(one.user), () => change({ user: String(one.user) }), { class: "chip user" })));
   } catch {
     node.replaceChildren();
   }

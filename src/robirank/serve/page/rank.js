@@ -11,6 +11,7 @@ import { amount, counted } from "./text.js";
 const SLIDERS = 8;
 const STEPS = 33; // scores along the range of a feature
 const MOST = 1000; // documents of a request
+const SHOWN = 15; // documents of a list that is not asked for in full
 
 /** Show the view. */
 export function show(root, _, signal) {
@@ -83,6 +84,7 @@ class QueryView {
     this.documents = this.queries[place].documents.slice(0, MOST);
     this.changes = {};
     this.a = this.b = null;
+    this.all = false;
     this.before = null;
     this.rank();
   }
@@ -126,7 +128,14 @@ class QueryView {
     const gain = isJudged ? ndcg(labels) : null;
     this.list.replaceChildren(html("div", { class: "head" }, html("h2", {}, "Documents"),
       html("p", { class: "small" }, gain === null ? "Press A or B beside a document to compare it." : `NDCG@10 of this query: ${gain.toFixed(3)}`)),
-    html("ol", { class: "list documents" }, ranked.map((one, rank) => this.line(one, rank, high > low ? (one.score - low) / (high - low) : 1))));
+    html("ol", { class: "list documents" }, ranked.map((one, rank) => (this.isShown(one.document, rank)
+      ? this.line(one, rank, high > low ? (one.score - low) / (high - low) : 1) : null))),
+    this.all || ranked.length <= SHOWN ? "" : button(`Show all ${ranked.length}`, () => { this.all = true; this.draw(ranked); }, { class: "quiet more" }));
+  }
+
+  /** The first ones, and A and B wherever they stand. */
+  isShown(document, rank) {
+    return this.all || rank < SHOWN || document === this.a || document === this.b;
   }
 
   line(one, rank, share) {

@@ -78,7 +78,7 @@ class List {
   head(answer, sources, hasWhy) {
     const basis = {
       row: "from the user's row of the model", "fold-in": "from a row that was found for this taste just now",
-      popular: isSomebody(session.taste) ? "nothing is known of this taste, so these are the most popular" : "the most popular items, until you say who is asked for",
+      popular: isSomebody(session.taste) ? "nothing is known of this taste, so these are the most popular, with how often each was taken" : "the most popular items and how often each was taken, until you say who is asked for",
     }[answer.basis];
     const left = answer.ignored?.length ? html("p", { class: "small" }, `Unknown to the model: ${answer.ignored.join(", ")}.`) : null;
     return [html("div", { class: "head" }, html("h2", {}, "Recommended"), html("p", { class: "small" }, basis)),

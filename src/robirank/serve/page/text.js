@@ -44,6 +44,12 @@ export function called(one) {
   return one.name ?? String(one.item ?? one.id);
 }
 
+/** A user as a word: long ids are shortened. */
+export function userName(id) {
+  const text = String(id);
+  return `user ${text.length > 14 ? `${text.slice(0, 10)}…` : text}`;
+}
+
 /** A value of a table as text. */
 export function value(thing) {
   if (thing === null || thing === undefined) return "–";

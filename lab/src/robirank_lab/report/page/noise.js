@@ -64,7 +64,7 @@ sections.noise = (root) => {
     focus: (i) => { if (chart && (i === null || chart.has(i))) chart.highlight(i, null); },
   });
   function changed() {
-    byRole(root, "lede").textContent = `${noiseWords(view.kind)} The band is the 95 % interval of ${data.methods[data.emphasis].name}, or of the method pointed at.`;
+    byRole(root, "lede").textContent = `${noiseWords(view.kind)} The band is that of ${data.methods[data.emphasis].name}, or of the method pointed at: a 95 % interval, with the level of each of the ${data.how.sample} taken out.`;
     methods.refresh();
     redraw();
   }
