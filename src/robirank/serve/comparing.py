@@ -16,7 +16,7 @@ from robirank.serve.loaded import ServedRecommender
 from robirank.serve.messages import Question, Recommended
 from robirank.serve.page_messages import Agreement, Compared, Disagreement
 from robirank.serve.problems import Problem
-from robirank.serve.wishes import TakenSince, known_items, look_up, union
+from robirank.serve.wishes import TakenSince, known_items, look_up, rising
 
 _COMMON_ITEMS = 500  # whose scores are compared
 _TOGETHER = 32  # users who are asked for at once
@@ -94,8 +94,8 @@ def _correlations(
         return []
     questions = [Question(user=user, n=len(items), seen="show") for user in users]
     both = zip(
-        _answers(served, questions, only=union(known_items(served, items))),
-        _answers(other, questions, only=union(known_items(other, items))),
+        _answers(served, questions, only=rising(known_items(served, items))),
+        _answers(other, questions, only=rising(known_items(other, items))),
         strict=True,
     )
     told: list[float] = []

@@ -20,7 +20,7 @@ from robirank.serve.page_messages import (
     WantedPlaces,
 )
 from robirank.serve.problems import Problem
-from robirank.serve.wishes import TakenSince, item_position, known_items, union
+from robirank.serve.wishes import TakenSince, item_position, known_items, merged, rising
 
 _MOST_TAKERS = 2_000  # takers whose other items are counted
 _FEWEST = 3  # takers that must share an item for it to be told
@@ -68,7 +68,7 @@ def about_user(
     """A user, and what the user has: the items that most users take come first."""
     row = served.users.find(id)
     fresh = known_items(served, () if taken is None else taken.items_of(id))
-    has = union(_has(served, id), fresh)
+    has = merged(_has(served, id), rising(fresh))
     if row < 0 and not len(has):
         detail = f"there is no user {id!r:.80} in the model; GET /v1/users?search= finds users"
         raise Problem("unknown_user", detail, "$.id")
