@@ -36,8 +36,7 @@ def _root(
     show_version: bool = option(False, "Print the version and exit.", "--version"),
     verbose: bool = option(
         False,
-        "With --version: also what a report of a defect needs, such as versions of packages, "
-        "instruction set and card.",
+        "With --version: also versions of packages, the instruction set, BLAS, threads and card.",
         "--verbose",
     ),
 ) -> None:
