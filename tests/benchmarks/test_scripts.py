@@ -48,6 +48,7 @@ SCRIPTS = {
     "letor.py": Script("", "mq2008_mean_ndcg", ("lightgbm",)),
     "linear.py": Script("--quick", "log_query_robirank"),
     "listwise.py": Script("--rows 2400 --items 3000", "grid_speedup"),
+    "page_map.py": Script("--items 500 --frames 20", "items", ("playwright",)),
     "parser.py": Script("--megabytes 0.1 --rounds 1", "speedup_vs_sklearn"),
     "ratings.py": Script("{data}/u.data --seeds 1", "dislikes_recall20_difference"),
     "reasons.py": Script(

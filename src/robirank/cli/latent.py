@@ -45,6 +45,7 @@ from robirank.cli.interactions import (
     load,
     read,
 )
+from robirank.cli.map_items import map_items
 from robirank.cli.options import (
     DEVICE,
     JSON,
@@ -297,6 +298,7 @@ app.command()(similar)
 app.command()(explain)
 app.command()(add_items)
 app.command()(remove_items)
+app.command("map")(map_items)
 app.command()(update)
 
 
