@@ -113,7 +113,14 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     args = parser.parse_args()
     widths = sorted(args.factors)
-    print(json.dumps({b: measure(b, widths, args.seeds, args.device) for b in args.boards}))
+    found = {b: measure(b, widths, args.seeds, args.device) for b in args.boards}
+    figures = {
+        f"{board}_{width.replace(' ', '_')}_{key.replace('@', '')}": value
+        for board, rows in found.items()
+        for width, row in rows.items()
+        for key, value in row.items()
+    }
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -114,6 +114,16 @@ def _compared(rows: dict[str, list[list[float]]], names: tuple[str, ...]) -> dic
     return found
 
 
+def flat(found: dict[str, Any]) -> dict[str, Any]:
+    """One figure for each study, metric and statistic."""
+    figures: dict[str, Any] = {"half_life": found["ages"].pop("half_life")}
+    for study, metrics in found.items():
+        for metric, row in metrics.items():
+            about = f"{study}_{metric.replace('@', '')}"
+            figures |= {f"{about}_{statistic}": value for statistic, value in row.items()}
+    return figures
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file")
@@ -125,7 +135,7 @@ def main() -> None:
     found = {"dislikes": dislikes(likes, against, args.seeds)}
     print("ages")
     found["ages"] = ages(likes, args.seeds)
-    print(json.dumps(found))
+    print(json.dumps(flat(found)))
 
 
 if __name__ == "__main__":

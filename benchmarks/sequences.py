@@ -165,7 +165,24 @@ def main() -> None:
     if args.file is not None:
         columns = {name: getattr(args, name) for name in ("user", "item", "time")}
         tables = {args.file.name: rr.load_interactions(args.file, **columns)}
-    print(json.dumps({name: measure(name, data, args) for name, data in tables.items()}))
+    found = {name: measure(name, data, args) for name, data in tables.items()}
+    print(json.dumps(flat(found)))
+
+
+def flat(found: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """One figure for each board, method and metric; means over seeds."""
+    names = {
+        (board, method.split()[0], key)
+        for board, methods in found.items()
+        for method, row in methods.items()
+        for key in row
+    }
+    return {
+        f"{board}_{method}_{key.replace('@', '')}": float(
+            np.mean([row[key] for name, row in found[board].items() if name.split()[0] == method])
+        )
+        for board, method, key in sorted(names)
+    }
 
 
 def measure(name: str, data: rr.Interactions, args: argparse.Namespace) -> dict[str, Any]:
@@ -208,7 +225,7 @@ def measure(name: str, data: rr.Interactions, args: argparse.Namespace) -> dict[
         plain, ordered = (figures(lists_of(m, mixed[0]), mixed[1])["ndcg@10"] for m in models)
         ratios.append(ordered / plain)
         weights.append(models[1].order_weight_)
-    results["shuffled"] = {"order to plain": ratios, "weights": weights}
+    results["shuffled"] = {"ratio": np.mean(ratios), "weight": np.mean(weights)}
     print(f"  shuffled: weight {weights}, NDCG@10 {np.mean(ratios):.4f} times that of plain")
     return results
 

@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 
 class Script(NamedTuple):
-    """How a script is made small (results go to {out}), and a figure that it prints."""
+    """How a script is made small (results go to {out}, data are in {data}), and what it prints."""
 
     arguments: str
     figure: str
@@ -37,7 +37,9 @@ SCRIPTS = {
         "--folder {out}",
         "s3_lastfm_cold_cv_new_recall20",
     ),
+    "cost.py": Script("--quick --turns 1 --factors 4", "2000x2000_exact_seconds_told_over_real"),
     "exact.py": Script("--users 40 --items 60 --factors 4 --epochs 1", "over_floor"),
+    "factors.py": Script("--boards gowalla --factors 4 8", "gowalla_8_cut_to_4_recall20"),
     "features.py": Script("--shrink 100 --epochs 1", "wide_epoch_ratio"),
     "field.py": Script("--quick --run {out}/run", "RoBiRank_ndcg10"),
     "findings.py": Script("", "mq2008_irpush_zero_folds"),
@@ -46,7 +48,9 @@ SCRIPTS = {
     "letor.py": Script("", "mq2008_mean_ndcg", ("lightgbm",)),
     "linear.py": Script("--quick", "log_query_robirank"),
     "listwise.py": Script("--rows 2400 --items 3000", "grid_speedup"),
+    "page_map.py": Script("--items 500 --frames 20", "items", ("playwright",)),
     "parser.py": Script("--megabytes 0.1 --rounds 1", "speedup_vs_sklearn"),
+    "ratings.py": Script("{data}/u.data --seeds 1", "dislikes_recall20_difference"),
     "reasons.py": Script(
         "--boards gowalla --pairs 4 --factors 4 --epochs 4", "gowalla_over_crossed", ("implicit",)
     ),
@@ -58,6 +62,7 @@ SCRIPTS = {
     ),
     "rules.py": Script("--users 20 --items 400 --factors 8 --turns 1", "deny_one_user"),
     "scaling.py": Script("--quick --factors 4 --rounds 1", "recovery_seconds", ("ray",)),
+    "sequences.py": Script("--boards lastfm --factors 4", "lastfm_order_hr10"),
     "serve.py": Script(
         "--items 300 --users 50 --factors 8 --requests 40",
         "300_users_vs_implicit",
@@ -87,7 +92,15 @@ def data(tmp_path_factory):
     save_ranking(root / "letor" / "MSLR-sample", ("train", "test"), 4, n_features=136)
     save_interactions(root / "implicit" / "gowalla")
     save_features(root / "features")
+    save_ratings(root / "u.data")
     return root
+
+
+def save_ratings(path):
+    rng = np.random.default_rng(0)
+    table = rr.make_interactions(60, 40, 900, random_state=0)
+    rows = table.user_codes(), table.indices, rng.integers(1, 6, 900), rng.integers(0, 9999, 900)
+    np.savetxt(path, np.column_stack(rows), "%d", delimiter="\t")
 
 
 def save_ranking(folder, parts, seed, n_features=4):
@@ -157,7 +170,7 @@ def test_the_last_line_of_a_script_is_json(name, data, tmp_path):
     if name == "gpu.py" and not has_card():
         pytest.skip("gpu.py needs a graphics card")
     done = subprocess.run(
-        [sys.executable, FOLDER / name, *script.arguments.format(out=tmp_path).split()],
+        [sys.executable, FOLDER / name, *script.arguments.format(out=tmp_path, data=data).split()],
         cwd=tmp_path,
         env=os.environ | {"ROBIRANK_DATA": str(data), "OMP_THREAD_LIMIT": "1"},
         capture_output=True,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
 import zlib
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,11 @@ from robirank.data.features import read_rows
 from robirank.data.interaction_files import load_interactions
 from robirank.data.interactions import Interactions
 from robirank.data.names import Names
+from robirank.errors import ArgumentError
+from robirank.latent.factors.item_map import ItemMap
 from robirank.latent.factors.item_table import ItemTable
-from robirank.serve.loaded import About, Served, serve_model
+from robirank.serve.loaded import About, Served, ServedRecommender, serve_model
+from robirank.serve.logs import tell
 from robirank.serve.messages import RuleSet
 from robirank.storage.estimators import load_extra, load_model
 from robirank.storage.tensor_file import ModelFileError, written_checksum
@@ -25,6 +30,7 @@ from robirank.storage.tensor_file import ModelFileError, written_checksum
 Stamp = tuple[int, int, int] | None
 
 _CHUNK = 1 << 20
+_FILES = ("model", "train", "items", "names", "map", "compare")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +56,10 @@ class Sources:
         Of each answer; every core by default.
     mapped : bool
         Whether the file of the model is mapped, as one that nobody writes to can be.
+    map : path or ItemMap, optional
+        The map of the items that the page shows.
+    compare : path or estimator, optional
+        A second model, which the page shows beside the first.
     """
 
     model: Any
@@ -62,10 +72,12 @@ class Sources:
     rules: RuleSet | None = None
     num_threads: int | None = None
     mapped: bool = False
+    map: Any = None
+    compare: Any = None
 
     def stamps(self) -> dict[str, Stamp]:
         """The stamp of each file."""
-        named = {name: getattr(self, name) for name in ("model", "train", "items", "names")}
+        named = {name: getattr(self, name) for name in _FILES}
         return {name: _stamp(path) for name, path in named.items() if _is_path(path)}
 
     def load(self) -> Served:
@@ -75,14 +87,53 @@ class Sources:
             model, about = _read_model(Path(self.model), mapped=self.mapped)
         if self.num_threads is not None and hasattr(model, "num_threads"):
             model.num_threads = self.num_threads
-        return serve_model(
-            model,
-            about,
-            train=self._interactions(),
-            table=self._table(),
-            names=self._names(),
-            rules=self.rules,
+        beside = {
+            "train": self._interactions(),
+            "table": self._table(),
+            "names": self._names(),
+            "rules": self.rules,
+        }
+        served = serve_model(model, about, **beside)
+        if not isinstance(served, ServedRecommender):
+            self._check_no_page_files(served)
+            return served
+        return replace(served, item_map=self._map(served), other=self._other(beside))
+
+    def _check_no_page_files(self, served: Served) -> None:
+        for name in ("map", "compare"):
+            if getattr(self, name) is not None:
+                kind = type(served.model).__name__
+                raise ArgumentError(
+                    name, f"is for models of users and items; the model is a {kind}"
+                )
+
+    def _map(self, served: ServedRecommender) -> ItemMap | None:
+        """The map, unless it was made of an older model: then none, and the log says so."""
+        if self.map is None or isinstance(self.map, ItemMap):
+            return self.map
+        found = ItemMap.load(self.map)
+        if len(found.points) == len(served.items) and found.model in (None, served.checksum):
+            return found
+        tell(
+            logging.WARNING,
+            "the map was made of another model, and two directions of the factors are shown",
+            map=str(found.model),
+            model=served.checksum,
         )
+        return None
+
+    def _other(self, beside: Mapping[str, Any]) -> ServedRecommender | None:
+        """The model that is compared, with the same things beside it."""
+        if self.compare is None:
+            return None
+        model, about = self.compare, None
+        if _is_path(self.compare):
+            model, about = _read_model(Path(self.compare), mapped=False)
+        served = serve_model(model, about, **beside)
+        if not isinstance(served, ServedRecommender):
+            kind = type(served.model).__name__
+            raise ArgumentError("compare", f"must be a model of users and items; it is a {kind}")
+        return served
 
     def _interactions(self) -> Interactions | None:
         if _is_path(self.train):

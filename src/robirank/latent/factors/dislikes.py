@@ -68,6 +68,7 @@ def raise_disliked(scores: Floats32, table: UserItems, users: Ints64) -> None:
 
     Examples
     --------
+    >>> from dataclasses import replace
     >>> dislikes = UserItems(np.array([0, 1, 1]), np.array([2], np.int32), None, 3)
     >>> likes = UserItems(np.array([0, 1, 2]), np.array([0, 1], np.int32), None, 3)
     >>> scores = np.zeros((2, 3), np.float32)
