@@ -64,7 +64,9 @@ def test_a_page_is_not_wider_than_a_phone(site, phone, page):
 @pytest.mark.parametrize("page", PAGES)
 def test_no_block_of_code_is_cut_on_a_laptop(site, laptop, page):
     laptop.goto((site / page / "index.html").as_uri())
-    cut = """blocks => blocks.filter(b => b.scrollWidth > b.clientWidth + 1).map(b => b.innerText)"""
+    cut = (
+        """blocks => blocks.filter(b => b.scrollWidth > b.clientWidth + 1).map(b => b.innerText)"""
+    )
     assert laptop.eval_on_selector_all("pre > code", cut) == []
 
 
