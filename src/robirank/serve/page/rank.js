@@ -173,9 +173,27 @@ class QueryView {
     }
     if (this.sliders?.of !== this.a || !Object.keys(this.changes).length) {
       const effects = parts.length ? this.lastEffects : [];
-      this.sliders = { of: this.a, node: await this.makeSliders(effects) };
+      this.sliders = { of: this.a, node: this.makeSliders(effects) };
     }
-    this.why.replaceChildren(...parts, this.sliders.node);
+    this.stands.replaceChildren(...this.standing(rankOf.get(this.a), ranked[rankOf.get(this.a)].score));
+    this.showWhy(parts);
+  }
+
+  /** Put reasons below the sliders, which stay where they are: one of them may be held. */
+  showWhy(parts) {
+    const { node } = this.sliders;
+    for (const child of [...this.why.children]) if (child !== node) child.remove();
+    if (!node.isConnected) this.why.prepend(node);
+    this.why.append(...parts);
+  }
+
+  /** Where A stands now, and where it stood as it is. */
+  standing(rank, score) {
+    const was = this.before?.get(this.a);
+    if (!Object.keys(this.changes).length) this.scoreBefore = score;
+    const now = html("strong", {}, `place ${rank + 1}`);
+    if (was === undefined || !Object.keys(this.changes).length) return [now, ` of ${this.documents.length}, score ${amount(score)}`];
+    return [now, ` of ${this.documents.length} (was ${was + 1}), score ${amount(score)} (was ${amount(this.scoreBefore)})`];
   }
 
   contrasts(pair, [upper, lower]) {
@@ -195,7 +213,7 @@ class QueryView {
   }
 
   /** Sliders of the features that matter, each with the score along its range. */
-  async makeSliders(effects) {
+  makeSliders(effects) {
     const first = effects.filter((name) => this.names.includes(name));
     const shown = [...first, ...this.names.filter((name) => !first.includes(name))].slice(0, SLIDERS);
     const ranges = new Map(this.names.map((name) => [name, this.rangeOf(name)]));
@@ -204,8 +222,9 @@ class QueryView {
       html("option", { value: "" }, "Another feature …"), this.names.filter((name) => !shown.includes(name)).map((name) => html("option", { value: name }, name)));
     const body = html("div", {}, shown.map((name) => this.slider(name, ranges.get(name))));
     const { id } = this.documents[this.a];
+    this.stands = html("p", { class: "stands", role: "status" });
     return part("What if", html("p", { class: "small" }, `A is ${id}. Change a feature, and see where it would stand; the line is its score along the feature.`),
-      body, html("div", { class: "row" }, reset, this.names.length > shown.length ? add : null));
+      this.stands, body, html("div", { class: "row" }, reset, this.names.length > shown.length ? add : null));
   }
 
   rangeOf(name) {

@@ -5,7 +5,7 @@ import { announce, button, html, mayMove } from "./dom.js";
 import { hasReasons, leaveOut, like, tastePanel } from "./panel.js";
 import { ladder, legend, longest, ofSide, plainBar, reasonBar, sourcesOf } from "./reasons.js";
 import { address, remember, session } from "./session.js";
-import { amount, called, count, counted } from "./text.js";
+import { amount, called, count, counted, sentence } from "./text.js";
 import { isSomebody, questionOf } from "./taste.js";
 
 /** Show the view; what is returned shows the taste anew. */
@@ -179,6 +179,6 @@ function ruleName(rule) {
 
 /** A box that says what is wrong and what would be right. */
 export function problemBox(error, again) {
-  return html("div", { class: "problem", role: "alert" }, html("h2", {}, "That cannot be answered"), html("p", {}, error.message),
+  return html("div", { class: "problem", role: "alert" }, html("h2", {}, "That cannot be answered"), html("p", {}, sentence(error.message)),
     error.field && error.field !== "$" ? html("p", { class: "small" }, `Where: ${error.field}`) : null, button("Try again", again));
 }

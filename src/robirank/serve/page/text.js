@@ -39,6 +39,11 @@ export function when(iso) {
   return date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 }
 
+/** A message of the server as a sentence. */
+export function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1) + (/[.?!]$/.test(text) ? "" : ".");
+}
+
 /** What an item is called: its name, or else its id. */
 export function called(one) {
   return one.name ?? String(one.item ?? one.id);
