@@ -18,7 +18,8 @@ let shown = null;
 
 function viewsOfModel() {
   if (session.facts.kind === "ranker") return [["rank", "Query"], ["model", "Model"]];
-  const views = [["taste", "Taste"], ["item", "Item"], ["map", "Map"]];
+  const views = [["taste", "Taste"], ["item", "Item"]];
+  if (session.facts.factors > 1) views.push(["map", "Map"]);
   if (can("compare")) views.push(["compare", "Compare"]);
   return [...views, ["model", "Model"]];
 }

@@ -43,7 +43,7 @@ async function about(page, id, signal) {
     html("div", { class: "title" }, html("p", { class: "overline" }, `item ${item.item}`), html("h1", {}, called(item)),
       html("p", { class: "lede" }, item.new ? html("span", { class: "badge" }, "new") : null,
         item.new ? " Nobody had taken it when the model was trained." : item.taken === undefined ? "" : `Taken ${counted(item.taken, "time")}.`),
-      html("p", { class: "row" }, likes(id), html("a", { class: "quiet", href: address("map", id) }, "Show on the map"))),
+      html("p", { class: "row" }, likes(id), session.facts.factors > 1 ? html("a", { class: "quiet", href: address("map", id) }, "Show on the map") : null)),
     html("div", { class: "columns" },
       part("Most like it", similar(item)),
       html("div", {}, part("Where it would stand", stands), part("Who takes it", who(takers, item))),
@@ -57,7 +57,7 @@ function likes(id) {
 }
 
 function similar(item) {
-  if (!item.similar.length) return html("p", { class: "empty" }, "Nothing points the same way.");
+  if (!item.similar.length) return html("p", { class: "empty" }, "The model knows nothing that is like it.");
   return html("ol", { class: "lines" }, item.similar.map((one) => html("li", {},
     html("a", { href: address("item", one.item) }, called(one)), one.new ? html("span", { class: "badge" }, "new") : null,
     plainBar(one.score), html("span", { class: "number" }, amount(one.score)))));

@@ -8,7 +8,7 @@ import { problemBox } from "./recommend.js";
 import { can, session } from "./session.js";
 import { amount, counted } from "./text.js";
 
-const SLIDERS = 8;
+const SLIDERS = 5;
 const STEPS = 33; // scores along the range of a feature
 const MOST = 1000; // documents of a request
 const SHOWN = 15; // documents of a list that is not asked for in full
@@ -191,7 +191,7 @@ class QueryView {
   standing(rank, score) {
     const was = this.before?.get(this.a);
     if (!Object.keys(this.changes).length) this.scoreBefore = score;
-    const now = html("strong", {}, `place ${rank + 1}`);
+    const now = html("strong", {}, `Place ${rank + 1}`);
     if (was === undefined || !Object.keys(this.changes).length) return [now, ` of ${this.documents.length}, score ${amount(score)}`];
     return [now, ` of ${this.documents.length} (was ${was + 1}), score ${amount(score)} (was ${amount(this.scoreBefore)})`];
   }
