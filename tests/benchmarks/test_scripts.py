@@ -37,6 +37,7 @@ SCRIPTS = {
         "--folder {out}",
         "s3_lastfm_cold_cv_new_recall20",
     ),
+    "cost.py": Script("--quick --turns 1 --factors 4", "2000x2000_exact_seconds_told_over_real"),
     "exact.py": Script("--users 40 --items 60 --factors 4 --epochs 1", "over_floor"),
     "factors.py": Script("--boards gowalla --factors 4 8", "gowalla_8_cut_to_4_recall20"),
     "features.py": Script("--shrink 100 --epochs 1", "wide_epoch_ratio"),
