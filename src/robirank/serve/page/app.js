@@ -1,7 +1,7 @@
 // The page: which view is shown, the colours, and a dialog for the key.
 
 import { get, setKeyDialog } from "./api.js";
-import { announce, button, html } from "./dom.js";
+import { announce, button, html, put } from "./dom.js";
 import { can, place, session, address } from "./session.js";
 import { tasteOf } from "./taste.js";
 import * as comparison from "./compare.js";
@@ -36,13 +36,13 @@ function show() {
   const title = views.find(([known]) => known === name)[1];
   document.title = `${title} – ${session.facts.name} – robirank`;
   main.className = `view-${name}`;
-  main.replaceChildren();
+  put(main);
   shown = VIEWS[name].show(main, rest, leaving.signal) ?? null;
   announce(title);
 }
 
 function markViews(views, name) {
-  document.getElementById("views").replaceChildren(...views.map(([view, title]) =>
+  put(document.getElementById("views"), ...views.map(([view, title]) =>
     html("a", { href: address(view), "aria-current": view === name ? "page" : null }, title)));
 }
 
@@ -96,12 +96,12 @@ async function start() {
   try {
     session.facts = await get("model");
   } catch (error) {
-    main.replaceChildren(html("div", { class: "problem", role: "alert" },
+    put(main, html("div", { class: "problem", role: "alert" },
       html("h1", {}, "No model to look into"), html("p", {}, error.message), button("Try again", () => location.reload())));
     return;
   }
   const about = document.getElementById("about");
-  about.replaceChildren(html("strong", {}, session.facts.name), html("span", {}, session.facts.file ?? session.facts.model));
+  put(about, html("strong", {}, session.facts.name), html("span", {}, session.facts.file ?? session.facts.model));
   window.addEventListener("hashchange", show);
   show();
 }
