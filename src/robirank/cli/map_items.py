@@ -7,7 +7,7 @@ from typing import Literal
 
 from robirank.cli.console import check_output, print_facts, step
 from robirank.cli.interactions import load_factors
-from robirank.cli.options import JSON, QUIET, SEED, option
+from robirank.cli.options import JSON, QUIET, option
 from robirank.cli.recommend import MODEL
 
 
@@ -22,7 +22,6 @@ def map_items(
     most: int = option(
         20_000, "Place so many items by t-SNE; each other one lies among those like it.", min=4
     ),
-    seed: int = SEED,
     as_json: bool = JSON,
     _quiet: bool = QUIET,
 ) -> None:
@@ -38,9 +37,7 @@ def map_items(
         if kind == "directions":
             found = map_of_directions(model.item_factors)
         else:
-            found = map_of_neighbours(
-                model.item_factors, model.item_counts_, most=most, random_state=seed
-            )
+            found = map_of_neighbours(model.item_factors, model.item_counts_, most=most)
     checksum = written_checksum(model_path) if model_path.is_file() else None
     with step(f"wrote {output}"):
         replace(found, model=checksum).save(output)

@@ -18,6 +18,7 @@ from robirank.data.interaction_files import load_interactions
 from robirank.data.interactions import Interactions
 from robirank.data.names import Names
 from robirank.errors import ArgumentError
+from robirank.latent.factors.factor_model import FactorModel
 from robirank.latent.factors.item_map import ItemMap
 from robirank.latent.factors.item_table import ItemTable
 from robirank.serve.loaded import About, Served, ServedRecommender, serve_model
@@ -129,10 +130,11 @@ class Sources:
         model, about = self.compare, None
         if _is_path(self.compare):
             model, about = _read_model(Path(self.compare), mapped=False)
-        served = serve_model(model, about, **beside)
-        if not isinstance(served, ServedRecommender):
-            kind = type(served.model).__name__
+        if not isinstance(model, FactorModel):
+            kind = type(model).__name__
             raise ArgumentError("compare", f"must be a model of users and items; it is a {kind}")
+        served = serve_model(model, about, **beside)
+        assert isinstance(served, ServedRecommender)
         return served
 
     def _interactions(self) -> Interactions | None:

@@ -144,6 +144,12 @@ def test_one_model_alone_is_not_compared():
         assert client.get("/v1/agreement").status == 404
 
 
+def test_a_model_that_knows_no_likeness():
+    with Client(app(rr.Popularity().fit(plays()), log_requests=False)) as client:
+        assert told(client.get("/v1/items/p03"))["similar"] == []
+        assert client.post("/v1/similar", {"item": "p03"}).json()["code"] == "not_for_this_model"
+
+
 def test_nobody_asked_for_and_ids_that_are_numbers():
     table_of_numbers = rr.make_interactions(30, 20, 200, random_state=0)
     model = rr.LatentRoBiRank(2, iterations=1, random_state=0, regularization=0.3)

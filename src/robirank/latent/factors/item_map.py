@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from robirank._random import RandomStateLike, as_random_state
 from robirank._types import Floats32, Floats64, Ints32
 from robirank.errors import ArgumentError
 from robirank.storage.tensor_file import (
@@ -100,13 +99,12 @@ def map_of_neighbours(
     counts: Ints32 | None = None,
     *,
     most: int = 20_000,
-    random_state: RandomStateLike = 0,
 ) -> ItemMap:
     """A map that keeps items together whose factors point the same way (t-SNE).
 
     The ``most`` items that were taken most often are placed by t-SNE (van der Maaten & Hinton
     2008, in the approximation of scikit-learn), which begins with `map_of_directions`. Each of the
-    others is put at the mean of its 5 nearest placed items. Equal arguments give equal bits.
+    others is put at the mean of its 5 nearest placed items. Nothing is random.
     """
     if most < 2:
         raise ArgumentError("most", f"must be at least 2; got {most}")
@@ -125,7 +123,6 @@ def map_of_neighbours(
         init=begin,
         learning_rate="auto",
         perplexity=min(_PERPLEXITY, (len(placed) - 1) / 3),
-        random_state=as_random_state(random_state),
     )
     # scikit-learn adds up what its threads found, so that more of them change the last bits.
     with threadpool_limits(limits=1):

@@ -1,7 +1,7 @@
 // The page: which view is shown, the colours, and a dialog for the key.
 
 import { get, setKeyDialog } from "./api.js";
-import { announce, button, html } from "./dom.js";
+import { announce, button, html, put } from "./dom.js";
 import { can, place, session, address } from "./session.js";
 import { tasteOf } from "./taste.js";
 import * as comparison from "./compare.js";
@@ -18,7 +18,8 @@ let shown = null;
 
 function viewsOfModel() {
   if (session.facts.kind === "ranker") return [["rank", "Query"], ["model", "Model"]];
-  const views = [["taste", "Taste"], ["item", "Item"], ["map", "Map"]];
+  const views = [["taste", "Taste"], ["item", "Item"]];
+  if (session.facts.factors > 1) views.push(["map", "Map"]);
   if (can("compare")) views.push(["compare", "Compare"]);
   return [...views, ["model", "Model"]];
 }
@@ -35,13 +36,13 @@ function show() {
   const title = views.find(([known]) => known === name)[1];
   document.title = `${title} – ${session.facts.name} – robirank`;
   main.className = `view-${name}`;
-  main.replaceChildren();
+  put(main);
   shown = VIEWS[name].show(main, rest, leaving.signal) ?? null;
   announce(title);
 }
 
 function markViews(views, name) {
-  document.getElementById("views").replaceChildren(...views.map(([view, title]) =>
+  put(document.getElementById("views"), ...views.map(([view, title]) =>
     html("a", { href: address(view), "aria-current": view === name ? "page" : null }, title)));
 }
 
@@ -66,7 +67,8 @@ document.getElementById("theme").addEventListener("click", () => {
 });
 
 /** Ask for an API key; null where the reader gives none. */
-function askForKey(why) {
+function askForKey(code) {
+  const why = code === "wrong_key" ? "The server does not know this key." : "Whoever runs the server can give you one. It is kept until this tab is closed.";
   return new Promise((settle) => {
     const input = html("input", { type: "password", autocomplete: "off", "aria-label": "API key", required: true });
     const dialog = html("dialog", { "aria-labelledby": "key-title", on: { close: () => { dialog.remove(); settle(dialog.returnValue || null); } } },
@@ -95,12 +97,12 @@ async function start() {
   try {
     session.facts = await get("model");
   } catch (error) {
-    main.replaceChildren(html("div", { class: "problem", role: "alert" },
+    put(main, html("div", { class: "problem", role: "alert" },
       html("h1", {}, "No model to look into"), html("p", {}, error.message), button("Try again", () => location.reload())));
     return;
   }
   const about = document.getElementById("about");
-  about.replaceChildren(html("strong", {}, session.facts.name), html("span", {}, session.facts.file ?? session.facts.model));
+  put(about, html("strong", {}, session.facts.name), html("span", {}, session.facts.file ?? session.facts.model));
   window.addEventListener("hashchange", show);
   show();
 }

@@ -1,7 +1,7 @@
 // Two models side by side: what they answer to one taste, what moved, and how often they agree.
 
 import { get, post } from "./api.js";
-import { html, part, svg } from "./dom.js";
+import { html, part, put, svg } from "./dom.js";
 import { tastePanel } from "./panel.js";
 import { problemBox } from "./recommend.js";
 import { address, change, remember, session } from "./session.js";
@@ -30,7 +30,7 @@ export function show(root, _, signal) {
       const told = await post("compare", questionOf(session.taste), mine);
       if (!mine.aborted) draw(lists, told, models);
     } catch (error) {
-      if (error.name !== "AbortError") lists.replaceChildren(problemBox(error, ask));
+      if (error.name !== "AbortError") put(lists, problemBox(error, ask));
     }
     lists.setAttribute("aria-busy", "false");
   };
@@ -50,7 +50,7 @@ function draw(root, told, models) {
   const [left, right] = [placeOf(here), placeOf(other)];
   const both = here.filter((one) => right.has(String(one.item))).length;
   const n = Math.max(here.length, other.length);
-  root.replaceChildren(
+  put(root,
     html("p", { class: "lede" }, n ? `${both} of ${n} in both lists.` : "Both lists are empty."),
     html("div", { class: "pair" },
       html("div", {}, title(models.here), list(here, right, "left")),
@@ -79,12 +79,12 @@ function lines(left, right, n) {
 }
 
 async function agree(root, signal) {
-  root.replaceChildren(html("h2", {}, "How often they agree"), html("p", { class: "small" }, `Asking both about ${SAMPLE} users …`));
+  put(root, html("h2", {}, "How often they agree"), html("p", { class: "small" }, `Asking both about ${SAMPLE} users …`));
   try {
     const told = await get("agreement", { users: SAMPLE, n: 10 }, signal);
-    root.replaceChildren(...drawAgreement(told));
+    put(root, ...drawAgreement(told));
   } catch (error) {
-    if (error.name !== "AbortError") root.replaceChildren(problemBox(error, () => agree(root, signal)));
+    if (error.name !== "AbortError") put(root, problemBox(error, () => agree(root, signal)));
   }
 }
 

@@ -15,8 +15,18 @@ function fill(node, attributes, children) {
       node.setAttribute(name, value === true ? "" : value);
     }
   }
-  node.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(...known(children));
   return node;
+}
+
+/** Children without those that are nothing. */
+function known(children) {
+  return children.flat(3).filter((child) => child !== null && child !== undefined && child !== false);
+}
+
+/** Put children in the place of those that a node has. */
+export function put(node, ...children) {
+  node.replaceChildren(...known(children));
 }
 
 /** An HTML element with attributes and children. */

@@ -1,7 +1,7 @@
 // The view of an item: what is like it, who takes it, what is known of it, where it stands for a taste.
 
 import { get, path, post } from "./api.js";
-import { button, html, part } from "./dom.js";
+import { button, html, part, put } from "./dom.js";
 import { findItems, hasReasons, like } from "./panel.js";
 import { ladder, ofSide, plainBar, sourcesOf } from "./reasons.js";
 import { problemBox } from "./recommend.js";
@@ -19,7 +19,7 @@ export function show(root, id, signal) {
   const page = html("div", { class: "item" });
   root.append(html("div", { class: "narrow" }, search), page);
   const fill = () => (id ? about(page, id, signal) : start(page, signal)).catch((error) => {
-    if (error.name !== "AbortError") page.replaceChildren(problemBox(error, fill));
+    if (error.name !== "AbortError") put(page, problemBox(error, fill));
   });
   fill();
   return fill;
@@ -28,7 +28,7 @@ export function show(root, id, signal) {
 async function start(page, signal) {
   const { items } = await post("recommend", { n: 12 }, signal);
   remember(items);
-  page.replaceChildren(html("h1", {}, "Items"),
+  put(page, html("h1", {}, "Items"),
     html("p", { class: "lede" }, "Search for an item, or begin with one that many take."),
     html("ul", { class: "tiles" }, items.map((one) => html("li", {}, html("a", { href: address("item", one.item) }, called(one),
       html("small", {}, `taken by ${count(one.score)}`))))));
@@ -39,11 +39,11 @@ async function about(page, id, signal) {
     get(path("items", id), { n: NEIGHBOURS }, signal), get(path("takers", id), { n: 10 }, signal)]);
   remember([item, ...item.similar, ...takers.also]);
   const stands = html("div", {});
-  page.replaceChildren(
+  put(page,
     html("div", { class: "title" }, html("p", { class: "overline" }, `item ${item.item}`), html("h1", {}, called(item)),
       html("p", { class: "lede" }, item.new ? html("span", { class: "badge" }, "new") : null,
         item.new ? " Nobody had taken it when the model was trained." : item.taken === undefined ? "" : `Taken ${counted(item.taken, "time")}.`),
-      html("p", { class: "row" }, likes(id), html("a", { class: "quiet", href: address("map", id) }, "Show on the map"))),
+      html("p", { class: "row" }, likes(id), session.facts.factors > 1 ? html("a", { class: "quiet", href: address("map", id) }, "Show on the map") : null)),
     html("div", { class: "columns" },
       part("Most like it", similar(item)),
       html("div", {}, part("Where it would stand", stands), part("Who takes it", who(takers, item))),
@@ -57,7 +57,7 @@ function likes(id) {
 }
 
 function similar(item) {
-  if (!item.similar.length) return html("p", { class: "empty" }, "Nothing points the same way.");
+  if (!item.similar.length) return html("p", { class: "empty" }, "The model knows nothing that is like it.");
   return html("ol", { class: "lines" }, item.similar.map((one) => html("li", {},
     html("a", { href: address("item", one.item) }, called(one)), one.new ? html("span", { class: "badge" }, "new") : null,
     plainBar(one.score), html("span", { class: "number" }, amount(one.score)))));
@@ -98,7 +98,7 @@ async function standing(node, id, signal) {
     choose: (chosen) => change({ items: [...new Set([...taste.items, chosen.item])] }),
   });
   if (!isSomebody(asked)) {
-    node.replaceChildren(html("p", { class: "small" }, "Say who, or what someone took:"), search);
+    put(node, html("p", { class: "small" }, "Say who, or what someone took:"), search);
     return;
   }
   try {
@@ -108,10 +108,10 @@ async function standing(node, id, signal) {
       post("standing", { item: id, question }, signal), post("recommend", why, signal).catch(() => ({ items: [] })), learnNames(others, signal)]);
     const reasons = ofSide(list.items[0]?.reasons ?? [], "user");
     const names = [taste.user ? userName(taste.user) : null, ...others.map(nameOf)].filter(Boolean);
-    node.replaceChildren(html("p", { class: "small" }, `For ${names.join(", ")}`), ...verdict(stands),
+    put(node, html("p", { class: "small" }, `For ${names.join(", ")}`), ...verdict(stands),
       reasons.length ? ladder(reasons, list.items[0].score, sourcesOf([reasons]), "Why") : null, search);
   } catch (error) {
-    if (error.name !== "AbortError") node.replaceChildren(html("p", { class: "small" }, error.message), search);
+    if (error.name !== "AbortError") put(node, html("p", { class: "small" }, error.message), search);
   }
 }
 

@@ -1,7 +1,7 @@
 // The map of items: zoom, pan, search, colours by attribute, and what lies where, as text too.
 
 import { get, post } from "./api.js";
-import { announce, button, field, html, later } from "./dom.js";
+import { announce, button, field, html, later, put } from "./dom.js";
 import { findItems, like } from "./panel.js";
 import { Points, pixelOf } from "./points.js";
 import { problemBox } from "./recommend.js";
@@ -97,7 +97,10 @@ class ItemMap {
     const bounds = Array.from({ length: RANGES }, (_, k) => Math.round(Math.expm1((top * (k + 1)) / RANGES)));
     const groups = Int8Array.from(taken, (number) => (number === 0 ? -1 : Math.max(0, bounds.findIndex((bound) => number <= bound))));
     const counts = bounds.map((_, k) => groups.reduce((sum, group) => sum + (group === k), 0));
-    const labels = bounds.map((bound, k) => (k && bounds[k - 1] + 1 < bound ? `${count(bounds[k - 1] + 1)} – ${count(bound)}` : count(bound)));
+    const labels = bounds.map((bound, k) => {
+      const low = k ? bounds[k - 1] + 1 : 1;
+      return low < bound ? `${count(low)} – ${count(bound)}` : count(bound);
+    });
     this.setGroups("Taken", labels, counts, groups, true, "never: new");
   }
 
@@ -106,7 +109,7 @@ class ItemMap {
       const told = await get("map/groups", { column }, this.signal);
       this.setGroups(column, told.labels, told.counts, told.groups, told.kind === "ranges");
     } catch (error) {
-      if (error.name !== "AbortError") this.legend.replaceChildren(html("p", { class: "small" }, error.message));
+      if (error.name !== "AbortError") put(this.legend, html("p", { class: "small" }, error.message));
     }
   }
 
@@ -118,7 +121,7 @@ class ItemMap {
     const rest = this.told.x.length - counts.reduce((sum, number) => sum + number, 0);
     const line = (label, number, k) => (number === 0 ? null : html("li", {}, html("label", {}, this.toggle(k),
       html("i", { class: "swatch", style: { background: this.colours[k] } }), html("span", {}, label), html("small", {}, count(number)))));
-    this.legend.replaceChildren(html("h2", {}, title || "Items"),
+    put(this.legend, html("h2", {}, title || "Items"),
       html("ul", {}, labels.map((label, k) => line(label, counts[k], k)), line(others, rest, last)));
     this.paint();
   }
@@ -212,7 +215,7 @@ class ItemMap {
     this.named = named;
     this.drawOver();
     const links = listed.map((index) => this.places.get(index)).filter(Boolean);
-    this.list.replaceChildren(html("h2", {}, `In view: ${count(number)} of ${counted(this.told.x.length, "item")}`),
+    put(this.list, html("h2", {}, `In view: ${count(number)} of ${counted(this.told.x.length, "item")}`),
       html("ul", { class: "plain" }, links.map((one) => html("li", {},
         html("button", { type: "button", class: "link", on: { click: () => this.goTo(String(one.item)) } }, called(one))))));
   }
@@ -348,7 +351,7 @@ class ItemMap {
     const one = this.places.get(index);
     if (!one) return;
     const id = String(one.item);
-    this.card.replaceChildren(html("h2", {}, called(one)),
+    put(this.card, html("h2", {}, called(one)),
       html("p", { class: "small" }, one.new ? html("span", { class: "badge" }, "new") : one.taken === undefined ? "" : `taken ${counted(one.taken, "time")}`),
       html("p", { class: "row" }, html("a", { class: "quiet", href: address("item", id) }, "Look at it"),
         button(session.taste.items.includes(id) ? "In the taste" : "Add to the taste", (event) => {

@@ -1,7 +1,7 @@
 // The view of the model: what is served, in figures.
 
 import { get } from "./api.js";
-import { html, part } from "./dom.js";
+import { html, part, put } from "./dom.js";
 import { session } from "./session.js";
 import { count, value, when } from "./text.js";
 
@@ -18,7 +18,7 @@ export function show(root, _, signal) {
 function draw(page, facts) {
   const shape = COUNTS.filter((name) => facts[name] !== undefined);
   const features = facts.features ?? [];
-  page.replaceChildren(
+  put(page,
     html("div", { class: "title" }, html("p", { class: "overline" }, facts.file ?? "a model in memory"), html("h1", {}, facts.name)),
     html("dl", { class: "big" }, shape.map((name) => pair(name, count(facts[name]))),
       features.length ? pair("features", count(features.length)) : null,

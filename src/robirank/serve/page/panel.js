@@ -1,7 +1,7 @@
 // The panel where one says who is asked for, and what is wanted. Every change changes the address.
 
 import { get, path } from "./api.js";
-import { button, field, html, later } from "./dom.js";
+import { button, field, html, later, put } from "./dom.js";
 import { searchBox } from "./search.js";
 import { address, can, change, learnNames, nameOf, remember, session } from "./session.js";
 import { amount, called, counted, userName } from "./text.js";
@@ -84,7 +84,7 @@ function showWho(who, signal) {
     parts.push(html("p", { class: "small" }, "Nobody yet. Search, click items in the list, or look at a user:"), users);
     suggest(users, signal);
   }
-  who.replaceChildren(...parts);
+  put(who, ...parts);
 }
 
 function chip(text, remove, kind, id) {
@@ -106,7 +106,7 @@ async function showHistory(has, user, signal) {
   remember(told.items);
   const link = (one) => html("li", {}, html("a", { href: address("item", one.item) }, called(one)));
   const more = told.items.slice(HAS);
-  has.replaceChildren(html("h2", { class: "minor" }, `has ${counted(told.number, "item")}`),
+  put(has, html("h2", { class: "minor" }, `has ${counted(told.number, "item")}`),
     html("ul", { class: "plain" }, told.items.slice(0, HAS).map(link)),
     more.length ? html("details", {}, html("summary", {}, `${more.length} more`), html("ul", { class: "plain" }, more.map(link))) : null);
 }
@@ -114,10 +114,10 @@ async function showHistory(has, user, signal) {
 async function suggest(node, signal) {
   try {
     const { users } = await get("users", { n: 6 }, signal);
-    node.replaceChildren(...users.map((one) =>
+    put(node, ...users.map((one) =>
       button(userName(one.user), () => change({ user: String(one.user) }), { class: "chip user" })));
   } catch {
-    node.replaceChildren();
+    put(node);
   }
 }
 

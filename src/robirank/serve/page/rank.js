@@ -1,14 +1,14 @@
 // The query view: documents in their order, why one stands above another, and what if a feature were different.
 
 import { post } from "./api.js";
-import { button, field, html, later, part, svg } from "./dom.js";
+import { button, field, html, later, part, put, svg } from "./dom.js";
 import { madeUp, ndcg, readDocuments, textOf } from "./documents.js";
 import { plainBar } from "./reasons.js";
 import { problemBox } from "./recommend.js";
 import { can, session } from "./session.js";
 import { amount, counted } from "./text.js";
 
-const SLIDERS = 8;
+const SLIDERS = 5;
 const STEPS = 33; // scores along the range of a feature
 const MOST = 1000; // documents of a request
 const SHOWN = 15; // documents of a list that is not asked for in full
@@ -37,8 +37,8 @@ class QueryView {
     const area = html("textarea", { rows: 8, spellcheck: "false", "aria-label": "Documents", value: text, placeholder: `id,${this.names.slice(0, 3).join(",")}…\nfirst,0.3,0.1,0.7…\nsecond,0.5,0.2,0.4…` });
     const read = () => this.take(() => readDocuments(area.value, this.names), area.value);
     this.why.hidden = true;
-    this.chooser.replaceChildren();
-    this.list.replaceChildren(html("div", { class: "open", on: {
+    put(this.chooser);
+    put(this.list, html("div", { class: "open", on: {
       dragover: (event) => event.preventDefault(),
       drop: (event) => { event.preventDefault(); this.file(event.dataTransfer.files[0]); } } },
     html("h2", {}, "Documents of a query"),
@@ -77,7 +77,7 @@ class QueryView {
   drawChooser() {
     const select = html("select", { on: { change: () => this.choose(Number(select.value)) } },
       this.queries.map((query, place) => html("option", { value: place }, `${query.id || "query"} (${counted(query.documents.length, "document")})`)));
-    this.chooser.replaceChildren(field("Query", select), button("Other documents", () => this.empty()));
+    put(this.chooser, field("Query", select), button("Other documents", () => this.empty()));
   }
 
   choose(place) {
@@ -110,7 +110,7 @@ class QueryView {
     } catch (error) {
       if (error.name === "AbortError") return;
       this.why.hidden = true;
-      this.list.replaceChildren(problemBox(error, () => this.rank()));
+      put(this.list, problemBox(error, () => this.rank()));
     }
   }
 
@@ -126,7 +126,7 @@ class QueryView {
     const labels = ranked.map((one) => this.documents[one.document].label);
     const isJudged = labels.every((label) => Number.isFinite(label));
     const gain = isJudged ? ndcg(labels) : null;
-    this.list.replaceChildren(html("div", { class: "head" }, html("h2", {}, "Documents"),
+    put(this.list, html("div", { class: "head" }, html("h2", {}, "Documents"),
       html("p", { class: "small" }, gain === null ? "Press A or B beside a document to compare it." : `NDCG@10 of this query: ${gain.toFixed(3)}`)),
     html("ol", { class: "list documents" }, ranked.map((one, rank) => (this.isShown(one.document, rank)
       ? this.line(one, rank, high > low ? (one.score - low) / (high - low) : 1) : null))),
@@ -173,9 +173,27 @@ class QueryView {
     }
     if (this.sliders?.of !== this.a || !Object.keys(this.changes).length) {
       const effects = parts.length ? this.lastEffects : [];
-      this.sliders = { of: this.a, node: await this.makeSliders(effects) };
+      this.sliders = { of: this.a, node: this.makeSliders(effects) };
     }
-    this.why.replaceChildren(...parts, this.sliders.node);
+    put(this.stands, ...this.standing(rankOf.get(this.a), ranked[rankOf.get(this.a)].score));
+    this.showWhy(parts);
+  }
+
+  /** Put reasons below the sliders, which stay where they are: one of them may be held. */
+  showWhy(parts) {
+    const { node } = this.sliders;
+    for (const child of [...this.why.children]) if (child !== node) child.remove();
+    if (!node.isConnected) this.why.prepend(node);
+    this.why.append(...parts);
+  }
+
+  /** Where A stands now, and where it stood as it is. */
+  standing(rank, score) {
+    const was = this.before?.get(this.a);
+    if (!Object.keys(this.changes).length) this.scoreBefore = score;
+    const now = html("strong", {}, `Place ${rank + 1}`);
+    if (was === undefined || !Object.keys(this.changes).length) return [now, ` of ${this.documents.length}, score ${amount(score)}`];
+    return [now, ` of ${this.documents.length} (was ${was + 1}), score ${amount(score)} (was ${amount(this.scoreBefore)})`];
   }
 
   contrasts(pair, [upper, lower]) {
@@ -195,7 +213,7 @@ class QueryView {
   }
 
   /** Sliders of the features that matter, each with the score along its range. */
-  async makeSliders(effects) {
+  makeSliders(effects) {
     const first = effects.filter((name) => this.names.includes(name));
     const shown = [...first, ...this.names.filter((name) => !first.includes(name))].slice(0, SLIDERS);
     const ranges = new Map(this.names.map((name) => [name, this.rangeOf(name)]));
@@ -204,8 +222,9 @@ class QueryView {
       html("option", { value: "" }, "Another feature …"), this.names.filter((name) => !shown.includes(name)).map((name) => html("option", { value: name }, name)));
     const body = html("div", {}, shown.map((name) => this.slider(name, ranges.get(name))));
     const { id } = this.documents[this.a];
+    this.stands = html("p", { class: "stands", role: "status" });
     return part("What if", html("p", { class: "small" }, `A is ${id}. Change a feature, and see where it would stand; the line is its score along the feature.`),
-      body, html("div", { class: "row" }, reset, this.names.length > shown.length ? add : null));
+      this.stands, body, html("div", { class: "row" }, reset, this.names.length > shown.length ? add : null));
   }
 
   rangeOf(name) {
@@ -239,10 +258,10 @@ class QueryView {
       const y = (score) => 27 - (24 * (score - least)) / (most - least || 1);
       const path = scores.map((score, k) => `${k ? "L" : "M"}${(200 * k) / (STEPS - 1)} ${most > least ? y(score) : 15}`).join("");
       const x = (200 * (start - low)) / (high - low);
-      node.replaceChildren(svg("svg", { viewBox: "0 0 200 30", preserveAspectRatio: "none", "aria-hidden": "true" },
+      put(node, svg("svg", { viewBox: "0 0 200 30", preserveAspectRatio: "none", "aria-hidden": "true" },
         svg("line", { class: "zero", x1: x, x2: x, y1: 0, y2: 30 }), svg("path", { d: path })));
     } catch {
-      node.replaceChildren();
+      put(node);
     }
   }
 }

@@ -6,6 +6,7 @@ import { amount } from "./text.js";
 const COLOURS = 7;
 const WORDS = {
   "other items": "Other items", "other features": "Other features", rest: "The rest of the row", interactions: "Who took it",
+  popularity: "Popularity, taken off",
 };
 
 /** The reasons of one side, which add up to the score. */
@@ -16,7 +17,7 @@ export function ofSide(reasons, side) {
 /** What a reason is called. */
 export function reasonName(reason) {
   if (reason.kind === "item") return reason.name ?? String(reason.id);
-  return reason.kind === "feature" ? reason.name : WORDS[reason.kind];
+  return reason.kind === "feature" ? reason.name : WORDS[reason.kind] ?? reason.kind;
 }
 
 function sourceOf(reason) {

@@ -1,11 +1,11 @@
 // The view of a user or a taste: what is recommended, why, and what rules took away.
 
 import { post } from "./api.js";
-import { announce, button, html, mayMove } from "./dom.js";
+import { announce, button, html, mayMove, put } from "./dom.js";
 import { hasReasons, leaveOut, like, tastePanel } from "./panel.js";
 import { ladder, legend, longest, ofSide, plainBar, reasonBar, sourcesOf } from "./reasons.js";
 import { address, remember, session } from "./session.js";
-import { amount, called, count, counted } from "./text.js";
+import { amount, called, count, counted, sentence } from "./text.js";
 import { isSomebody, questionOf } from "./taste.js";
 
 /** Show the view; what is returned shows the taste anew. */
@@ -48,7 +48,7 @@ class List {
     this.rows.clear();
     this.places.clear();
     this.root.setAttribute("aria-busy", "false");
-    this.root.replaceChildren(problemBox(error, () => this.ask()));
+    put(this.root, problemBox(error, () => this.ask()));
   }
 
   draw(answer) {
@@ -67,7 +67,7 @@ class List {
     });
     const kept = new Map(rows.map((row) => [row.dataset.id, row]));
     const parts = [rows.length ? html("ol", { class: "list" }, rows) : nothing(), takenAway(answer.rules)];
-    this.root.replaceChildren(...this.head(answer, sources, hasWhy), ...parts.filter(Boolean));
+    put(this.root, this.head(answer, sources, hasWhy), parts);
     this.rows = kept;
     this.places = places;
     this.root.setAttribute("aria-busy", "false");
@@ -82,7 +82,7 @@ class List {
     }[answer.basis];
     const left = answer.ignored?.length ? html("p", { class: "small" }, `Unknown to the model: ${answer.ignored.join(", ")}.`) : null;
     return [html("div", { class: "head" }, html("h2", {}, "Recommended"), html("p", { class: "small" }, basis)),
-      left, hasWhy ? legend(sources) : whyNot(answer)].filter(Boolean);
+      left, hasWhy ? legend(sources) : whyNot(answer)];
   }
 
   row(one, { place, reasons, sources, most, hasWhy, isPopular }) {
@@ -179,6 +179,6 @@ function ruleName(rule) {
 
 /** A box that says what is wrong and what would be right. */
 export function problemBox(error, again) {
-  return html("div", { class: "problem", role: "alert" }, html("h2", {}, "That cannot be answered"), html("p", {}, error.message),
+  return html("div", { class: "problem", role: "alert" }, html("h2", {}, "That cannot be answered"), html("p", {}, sentence(error.message)),
     error.field && error.field !== "$" ? html("p", { class: "small" }, `Where: ${error.field}`) : null, button("Try again", again));
 }

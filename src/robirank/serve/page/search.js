@@ -1,6 +1,6 @@
 // A box to search as one types: a combobox with a list below it, for mouse, touch and keys.
 
-import { announce, html, later, newId } from "./dom.js";
+import { announce, html, later, newId, put } from "./dom.js";
 import { counted } from "./text.js";
 
 const WAIT = 120; // milliseconds without a key before the server is asked
@@ -52,11 +52,10 @@ export function searchBox({ label, hint, find, choose }) {
       return html("div", { role: "group", "aria-labelledby": heading },
         html("div", { id: heading, class: "heading" }, title), some.map(line));
     });
-    list.replaceChildren(...(parts.length ? parts : [html("p", { class: "small" }, nothing)]));
+    put(list, ...(parts.length ? parts : [html("p", { class: "small" }, nothing)]));
     list.hidden = false;
     input.setAttribute("aria-expanded", String(parts.length > 0));
     announce(parts.length ? `${counted(options.length, "result")}` : nothing);
-    if (options.length) move(0);
   }
 
   function line(option) {
@@ -73,12 +72,10 @@ export function searchBox({ label, hint, find, choose }) {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
       if (list.hidden) look();
-      else if (options.length) {
-        move((active + (event.key === "ArrowDown" ? 1 : options.length - 1)) % options.length);
-      }
-    } else if (event.key === "Enter" && active >= 0 && !list.hidden) {
+      else if (options.length) move(active + (event.key === "ArrowDown" ? 1 : -1));
+    } else if (event.key === "Enter" && options.length) { // without a choice, the first
       event.preventDefault();
-      take(options[active].value);
+      take(options[Math.max(0, active)].value);
     } else if (event.key === "Escape" && !list.hidden) {
       event.preventDefault();
       close();
@@ -87,8 +84,8 @@ export function searchBox({ label, hint, find, choose }) {
 
   function move(to) {
     options[active]?.node.setAttribute("aria-selected", "false");
-    active = to;
-    const { node } = options[to];
+    active = to < 0 ? options.length - 1 : to % options.length;
+    const { node } = options[active];
     node.setAttribute("aria-selected", "true");
     input.setAttribute("aria-activedescendant", node.id);
     node.scrollIntoView({ block: "nearest" });

@@ -18,12 +18,12 @@ export function amount(number, { sign = false } = {}) {
   const size = Math.abs(number);
   if (size >= 1e6 || (size > 0 && size < 1e-4)) return minus(number.toExponential(1), sign, number);
   const digits = size >= 100 ? 0 : size >= 10 ? 1 : 2;
-  const text = size > 0 && size < 0.01 ? number.toPrecision(1) : number.toFixed(digits);
+  const text = size > 0 && size < 0.1 ? number.toPrecision(2) : number.toFixed(digits);
   return minus(Number(text) === 0 ? "0" : text, sign, number);
 }
 
 function minus(text, sign, number) {
-  const plain = text.replace("-", "−");
+  const plain = text.replaceAll("-", "−");
   return sign && number > 0 && plain !== "0" ? `+${plain}` : plain;
 }
 
@@ -37,6 +37,11 @@ export function percent(share) {
 export function when(iso) {
   const date = new Date(iso);
   return date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+}
+
+/** A message of the server as a sentence. */
+export function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1) + (/[.?!]$/.test(text) ? "" : ".");
 }
 
 /** What an item is called: its name, or else its id. */
