@@ -35,6 +35,7 @@ from robirank.serve.static import page_files
 from robirank.serve.tasks import Worker
 
 _MOST_TOGETHER, _MOST_SLOW, _MOST_LINES = 256, 16, 256
+_LANES = ("quick", "slow", "disk")
 
 
 class Server:
@@ -52,7 +53,8 @@ class Server:
         log_requests: bool = True,
         log_personal: bool = False,
     ) -> None:
-        self.limits, self.figures = limits or Limits(), Figures()
+        self.limits = limits or Limits()
+        self.figures = Figures([*dict.fromkeys(route.path for route in ROUTES)], _LANES)
         self.keys = Keys() if keys is None else keys
         self.feedback = Feedback(most=self.limits.feedback) if feedback is None else feedback
         self.sources = sources
@@ -64,9 +66,10 @@ class Server:
         )
         self._watches = reload_seconds > 0 and bool(sources.stamps())
         worker = Worker(self.feedback, self.figures)
-        self.quick = self._batcher("quick", worker.work, _MOST_TOGETHER)
-        self.slow = self._batcher("slow", worker.work, _MOST_SLOW)
-        self.disk = self._batcher("disk", self._write, _MOST_LINES)
+        quick, slow, disk = _LANES
+        self.quick = self._batcher(quick, worker.work, _MOST_TOGETHER)
+        self.slow = self._batcher(slow, worker.work, _MOST_SLOW)
+        self.disk = self._batcher(disk, self._write, _MOST_LINES)
         self._router = Router(self._endpoints(), lifespan=self._lifespan)
         self._router.redirect_slashes = False
         self._router.default = no_such_route
@@ -111,15 +114,15 @@ class Server:
                 raise Problem("too_large", detail, place)
 
     def metrics_text(self) -> str:
-        """All figures for Prometheus."""
+        """All figures for Prometheus; what is counted is that of all workers."""
         about = self._served.about
         age = (datetime.now(UTC) - (about.trained or about.loaded)).total_seconds()
         waiting = len(self.quick) + len(self.slow) + len(self.disk)
         return self.figures.text(
             {
                 "model_age_seconds": ("Seconds since the model was written.", age),
-                "memory_bytes": ("Memory of this process in RAM.", float(memory_bytes())),
-                "waiting_requests": ("Requests that wait for a thread.", float(waiting)),
+                "memory_bytes": ("Memory of the process that answers.", float(memory_bytes())),
+                "waiting_requests": ("Waiting in the process that answers.", float(waiting)),
                 "feedback_pairs": ("Pairs of users and items since.", float(len(self.feedback))),
             }
         )
