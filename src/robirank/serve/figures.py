@@ -124,7 +124,7 @@ class Figures:
 def _histogram(
     name: str, labels: str, bounds: Sequence[float], numbers: Sequence[float]
 ) -> Iterator[str]:
-    """The lines of a histogram, from the numbers of its ranges and the sum; none where all are 0."""
+    """The lines of a histogram, from the numbers of its ranges and the sum; none for no values."""
     n_ranges, total = len(bounds) + 1, 0.0
     if not any(numbers[:n_ranges]):
         return

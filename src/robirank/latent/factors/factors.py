@@ -328,14 +328,13 @@ class Factors:
         """
         if not isinstance(self.items, Side):
             return self
-        return self._with_prepared(prepare_rows(self.items.rows, device))
+        items = replace(self.items, prepared=prepare_rows(self.items.rows, device))
+        return Factors(self.users, items)
 
     def mapping(self, packed: Path) -> Factors:
         """The same, with the packed items of a file; see `robirank.latent.factors.packed_file`."""
-        return self._with_prepared(map_packed(packed, self.items.rows))
-
-    def _with_prepared(self, prepared: Any) -> Factors:
-        return Factors(self.users, replace(self.items, prepared=prepared))
+        items: Any = self.items
+        return Factors(self.users, replace(items, prepared=map_packed(packed, items.rows)))
 
     def is_complete(self) -> bool:
         """Whether both sides have rows; those in shards are not read for it."""
