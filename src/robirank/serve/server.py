@@ -26,6 +26,7 @@ from robirank.serve.loaded import Served, ServedRecommender
 from robirank.serve.logs import tell
 from robirank.serve.messages import Question
 from robirank.serve.openapi import documentation_page, openapi_document
+from robirank.serve.origins import Origins
 from robirank.serve.problems import Problem, bad_value
 from robirank.serve.reload import Reloader, load_checked
 from robirank.serve.routes import HTML, JSON, ROUTES, Route
@@ -35,6 +36,7 @@ from robirank.serve.static import page_files
 from robirank.serve.tasks import Worker
 
 _MOST_TOGETHER, _MOST_SLOW, _MOST_LINES = 256, 16, 256
+_MOST_ITEMS, _MOST_EXPLAINED = 100_000, 10_000  # of all questions of a request
 _LANES = ("quick", "slow", "disk")
 
 
@@ -56,6 +58,7 @@ class Server:
         self.limits = limits or Limits()
         self.figures = Figures([*dict.fromkeys(route.path for route in ROUTES)], _LANES)
         self.keys = Keys() if keys is None else keys
+        self.origins = Origins(origins)
         self.feedback = Feedback(most=self.limits.feedback) if feedback is None else feedback
         self.sources = sources
         self._served = load_checked(sources)
@@ -103,6 +106,19 @@ class Server:
             lists = () if rules is None else (rules.only, rules.exclude)
             place = "$" if is_one else f"$[{number}]"
             self.check_lists(place, question.n, question.items, question.disliked, *lists)
+        asked = sum(question.n for question in questions)
+        explained = sum(question.n for question in questions if question.explain)
+        for wanted, most, what in (
+            (asked, _MOST_ITEMS, "items"),
+            (explained, _MOST_EXPLAINED, "items with reasons"),
+        ):
+            if wanted > most:
+                raise Problem(
+                    "too_large",
+                    f"the questions of a request may ask for {most} {what} in all; these ask for "
+                    f"{wanted}",
+                    "$",
+                )
 
     def check_lists(self, place: str, n: int, *lists: Sequence[Any] | None) -> None:
         """Raise a `Problem` for an answer or for lists that are longer than the limits."""
@@ -174,13 +190,12 @@ class Server:
         served = self._served
         if not isinstance(served, ServedRecommender) or served.history is None:
             return
-        history = served.history
+        history, ids = served.history, served.items.ids
 
-        def is_known(user: str, item: str | int) -> bool:
-            position = served.items.find(item)
-            return position >= 0 and position in history.items(user)
+        def known(user: str) -> set[str]:
+            return {str(id) for id in ids[history.items(user)].tolist()}
 
-        self.feedback.forget(is_known)
+        self.feedback.forget(known)
 
     @asynccontextmanager
     async def _lifespan(self, _: Any) -> AsyncIterator[None]:
