@@ -74,6 +74,12 @@ class Catalogue:
         row = self.table.row(int(self._rows[position]))
         return {name: _as_json(value) for name, value in row.items()}
 
+    def column(self, name: str) -> pl.Series:
+        """The values of all items in a column of the table; null for items without a row."""
+        assert self.table is not None
+        assert self._rows is not None
+        return self.table.column(name).gather(pl.Series(self._rows).replace(-1, None))
+
     def search(self, text: str, n: int) -> list[Hit]:
         """The items that a text means: by id, name, beginning, part, and then by similar names."""
         text = text.strip().lower()

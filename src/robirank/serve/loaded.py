@@ -19,6 +19,7 @@ from robirank.data.interactions import Interactions
 from robirank.data.names import Names
 from robirank.errors import ArgumentError
 from robirank.latent.factors.factor_model import FactorModel
+from robirank.latent.factors.item_map import ItemMap, map_of_directions
 from robirank.latent.factors.item_table import ItemTable
 from robirank.ltr.base import Ranker
 from robirank.serve.catalogue import Catalogue
@@ -71,6 +72,10 @@ class ServedRecommender(Served):
         What users have.
     catalogue : Catalogue
     book : RuleBook
+    item_map : ItemMap or None
+        A map that was made before; `drawn` is that of the page.
+    other : ServedRecommender or None
+        What the model is compared with.
     """
 
     users: IdIndex
@@ -78,6 +83,8 @@ class ServedRecommender(Served):
     history: History | None
     catalogue: Catalogue
     book: RuleBook
+    item_map: ItemMap | None = None
+    other: ServedRecommender | None = None
 
     @classmethod
     def of(
@@ -122,6 +129,13 @@ class ServedRecommender(Served):
     def counts(self) -> NDArray[Any] | None:
         """The number of interactions of each item."""
         return self.model.factors_.items.counts
+
+    @cached_property
+    def drawn(self) -> ItemMap:
+        """The map of the items: the one given, or else two directions of the factors."""
+        if self.item_map is not None:
+            return self.item_map
+        return map_of_directions(self.model.item_factors)
 
     @cached_property
     def _on_one_thread(self) -> Any:

@@ -103,6 +103,8 @@ def of_error(error: Exception) -> Problem | None:
     if isinstance(error, ArgumentError):
         name = error.subject.name.partition("[")[0]
         return Problem("bad_value", str(error), f"$.{_FIELDS.get(name, name)}")
+    if isinstance(error, NotImplementedError):  # of a model that has no such method
+        return Problem("not_for_this_model", str(error))
     if isinstance(error, RobirankError):
         return Problem("bad_value", str(error))
     return None

@@ -29,7 +29,8 @@ from robirank.serve.openapi import documentation_page, openapi_document
 from robirank.serve.origins import Origins
 from robirank.serve.problems import Problem, bad_value
 from robirank.serve.reload import Reloader, load_checked
-from robirank.serve.routes import HTML, JSON, ROUTES, Route
+from robirank.serve.route import HTML, JSON, Route
+from robirank.serve.routes import ROUTES
 from robirank.serve.settings import Limits
 from robirank.serve.sources import Sources
 from robirank.serve.static import page_files

@@ -132,7 +132,9 @@ def look_up(served: ServedRecommender, question: Question, taken: TakenSince | N
 
 def _basket(served: ServedRecommender, question: Question, has: Ints32, later: Ints32) -> Basket:
     """What a user has, and then what came later, just now and in this order."""
-    before = None if served.history is None else served.history.times(question.user)
+    before = None
+    if served.history is not None and question.user is not None:
+        before = served.history.times(question.user)
     if before is None:  # in any order, but before the rest
         before = NOW + np.arange(len(has))
     now = NOW + len(has) + np.arange(len(later))

@@ -34,6 +34,7 @@ from robirank.serve.server import Server
 from robirank.serve.sources import Sources, Stamp, pack_items
 from robirank.storage.tensor_file import ModelFileError
 
+_FILES = ("train", "items", "names", "map", "compare")  # beside the model
 _MEMORY = Path("/dev/shm")  # a folder in memory, on Linux
 _LOOK_SECONDS = 0.2  # between two looks at signals and workers
 _LOAD_SECONDS = 600.0
@@ -120,7 +121,7 @@ class Workers:
         self._wanted = True
 
     def _stamps(self) -> dict[str, Stamp]:
-        files: Any = {name: self._options.get(name) for name in ("train", "items", "names")}
+        files: Any = {name: self._options.get(name) for name in _FILES}
         return Sources(self._model, **files).stamps()
 
     def _without_folder(self, reason: str) -> str:
