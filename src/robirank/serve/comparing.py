@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import msgspec
 import numpy as np
 from scipy.stats import spearmanr
 
-from robirank._types import Ints32, Ints64
+from robirank._types import Ints32
 from robirank.serve.answering import answer
+from robirank.serve.id_index import IdIndex
 from robirank.serve.loaded import ServedRecommender
 from robirank.serve.messages import Question, Recommended
 from robirank.serve.page_messages import Agreement, Compared, Disagreement
@@ -46,12 +48,8 @@ def agreement(served: ServedRecommender, n_users: int, n: int) -> Agreement:
     """How far two models agree on the users whom both know."""
     other = other_of(served)
     rng = np.random.default_rng(_SEED)
-    users = [
-        served.users.called(int(row))
-        for row in rng.permutation(len(served.users))
-        if other.users.find(served.users.called(int(row))) >= 0
-    ][:n_users]
-    items = _common_items(served, other, rng)
+    users = _in_both(served.users, other.users, n_users, rng)
+    items = _in_both(served.items, other.items, _COMMON_ITEMS, rng)
     by_user: dict[Any, int] = {}
     correlations: list[float] = []
     for begin in range(0, len(users), _TOGETHER):
@@ -107,19 +105,10 @@ def _correlations(
     return told
 
 
-def _common_items(
-    served: ServedRecommender, other: ServedRecommender, rng: np.random.Generator
-) -> list[Any]:
-    """A sample of the items that both models know."""
-    order: Ints64 = rng.permutation(len(served.items))
-    ids = (served.items.called(int(place)) for place in order)
-    found: list[Any] = []
-    for id in ids:
-        if other.items.find(id) >= 0:
-            found.append(id)
-        if len(found) == _COMMON_ITEMS:
-            break
-    return found
+def _in_both(here: IdIndex, there: IdIndex, n: int, rng: np.random.Generator) -> list[Any]:
+    """A sample of the ids that both models know."""
+    ids = (here.called(int(place)) for place in rng.permutation(len(here)))
+    return list(islice((id for id in ids if there.find(id) >= 0), n))
 
 
 def _answers(

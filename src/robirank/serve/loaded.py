@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from robirank._checks import all_finite
@@ -129,6 +130,12 @@ class ServedRecommender(Served):
     def counts(self) -> NDArray[Any] | None:
         """The number of interactions of each item."""
         return self.model.factors_.items.counts
+
+    @cached_property
+    def user_texts(self) -> pl.Series:
+        """The ids of users in lower case, made when they are first searched."""
+        texts = self.users.ids.as_text()[:].tolist()
+        return pl.Series(texts, dtype=pl.String).str.to_lowercase()
 
     @cached_property
     def drawn(self) -> ItemMap:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import polars as pl
 from msgspec import UNSET
 
 from robirank._types import Ints32, Ints64
@@ -52,8 +51,8 @@ def find_users(served: ServedRecommender, text: str, n: int) -> Users:
     ids = served.users.ids
     if text:
         exact = served.users.find(text)
-        parts = pl.Series(ids.as_text()[:].tolist(), dtype=pl.String).str.to_lowercase()
-        rows = np.flatnonzero(parts.str.contains(text.lower(), literal=True).to_numpy())
+        has_text = served.user_texts.str.contains(text.lower(), literal=True)
+        rows = np.flatnonzero(has_text.to_numpy())
         rows = rows[rows != exact][:n]
         rows = rows if exact < 0 else np.concatenate([[exact], rows])[:n]
     else:

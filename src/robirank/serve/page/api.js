@@ -3,6 +3,7 @@
 const KEY = "robirank-key";
 const base = new URL("v1/", document.baseURI);
 let askForKey = async () => null;
+let asking = null; // one dialog for all requests that wait for a key
 
 /** An error that the server told, or that kept it from answering. */
 export class Problem extends Error {
@@ -39,7 +40,8 @@ async function send(method, path, { query, body, signal } = {}) {
     told = { code: "unexpected", detail: response.statusText };
   }
   if (response.status === 401 || response.status === 403) {
-    const given = await askForKey(told.detail);
+    asking ??= askForKey(told.code).finally(() => { asking = null; });
+    const given = await asking;
     if (given) {
       sessionStorage.setItem(KEY, given);
       return send(method, path, { query, body, signal });

@@ -67,7 +67,8 @@ document.getElementById("theme").addEventListener("click", () => {
 });
 
 /** Ask for an API key; null where the reader gives none. */
-function askForKey(why) {
+function askForKey(code) {
+  const why = code === "wrong_key" ? "The server does not know this key." : "Whoever runs the server can give you one. It is kept until this tab is closed.";
   return new Promise((settle) => {
     const input = html("input", { type: "password", autocomplete: "off", "aria-label": "API key", required: true });
     const dialog = html("dialog", { "aria-labelledby": "key-title", on: { close: () => { dialog.remove(); settle(dialog.returnValue || null); } } },

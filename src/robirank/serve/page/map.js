@@ -97,7 +97,10 @@ class ItemMap {
     const bounds = Array.from({ length: RANGES }, (_, k) => Math.round(Math.expm1((top * (k + 1)) / RANGES)));
     const groups = Int8Array.from(taken, (number) => (number === 0 ? -1 : Math.max(0, bounds.findIndex((bound) => number <= bound))));
     const counts = bounds.map((_, k) => groups.reduce((sum, group) => sum + (group === k), 0));
-    const labels = bounds.map((bound, k) => (k && bounds[k - 1] + 1 < bound ? `${count(bounds[k - 1] + 1)} – ${count(bound)}` : count(bound)));
+    const labels = bounds.map((bound, k) => {
+      const low = k ? bounds[k - 1] + 1 : 1;
+      return low < bound ? `${count(low)} – ${count(bound)}` : count(bound);
+    });
     this.setGroups("Taken", labels, counts, groups, true, "never: new");
   }
 
