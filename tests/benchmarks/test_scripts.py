@@ -68,6 +68,7 @@ SCRIPTS = {
         "300_users_vs_implicit",
         ("flask", "waitress", "implicit"),
     ),
+    "serve_memory.py": Script("--items 300 --users 50 --factors 8 --workers 1", "300_1_own_mb"),
     "sgd.py": Script("--share 0.001", "vs_lightfm_warp", ("implicit", "lightfm")),
     "time_to_quality.py": Script(
         "--boards gowalla --methods RoBiRank --folder {out}", "gowalla_exact_recall20"

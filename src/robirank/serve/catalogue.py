@@ -18,6 +18,8 @@ from robirank.latent.factors.item_table import ItemTable
 from robirank.serve.id_index import IdIndex
 from robirank.serve.messages import Value
 
+_LONGEST_TYPED = 64  # letters; a search for similar names takes the longer the more there are
+
 
 class Hit(NamedTuple):
     """An item that a search found, and how."""
@@ -102,7 +104,7 @@ class Catalogue:
         parts = [column.str.contains(text, literal=True) for column in texts]
         positions = _any(parts)
         yield "part", positions
-        if not len(positions):
+        if not len(positions) and len(text) <= _LONGEST_TYPED:
             close = [name.lower() for column in texts for name in nearest(text, column)]
             yield "typo", _any(column.is_in(close) for column in texts)
 

@@ -132,6 +132,8 @@ async def _answer(server: Server, route: Route, scope: Scope, receive: Receive) 
     headers = dict(scope["headers"])
     if route.needs_key:
         server.keys.check(headers)
+    if route.body is not None:
+        server.origins.check(headers)
     arguments = _parameters(route.parameters, scope)
     if route.body is not None:
         arguments["body"] = route.read(await _body(server.limits, headers, receive))

@@ -7,6 +7,7 @@ import zlib
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -96,8 +97,18 @@ class ServedRecommender(Served):
         table: ItemTable | None = None,
         names: Names | None = None,
         rules: RuleSet | None = None,
+        packed: Path | None = None,
     ) -> ServedRecommender:
-        """Lay a model out for answers."""
+        """Lay a model out for answers.
+
+        What is served is a copy of the model: fitted again, or with other settings, the model
+        itself does not change answers. ``packed`` is a file of its packed items.
+        """
+        model = copy.copy(model)
+        if packed is None:
+            model.prepare()
+        else:
+            model.factors_ = model.factors_.mapping(packed)
         sides = model.factors_.users, model.factors_.items
         users, items = (IdIndex(Ids.range(len(s)) if s.ids is None else s.ids) for s in sides)
         history = _history_in(model, users)
@@ -108,7 +119,7 @@ class ServedRecommender(Served):
         standing = book.rules(None)
         if standing is not None:
             standing.bound_to(model.factors_)
-        return cls(model.prepare(), about, users, items, history, catalogue, book)
+        return cls(model, about, users, items, history, catalogue, book)
 
     def alone(self) -> ServedRecommender:
         """The model with nothing beside it, as `known_answers` asks it."""

@@ -17,7 +17,7 @@ from robirank.serve.routes import ROUTES
 
 _PLACE = "#/components/schemas/{name}"
 #: What every route with a body, and every route with a key, can answer.
-_OF_BODY = ("bad_json", "bad_value", "slow_body", "too_large")
+_OF_BODY = ("bad_json", "bad_value", "slow_body", "too_large", "wrong_origin")
 _OF_KEY = ("no_key", "wrong_key")
 
 

@@ -18,6 +18,7 @@ CODES: dict[str, tuple[int, str]] = {
     "bad_json": (400, "The body is not JSON"),
     "no_key": (401, "An API key is needed"),
     "wrong_key": (403, "The API key is not known"),
+    "wrong_origin": (403, "A page of this origin may not ask"),
     "no_such_route": (404, "There is no such route"),
     "not_for_this_model": (404, "The model that is served has no such route"),
     "unknown_item": (404, "The model does not know the item"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import shutil
@@ -21,6 +22,8 @@ from robirank.errors import ArgumentError
 from robirank.latent.factors.factor_model import FactorModel
 from robirank.latent.factors.item_map import ItemMap
 from robirank.latent.factors.item_table import ItemTable
+from robirank.latent.factors.packed_file import write_packed
+from robirank.latent.gpu.resolve import resolve_device
 from robirank.serve.loaded import About, Served, ServedRecommender, serve_model
 from robirank.serve.logs import tell
 from robirank.serve.messages import RuleSet
@@ -56,7 +59,8 @@ class Sources:
     num_threads : int, optional
         Of each answer; every core by default.
     mapped : bool
-        Whether the file of the model is mapped, as one that nobody writes to can be.
+        Whether the file of the model is mapped, as one that nobody writes to can be; and so are
+        its packed items, where `pack_items` has written them beside it.
     map : path or ItemMap, optional
         The map of the items that the page shows.
     compare : path or estimator, optional
@@ -83,10 +87,12 @@ class Sources:
 
     def load(self) -> Served:
         """Read everything, and lay it out for answers; a bad file is an error."""
-        model, about = self.model, None
+        model, about, packed = self.model, None, None
         if _is_path(self.model):
             model, about = _read_model(Path(self.model), mapped=self.mapped)
+            packed = _packed_beside(Path(self.model)) if self.mapped else None
         if self.num_threads is not None and hasattr(model, "num_threads"):
+            model = copy.copy(model)
             model.num_threads = self.num_threads
         beside = {
             "train": self._interactions(),
@@ -94,7 +100,7 @@ class Sources:
             "names": self._names(),
             "rules": self.rules,
         }
-        served = serve_model(model, about, **beside)
+        served = serve_model(model, about, packed=packed, **beside)
         if not isinstance(served, ServedRecommender):
             self._check_no_page_files(served)
             return served
@@ -166,17 +172,38 @@ def _read_model(path: Path, *, mapped: bool) -> tuple[Any, About]:
         trained = datetime.fromtimestamp(path.stat().st_mtime, UTC)
         checksum = written_checksum(path) or _crc32(path)
         return load_model(path, mapped=True), About(checksum, path.name, trained, load_extra(path))
-    with path.open("rb") as file, tempfile.NamedTemporaryFile(prefix="robirank-") as copy:
+    with path.open("rb") as file, tempfile.NamedTemporaryFile(prefix="robirank-") as whole:
         written = os.fstat(file.fileno()).st_mtime
-        shutil.copyfileobj(file, copy, _CHUNK)
-        copy.flush()
+        shutil.copyfileobj(file, whole, _CHUNK)
+        whole.flush()
         try:
-            model = load_model(copy.name)
-            extra = load_extra(copy.name)
+            model = load_model(whole.name)
+            extra = load_extra(whole.name)
         except ModelFileError as error:
-            raise ModelFileError(str(error).replace(copy.name, str(path))) from None
-        checksum = written_checksum(copy.name) or _crc32(Path(copy.name))
+            raise ModelFileError(str(error).replace(whole.name, str(path))) from None
+        checksum = written_checksum(whole.name) or _crc32(Path(whole.name))
     return model, About(checksum, path.name, datetime.fromtimestamp(written, UTC), extra)
+
+
+def pack_items(path: Path) -> None:
+    """Write the packed items of a model beside its file, for those who map it.
+
+    Nothing is written for a model without factors of items in one file.
+    """
+    if not path.is_file():
+        return
+    model = load_model(path, mapped=True)
+    if isinstance(model, FactorModel) and resolve_device(model.device) == "cpu":
+        write_packed(_packed_path(path), model.item_factors)
+
+
+def _packed_beside(path: Path) -> Path | None:
+    packed = _packed_path(path)
+    return packed if packed.exists() else None
+
+
+def _packed_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.packed")
 
 
 def _crc32(path: Path) -> str:
