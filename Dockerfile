@@ -1,4 +1,5 @@
-# A server of one model. Build the wheel first, then the image:
+# A server of one model. Build the wheel first, then the image; a wheel that is built here needs a
+# system with a glibc no newer than that of the image, which is Debian's.
 #
 #     python -m pip wheel . --no-deps -w dist
 #     docker build -t robirank .
@@ -7,7 +8,10 @@
 FROM python:3.12-slim
 
 COPY dist/robirank-*.whl /tmp/
-RUN pip install --no-cache-dir "$(echo /tmp/robirank-*.whl)[serve]" \
+# The native module needs libgomp, which wheels of a release bring along and others do not.
+RUN apt-get update && apt-get install --yes --no-install-recommends libgomp1 \
+    && rm -rf /var/lib/apt/lists/* \
+    && pip install --no-cache-dir "$(echo /tmp/robirank-*.whl)[serve]" \
     && rm /tmp/robirank-*.whl \
     && useradd --system --no-create-home --shell /usr/sbin/nologin robirank
 USER robirank

@@ -87,7 +87,7 @@ build/sanitize/.built: $(NATIVE) | $(VENV)/.test
 # One stamp for each set of extras; a larger set makes the smaller ones up to date too.
 $(VENV)/.demo: $(BUILT) | $(BIN)/python
 	@echo "== building and installing robirank (a minute or two the first time)"
-	$(PIP) install --progress-bar on -e . -e ./lab
+	$(PIP) install --progress-bar on -e '.[serve]' -e ./lab
 	@touch $@
 
 $(VENV)/.test: $(BUILT) | $(BIN)/python

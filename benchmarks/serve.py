@@ -86,14 +86,14 @@ def command(which: str, port: int, folder: Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def running(which: str, folder: Path) -> Iterator[tuple[int, int]]:
+def running(which: str, folder: Path, workers: int = 1) -> Iterator[tuple[int, int]]:
     """A server in a process of its own: its port and its process id."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     log = (folder / f"{which}.log").open("wb")
     env = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # as implicit asks for; others do not mind
-    started = command(which, port, folder)
+    started = command(which, port, folder) + (["--workers", str(workers)] if workers > 1 else [])
     with log, subprocess.Popen(started, stderr=log, stdout=log, env=env) as server:
         try:
             for _ in range(600):

@@ -48,21 +48,42 @@ class PackedItems {
       : tiles_(kernels().tiles),
         n_(items.shape(0)),
         d_(items.shape(1)),
-        memory_(allocate_lines(round_up(n_, tiles_.items) * d_)) {
+        memory_(allocate_lines(round_up(n_, tiles_.items) * d_)),
+        begin_(memory_.get()) {
     nb::gil_scoped_release released;
     if (n_) tiles_.pack(items.data(), nullptr, nullptr, n_, d_, tiles_.items, memory_.get());
   }
 
+  // n rows of d columns that were packed before: `tiles` is what tiles() of such an object gave,
+  // and is kept, not copied.
+  PackedItems(Matrix<float> tiles, int64_t n, int64_t d)
+      : tiles_(kernels().tiles), n_(n), d_(d), kept_(tiles), begin_(tiles.data()) {
+    check_between("n", n, 0, std::numeric_limits<int32_t>::max());
+    check_between("d", d, 0, std::numeric_limits<int32_t>::max());
+    check_length("tiles", tiles.shape(0), n_tiles());
+    check_columns("tiles", tiles.shape(1), tiles_.items * d);
+  }
+
   int64_t n() const { return n_; }
   int64_t d() const { return d_; }
-  const TileKernels& tiles() const { return tiles_; }  // for which the rows were packed
-  const float* tile(int64_t first) const { return memory_.get() + first * d_; }
+  int64_t n_tiles() const { return round_up(n_, tiles_.items) / tiles_.items; }
+  const TileKernels& kernel() const { return tiles_; }  // for which the rows were packed
+  const float* tile(int64_t first) const { return begin_ + first * d_; }
 
  private:
   const TileKernels& tiles_;
   int64_t n_, d_;
-  Lines memory_;
+  Lines memory_;  // one of the two holds the rows
+  std::optional<Matrix<float>> kept_;
+  const float* begin_;
 };
+
+// The memory of packed items, a row for each tile; it lives as long as the object does.
+Table<const float> tiles_of(nb::handle_t<PackedItems> self) {
+  const auto& packed = nb::cast<const PackedItems&>(self);
+  const size_t width = packed.kernel().items * packed.d();
+  return Table<const float>(packed.tile(0), {static_cast<size_t>(packed.n_tiles()), width}, self);
+}
 
 struct Request {
   const float* users;  // factors, and which rows of them are asked for
@@ -204,7 +225,7 @@ void merge(const Request& request, const int32_t* ids, const float* scores, int6
 }
 
 void search(const Request& request, int num_threads, int32_t* ids, float* scores) {
-  const TileKernels& tiles = request.packed ? request.packed->tiles() : kernels().tiles;
+  const TileKernels& tiles = request.packed ? request.packed->kernel() : kernels().tiles;
   // Items are packed once per batch of users (of 512 where d = 64), then multiplied with each user.
   const double users = request.n_users, batches = 1.0 + users / 512.0;
   const double work =
@@ -337,7 +358,10 @@ void bind_topk(nb::module_& m) {
   nb::class_<PackedItems>(m, "PackedItems",
                           "Rows of items laid out for topk: made once, used by any number of calls "
                           "from any thread.")
-      .def(nb::init<Matrix<float>>(), nb::arg("items"));
+      .def(nb::init<Matrix<float>>(), nb::arg("items"))
+      .def(nb::init<Matrix<float>, int64_t, int64_t>(), nb::arg("tiles").noconvert(), nb::arg("n"),
+           nb::arg("d"), "The n rows of d columns whose tiles these are; they are not copied.")
+      .def_prop_ro("tiles", &tiles_of, "The memory, a row for each tile of some items.");
   m.def("topk", &topk, nb::kw_only(), nb::arg("users"), nb::arg("user_rows"), nb::arg("items"),
         nb::arg("wanted"), nb::arg("item_rows") = nb::none(), nb::arg("item_scale") = nb::none(),
         nb::arg("allowed") = nb::none(), nb::arg("excluded") = nb::none(),

@@ -37,6 +37,7 @@ SCRIPTS = {
         "--folder {out}",
         "s3_lastfm_cold_cv_new_recall20",
     ),
+    "cost.py": Script("--quick --turns 1 --factors 4", "2000x2000_exact_seconds_told_over_real"),
     "exact.py": Script("--users 40 --items 60 --factors 4 --epochs 1", "over_floor"),
     "factors.py": Script("--boards gowalla --factors 4 8", "gowalla_8_cut_to_4_recall20"),
     "features.py": Script("--shrink 100 --epochs 1", "wide_epoch_ratio"),
@@ -47,6 +48,7 @@ SCRIPTS = {
     "letor.py": Script("", "mq2008_mean_ndcg", ("lightgbm",)),
     "linear.py": Script("--quick", "log_query_robirank"),
     "listwise.py": Script("--rows 2400 --items 3000", "grid_speedup"),
+    "page_map.py": Script("--items 500 --frames 20", "items", ("playwright",)),
     "parser.py": Script("--megabytes 0.1 --rounds 1", "speedup_vs_sklearn"),
     "ratings.py": Script("{data}/u.data --seeds 1", "dislikes_recall20_difference"),
     "reasons.py": Script(
@@ -66,6 +68,7 @@ SCRIPTS = {
         "300_users_vs_implicit",
         ("flask", "waitress", "implicit"),
     ),
+    "serve_memory.py": Script("--items 300 --users 50 --factors 8 --workers 1", "300_1_own_mb"),
     "sgd.py": Script("--share 0.001", "vs_lightfm_warp", ("implicit", "lightfm")),
     "time_to_quality.py": Script(
         "--boards gowalla --methods RoBiRank --folder {out}", "gowalla_exact_recall20"

@@ -700,3 +700,11 @@ def test_order_ages_and_dislikes(folder, tmp_path):
     assert "tart" in answers
     failed = run(*train, "--method", "warp", "--order", expect=2)
     assert "--order is for --method robirank" in failed.stderr.replace("\n", " ")
+
+
+def test_a_dry_run_says_what_a_fit_costs(folder, tmp_path):
+    told = run("latent", "train", folder / "train.tsv", "-o", tmp_path / "m", "--dry-run", "--json")
+    cost = json.loads(told.stdout)
+    assert (cost["solver"], cost["epochs"], cost["search_epochs"]) == ("exact", 32, 0)
+    assert cost["seconds"] > 0
+    assert not (tmp_path / "m").exists()

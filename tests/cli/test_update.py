@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 import robirank as rr
 from robirank.cli.app import app
+from robirank.cli.update import with_feedback
 from robirank.serve.feedback_log import FeedbackLog, line_now
 
 
@@ -52,3 +53,18 @@ def test_without_feedback_the_table_alone_is_learned(files):
 def test_a_folder_without_a_log_is_named(files):
     done = update("--feedback", "nowhere")
     assert (done.exit_code, "nowhere must be a folder" in done.stderr) == (2, True)
+
+
+def test_ids_of_the_log_that_a_table_of_integers_cannot_have_are_passed_over(tmp_path):
+    """Anyone who may send feedback writes to the log; no line of it may stop the update."""
+    log = FeedbackLog(tmp_path)
+    for id in ("9" * 25, str(2**63), "-0", "\u0663", "x", "8" * 5000, "4"):
+        log.append([line_now(id, [5]), line_now("3", [id])])
+    log.close()
+    table = with_feedback(rr.Interactions.from_arrays([1, 2], [5, 6]), tmp_path)
+    assert (table.users.kind, sorted(table.users), sorted(table.items)) == (
+        "int",
+        [1, 2, 3, 4],
+        [4, 5, 6],
+    )
+    table.save(tmp_path / "plays.parquet")

@@ -424,7 +424,7 @@ def test_a_time_limit_is_shared_and_named_as_it_was_given(parts):
     assert 44 < options.limited_to(0.45).seconds_left() <= 45
     assert 11 < options.limited_to(0.5).limited_to(0.25).seconds_left() <= 12.5
     assert FitOptions().limited_to(0.5).seconds_left() == np.inf
-    with pytest.warns(UserWarning) as told:
+    with pytest.warns(UserWarning, match="time_limit") as told:
         model_of(order=True, factors=64).fit(parts[0], **QUIET, time_limit=1e-3)
     said = [str(warning.message) for warning in told]
     assert any("time_limit=0.001" in text for text in said)

@@ -1,6 +1,7 @@
 """POST /v1/feedback: hidden at once, folded in, kept in a log that several processes write."""
 
 import multiprocessing
+import threading
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_the_log_outlives_the_server(tmp_path):
 def test_what_the_table_has_by_now_is_forgotten():
     feedback = Feedback()
     feedback.add([line_now("ann", ["tea", "rum"]), line_now("bob", ["tea"])])
-    assert feedback.forget(lambda user, item: item == "tea") == 2
+    assert feedback.forget(lambda user: {"tea"}) == 2
     assert (feedback.items_of("ann"), feedback.has("bob"), len(feedback)) == (("rum",), False, 1)
 
 
@@ -119,3 +120,45 @@ def test_several_processes_write_one_log(tmp_path):
     for line in read_feedback(tmp_path):
         by_user[line.user] += line.items
     assert by_user == {name: [*range(200)] for name in "ab"}
+
+
+def test_files_that_were_learned_from_may_be_removed(tmp_path):
+    """A process that had an older file open goes on with the last one, and loses nothing."""
+    first, second = (FeedbackLog(tmp_path, "never", most_bytes=200) for _ in range(2))
+    first.append([line_now("ann", [0])])
+    assert len([*first.read_new()]) == 1
+    for number in range(20):
+        second.append([line_now("bob", [number])])
+    for _, path in files_of(tmp_path)[:-1]:
+        path.unlink()
+    kept = len([*read_feedback(tmp_path)])
+    first.append([line_now("ann", [1])])
+    assert [line.items for line in read_feedback(tmp_path)][kept:] == [[1]]
+    assert [line.items for line in first.read_new()][-1] == [1]
+    for _, path in files_of(tmp_path):
+        path.unlink()
+    first.append([line_now("ann", [2])])
+    assert [line.items for line in first.read_new()] == [[2]]
+    assert [line.items for line in read_feedback(tmp_path)] == [[2]]
+
+
+def test_a_log_may_be_closed_twice(tmp_path):
+    log = FeedbackLog(tmp_path)
+    log.append([line_now("ann", ["tea"])])
+    assert len([*log.read_new()]) == 1
+    log.close()
+    log.close()
+
+
+def test_others_are_answered_while_what_is_known_is_forgotten():
+    feedback = Feedback()
+    feedback.add([line_now(user, ["tea"]) for user in ("ann", "bob")])
+
+    def known(user):
+        thread = threading.Thread(target=feedback.items_of, args=(user,))
+        thread.start()
+        thread.join(5)
+        assert not thread.is_alive()
+        return {"tea"}
+
+    assert feedback.forget(known) == 2

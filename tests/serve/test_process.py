@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 
 import pytest
 from typer.testing import CliRunner
@@ -86,6 +87,9 @@ def test_workers_share_feedback_and_change_models_together(files):
         for _ in range(10):
             told = ask(port, {"user": "u07", "n": 60})[1]
             assert item not in [one["item"] for one in told["items"]]
+        url = f"http://127.0.0.1:{port}/metrics"
+        for _ in range(10):
+            assert b"robirank_feedback_items_total 1\n" in urllib.request.urlopen(url).read()
         fitted(1).save(files / "model.safetensors")
         server.send_signal(signal.SIGHUP)
         end = time.monotonic() + 60

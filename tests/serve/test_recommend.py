@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 import robirank as rr
+from robirank.serve import Client, app
 from serve.shop import ITEMS, N_ITEMS, fitted, ids, plays, shop, table
 
 
@@ -215,3 +216,32 @@ def test_variety_and_popularity_are_those_of_the_model(client, taste):
     for item in ask(client, user="u07", n=3, explain=True, **taste)["items"]:
         total = sum(reason["effect"] for reason in item["reasons"] if reason["side"] == "user")
         assert total == pytest.approx(item["score"], abs=1e-3)
+
+
+def test_what_rules_took_away_does_not_depend_on_questions_beside(client):
+    question = {"user": "u07", "n": 3, "explain": True, "rules": {"at_most": {"brand": 2}}}
+    alone = ask(client, **question)["rules"]
+    both = client.post("/v1/recommend", [question, question | {"n": 6}]).json()
+    assert both[0]["rules"] == alone
+
+
+@pytest.mark.parametrize(
+    "more", [{"items": ["p03"]}, {"disliked": ["p03"]}], ids=["items", "disliked"]
+)
+def test_a_user_is_not_forgotten_where_nothing_says_what_users_have(more):
+    """Without a table, a row from the items alone would not be that of the user."""
+    with shop(train=None) as client:
+        response = client.post("/v1/recommend", {"user": "u07"} | more)
+        assert (response.status, response.json()["field"]) == (422, "$.user")
+        assert "--train" in response.json()["detail"]
+        assert client.post("/v1/recommend", more).status == 200
+
+
+def test_a_fit_of_the_model_does_not_change_what_is_served():
+    model = rr.LatentRoBiRank(6, iterations=3)
+    model.fit(plays(), show_progress=False)
+    with Client(app(model, log_requests=False, num_threads=1)) as client:
+        before = ask(client, user="u07")
+        model.fit(plays(), show_progress=False)
+        assert ask(client, user="u07") == before
+    assert model.num_threads != 1

@@ -159,3 +159,45 @@ def test_a_defect_is_logged_and_not_told(caplog, log_personal):
     (line,) = (line for line in lines_of(caplog) if line["event"] == "unexpected")
     assert (line["kind"], line["request"]) == ("KeyError", response.json()["request"])
     assert ("u07" in json.dumps(line)) == log_personal
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "https://evil.example", "sec-fetch-site": "cross-site"}, 403),
+        ({"origin": "http://localhost:8080", "host": "localhost:8080"}, 200),
+        ({"origin": "https://shop.example", "sec-fetch-site": "same-origin"}, 200),
+        ({"origin": "https://told.example", "sec-fetch-site": "cross-site"}, 200),
+        ({}, 200),
+    ],
+)
+def test_pages_of_other_origins_cannot_write(headers, status):
+    """A browser sends simple requests of any page, and only hides the answer from it."""
+    with shop(origins=["https://told.example"]) as client:
+        body = b'{"user": "u07", "items": ["p03"]}'
+        response = client.send("POST", "/v1/feedback", body=body, headers=headers)
+        assert response.status == status
+        assert status == 200 or response.json()["code"] == "wrong_origin"
+        assert len(client._app.feedback) == (status == 200)
+
+
+def test_all_questions_of_a_request_together_are_limited():
+    with shop() as client:
+        for question, most in (({"n": 1000}, 100), ({"n": 100, "explain": True}, 100)):
+            response = client.post("/v1/recommend", [question] * (most + 1))
+            assert (response.status, response.json()["code"]) == (413, "too_large")
+        assert client.post("/v1/recommend", [{"n": 1000}] * 100).status == 200
+
+
+def test_reasons_of_a_refused_model_name_no_user(tmp_path, caplog):
+    path = tmp_path / "model.safetensors"
+    fitted(0).save(path)
+    server = app(path, reload_seconds=0, log_requests=False)
+    with Client(server), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("robirank.serve.self_test._NEAR", -1.0)
+        assert not server.reload()
+    told = json.dumps(lines_of(caplog))
+    assert "plain sums" in told
+    assert "u00" not in told

@@ -45,6 +45,7 @@ from robirank.cli.interactions import (
     load,
     read,
 )
+from robirank.cli.map_items import map_items
 from robirank.cli.options import (
     DEVICE,
     JSON,
@@ -102,6 +103,9 @@ def train(
     order: bool = option(False, "Learn from the order of each user's records too.", "--order"),
     half_life: str | None = option(None, "The age at which a record weighs half.", metavar="30d"),
     dislikes: Path | None = file("What the same users took against: never an answer."),
+    dry_run: bool = option(
+        False, "Only say what the fit would cost: epochs, seconds, memory.", "--dry-run"
+    ),
     tune: bool = option(False, "Look for the penalty closely: as long as four fits.", "--tune"),
     learning_rate: float | None = option(None, "The step size."),
     validation: Path | None = file("Held-out interactions; the best epoch is kept."),
@@ -188,6 +192,9 @@ def train(
     part, held_out, against = (with_text_ids(t, tables) for t in (part, held_out, against))
     features = {f"{side}_features": table for side, table in tables.items()}
     note(_plan(model, part))
+    if dry_run:
+        print_facts("A fit would take", _cost(model, part), as_json=as_json)
+        return
     if tune:
         search = {**features, "checkpoint": checkpoint, "resume": resume}
         model.set_params(**_tuned(model, part, not quiet, search))
@@ -291,6 +298,7 @@ app.command()(similar)
 app.command()(explain)
 app.command()(add_items)
 app.command()(remove_items)
+app.command("map")(map_items)
 app.command()(update)
 
 
@@ -413,6 +421,21 @@ def _plan(model: Any, data: Table) -> str:
         return f"solver {name}{where}: {shape}"
     why = "can be afforded" if name == "exact" else "would take more than about a minute"
     return f"solver {name}, chosen by size: {shape}; a pass over all pairs {why}"
+
+
+def _cost(model: Any, data: Table) -> dict[str, Any]:
+    """What a fit would cost on this machine."""
+    if model.engine != "local":
+        raise typer.BadParameter("give --dry-run or --ray, not both")
+    cost = model.estimate(data)
+    return {
+        "solver": cost.solver,
+        "epochs": cost.epochs,
+        "search_epochs": cost.search_epochs,
+        "epoch_seconds": None if cost.epoch_seconds is None else float(f"{cost.epoch_seconds:.2g}"),
+        "seconds": None if cost.seconds is None else float(f"{cost.seconds:.2g}"),
+        "megabytes": round(cost.bytes / 1e6),
+    }
 
 
 def _training_report(

@@ -48,6 +48,8 @@ def serve(
     ties: str | None = TIES,
     names_file: Path | None = NAMES,
     name_columns: str | None = NAME_COLUMNS,
+    map_file: Path | None = file("The map that the page shows, from `latent map`.", "--map"),
+    compare: Path | None = file("A second model, which the page shows beside the first."),
     feedback: Path | None = option(
         None, "Keep a log of feedback here, for `latent update`.", metavar="FOLDER"
     ),
@@ -111,6 +113,8 @@ def serve(
         "names": names_file,
         "name_columns": name_columns,
         "rules": None if rules == RuleSet() else rules,
+        "map": map_file,
+        "compare": compare,
         "feedback": feedback,
         "fsync": fsync,
         "keys": Keys() if keys is None else Keys.read(keys),

@@ -131,5 +131,7 @@ def _as_kind(kind: str, id: str | int) -> str | int | None:
     """The id as those of a table are written; None where a table of integers cannot have it."""
     if kind == "str" or isinstance(id, int):
         return str(id) if kind == "str" else id
-    is_integer = id.removeprefix("-").isdecimal() and str(int(id)) == id
-    return int(id) if is_integer else None
+    digits = id.removeprefix("-")
+    if len(digits) > 19 or not digits.isdecimal() or str(int(id)) != id:
+        return None
+    return int(id) if -(2**63) <= int(id) < 2**63 else None

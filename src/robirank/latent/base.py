@@ -32,6 +32,7 @@ from robirank.latent.factors.questions import check_same_ids
 from robirank.latent.train.local import LocalFit
 from robirank.latent.train.loop import FitResult
 from robirank.latent.train.request import EpochReport, FitKeywords, FitOptions, Request
+from robirank.latent.tune.estimate import Estimate, estimate
 from robirank.latent.tune.order import (
     TASTE_SHARE,
     Sequences,
@@ -399,6 +400,23 @@ class LatentModel(FactorModel):
         """
         interactions = as_user_items(user_items, self.weighting)
         return settle_by_table(self.request(), interactions).penalty.regularization
+
+    def estimate(self, user_items: Any) -> Estimate:
+        """What `fit` will cost on this machine: epochs, seconds and memory, before it begins.
+
+        Parameters
+        ----------
+        user_items : sparse matrix or Interactions
+
+        Examples
+        --------
+        >>> from robirank import LatentRoBiRank, make_interactions
+        >>> data = make_interactions(200, 100, 3000, random_state=0)
+        >>> cost = LatentRoBiRank(factors=8).estimate(data)
+        >>> cost.solver, cost.epochs, cost.search_epochs, cost.seconds < 60
+        ('exact', 32, 0, True)
+        """
+        return estimate(self.request(), as_user_items(user_items, self.weighting))
 
     @classmethod
     def from_shards(cls, path: str | os.PathLike[str]) -> Self:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from msgspec import UNSET
 
@@ -61,6 +63,21 @@ def answer(served: ServedRecommender, wishes: Sequence[Wish]) -> list[Recommende
         for place, one in zip(places, told, strict=True):
             answers[place] = one
     return answers
+
+
+def place_of(
+    served: ServedRecommender, wish: Wish, position: int
+) -> tuple[int | None, float | None]:
+    """The place of an item among all, and its score; rules and what is hidden set aside."""
+    question = msgspec.structs.replace(wish.question, n=len(served.items), variety=0.0)
+    nothing = np.zeros(0, np.int32)
+    lists = _search(
+        served, [replace(wish, question=question, hidden=nothing, only=None, rules=None)]
+    )
+    places = np.flatnonzero(lists.positions[0] == position)
+    if not len(places):
+        return None, None
+    return int(places[0]) + 1, float(lists.scores[0, places[0]])
 
 
 def _search(served: ServedRecommender, wishes: Sequence[Wish]) -> _Lists:

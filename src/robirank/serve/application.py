@@ -34,6 +34,8 @@ def app(
     keys: Keys | Iterable[str] = (),
     origins: Sequence[str] = (),
     limits: Limits | None = None,
+    map: Any = None,
+    compare: Any = None,
     reload_seconds: float = 2.0,
     num_threads: int | None = None,
     mapped: bool = False,
@@ -72,6 +74,11 @@ def app(
     origins : sequence of str
         Origins of pages that browsers let ask (CORS); none by default.
     limits : Limits, optional
+    map : path, optional
+        The map of the items that the page shows, as `robirank latent map` writes it; two
+        directions of the factors by default.
+    compare : path or estimator, optional
+        A second model of the same users and items, which the page shows beside the first.
     reload_seconds : float, default=2.0
         Between two looks at the files; 0 for never.
     num_threads : int, optional
@@ -116,6 +123,8 @@ def app(
         rules,
         num_threads,
         mapped,
+        map=map,
+        compare=compare,
     )
     limits = limits or Limits()
     folder = None if feedback is None else Path(feedback)

@@ -18,6 +18,8 @@ from robirank.latent.factors.item_table import ItemTable
 from robirank.serve.id_index import IdIndex
 from robirank.serve.messages import Value
 
+_LONGEST_TYPED = 64  # letters; a search for similar names takes the longer the more there are
+
 
 class Hit(NamedTuple):
     """An item that a search found, and how."""
@@ -72,6 +74,12 @@ class Catalogue:
         row = self.table.row(int(self._rows[position]))
         return {name: _as_json(value) for name, value in row.items()}
 
+    def column(self, name: str) -> pl.Series:
+        """The values of all items in a column of the table; null for items without a row."""
+        assert self.table is not None
+        assert self._rows is not None
+        return self.table.column(name).gather(pl.Series(self._rows).replace(-1, None))
+
     def search(self, text: str, n: int) -> list[Hit]:
         """The items that a text means: by id, name, beginning, part, and then by similar names."""
         text = text.strip().lower()
@@ -96,7 +104,7 @@ class Catalogue:
         parts = [column.str.contains(text, literal=True) for column in texts]
         positions = _any(parts)
         yield "part", positions
-        if not len(positions):
+        if not len(positions) and len(text) <= _LONGEST_TYPED:
             close = [name.lower() for column in texts for name in nearest(text, column)]
             yield "typo", _any(column.is_in(close) for column in texts)
 

@@ -14,7 +14,7 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from robirank.serve.problems import Problem, bad_value, of_decoding, of_error
-from robirank.serve.routes import JSON, Parameter, Route
+from robirank.serve.route import JSON, Parameter, Route
 from robirank.serve.settings import Limits
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ PROBLEM_JSON = "application/problem+json"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 #: What the page may load: its own files alone.
 _POLICY = (
-    b"default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-    b"img-src 'self' data: blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    b"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
 
 
@@ -132,6 +132,8 @@ async def _answer(server: Server, route: Route, scope: Scope, receive: Receive) 
     headers = dict(scope["headers"])
     if route.needs_key:
         server.keys.check(headers)
+    if route.body is not None:
+        server.origins.check(headers)
     arguments = _parameters(route.parameters, scope)
     if route.body is not None:
         arguments["body"] = route.read(await _body(server.limits, headers, receive))

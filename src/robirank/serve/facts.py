@@ -38,6 +38,8 @@ def _of_recommender(served: ServedRecommender) -> dict[str, Any]:
         able.append("explain")
     if served.history is not None:
         able.append("seen")
+    if served.other is not None:
+        able.append("compare")
     centres = model.factors_.users.centres
     columns = [] if centres is None else centres.features.encoder.columns
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,18 +76,27 @@ class Feedback:
             items = self._of_user.get(str(user))
             return () if items is None else tuple(items.values())
 
-    def forget(self, is_known: Callable[[str, str | int], bool]) -> int:
-        """Forget pairs that a new table of interactions has; how many they were."""
+    def forget(self, known: Callable[[str], Container[str]]) -> int:
+        """Forget pairs that a new table of interactions has; how many they were.
+
+        ``known`` gives the ids, as text, of the items that the table has of a user. Others are
+        answered meanwhile.
+        """
         with self._lock:
-            before = self._n_pairs
-            for user, items in [*self._of_user.items()]:
-                for key, item in [*items.items()]:
-                    if is_known(user, item):
-                        del items[key]
-                        self._n_pairs -= 1
-                if not items:
+            users = [*self._of_user]
+        n_forgotten = 0
+        for user in users:
+            had = known(user)
+            with self._lock:
+                items = self._of_user.get(user, OrderedDict())
+                gone = [item for item in items if item in had]
+                for item in gone:
+                    del items[item]
+                if gone and not items:
                     del self._of_user[user]
-            return before - self._n_pairs
+                self._n_pairs -= len(gone)
+                n_forgotten += len(gone)
+        return n_forgotten
 
     def close(self) -> None:
         """Force what was written to disk."""

@@ -21,6 +21,7 @@ from robirank._callers import warn
 from robirank._checks import check_choice
 from robirank.errors import TableError
 from robirank.serve.messages import Id
+from robirank.storage.files import sync_folder
 
 try:
     import fcntl
@@ -90,13 +91,25 @@ class FeedbackLog:
     def read_new(self) -> Iterator[Line]:
         """The lines that were appended since the last call; broken ones are passed over."""
         while True:
-            has_next = self._path(self._reading + 1).exists()  # then nobody appends to this one
+            following = self._following()  # where there is one, nobody appends to this one
             yield from self._rest_of_file()
-            if not has_next:
+            if following is None:
                 return
             if self._reader is not None:
                 self._reader.close()
-            self._reading, self._read_to, self._reader = self._reading + 1, 0, None
+            self._reading, self._read_to, self._reader = following, 0, None
+
+    def _following(self) -> int | None:
+        """The number of the file to read after this one; None where this is the last.
+
+        Files may have been removed, of which the last can have begun anew.
+        """
+        if self._path(self._reading + 1).exists():
+            return self._reading + 1
+        path = self._path(self._reading)
+        if path.exists() if self._reader is None else _is_at(path, self._reader):
+            return None
+        return min((n for n, _ in files_of(self._folder) if n >= self._reading), default=None)
 
     def close(self) -> None:
         """Force what was written to disk, and close the files."""
@@ -105,8 +118,10 @@ class FeedbackLog:
         self._sync()
         if self._writing is not None:
             self._writing[1].close()
+            self._writing = None
         if self._reader is not None:
             self._reader.close()
+            self._reader = None
         self._lock_file.close()
 
     @property
@@ -119,16 +134,19 @@ class FeedbackLog:
 
     def _last_file(self) -> IO[bytes]:
         """The file to append to, opened; the next one where the last is full."""
-        number = self._reading if self._writing is None else self._writing[0]
-        while self._path(number + 1).exists():
-            number += 1
-        if self._path(number).exists() and self._path(number).stat().st_size >= self._most_bytes:
-            number += 1
-        if self._writing is None or self._writing[0] != number:
+        before = self._reading if self._writing is None else self._writing[0]
+        number = max((number for number, _ in files_of(self._folder)), default=before)
+        path = self._path(number)
+        is_new = not path.exists()
+        if not is_new and path.stat().st_size >= self._most_bytes:
+            number, path, is_new = number + 1, self._path(number + 1), True
+        if self._writing is None or not _is_at(path, self._writing[1]):
             if self._writing is not None:
                 os.fsync(self._writing[1].fileno())
                 self._writing[1].close()
-            self._writing = number, self._path(number).open("ab", buffering=0)
+            self._writing = number, path.open("ab", buffering=0)
+        if is_new and self._fsync != "never":
+            sync_folder(self._folder)
         return self._writing[1]
 
     def _sync(self) -> None:
@@ -189,6 +207,14 @@ def _ends_line(path: Path, end: int) -> bool:
     with path.open("rb") as file:
         file.seek(end - 1)
         return file.read(1) == b"\n"
+
+
+def _is_at(path: Path, file: IO[bytes]) -> bool:
+    """Whether an open file is the one that has a path now."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _write_all(descriptor: int, content: bytes) -> None:

@@ -60,3 +60,20 @@ class History:
     def _bounds(self, user: Any) -> tuple[int, int]:
         row = self.users.find(user)
         return (0, 0) if row < 0 else (int(self._indptr[row]), int(self._indptr[row + 1]))
+
+    def __len__(self) -> int:
+        """The number of users."""
+        return len(self._indptr) - 1
+
+    def takers(self, item: int) -> Ints64:
+        """The rows of the users who have the item at a position."""
+        return np.searchsorted(self._indptr, np.flatnonzero(self._items == item), "right") - 1
+
+    def items_of_rows(self, rows: Ints64) -> Ints32:
+        """The items of the users in some rows, one after the other."""
+        parts = [self._items[self._indptr[row] : self._indptr[row + 1]] for row in rows]
+        return np.concatenate(parts) if parts else self._items[:0]
+
+    def counts(self, n_items: int) -> Ints64:
+        """How many users have each item."""
+        return np.bincount(self._items, minlength=n_items)

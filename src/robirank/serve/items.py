@@ -41,7 +41,7 @@ def about_item(served: ServedRecommender, id: str | int, n: int = _NEIGHBOURS) -
         served.items.called(position),
         UNSET if counts is None else int(counts[position]),
         served.is_new(places)[0],
-        _neighbours(served, position, n, None, np.zeros(0, np.int32)),
+        _neighbours_if_any(served, position, n),
         UNSET if name is None else name,
         UNSET if attributes is None else attributes,
     )
@@ -66,6 +66,14 @@ def find_items(served: ServedRecommender, text: str, n: int) -> FoundItems:
 
 def _how(how: str) -> Any:
     return how
+
+
+def _neighbours_if_any(served: ServedRecommender, position: int, n: int) -> list[Scored]:
+    """The neighbours of an item; none where the model knows no likeness, as `Popularity`."""
+    try:
+        return _neighbours(served, position, n, None, np.zeros(0, np.int32))
+    except NotImplementedError:
+        return []
 
 
 def _neighbours(

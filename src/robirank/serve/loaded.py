@@ -7,9 +7,11 @@ import zlib
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from robirank._checks import all_finite
@@ -18,6 +20,7 @@ from robirank.data.interactions import Interactions
 from robirank.data.names import Names
 from robirank.errors import ArgumentError
 from robirank.latent.factors.factor_model import FactorModel
+from robirank.latent.factors.item_map import ItemMap, map_of_directions
 from robirank.latent.factors.item_table import ItemTable
 from robirank.ltr.base import Ranker
 from robirank.serve.catalogue import Catalogue
@@ -70,6 +73,10 @@ class ServedRecommender(Served):
         What users have.
     catalogue : Catalogue
     book : RuleBook
+    item_map : ItemMap or None
+        A map that was made before; `drawn` is that of the page.
+    other : ServedRecommender or None
+        What the model is compared with.
     """
 
     users: IdIndex
@@ -77,6 +84,8 @@ class ServedRecommender(Served):
     history: History | None
     catalogue: Catalogue
     book: RuleBook
+    item_map: ItemMap | None = None
+    other: ServedRecommender | None = None
 
     @classmethod
     def of(
@@ -88,8 +97,18 @@ class ServedRecommender(Served):
         table: ItemTable | None = None,
         names: Names | None = None,
         rules: RuleSet | None = None,
+        packed: Path | None = None,
     ) -> ServedRecommender:
-        """Lay a model out for answers."""
+        """Lay a model out for answers.
+
+        What is served is a copy of the model: fitted again, or with other settings, the model
+        itself does not change answers. ``packed`` is a file of its packed items.
+        """
+        model = copy.copy(model)
+        if packed is None:
+            model.prepare()
+        else:
+            model.factors_ = model.factors_.mapping(packed)
         sides = model.factors_.users, model.factors_.items
         users, items = (IdIndex(Ids.range(len(s)) if s.ids is None else s.ids) for s in sides)
         history = _history_in(model, users)
@@ -100,7 +119,7 @@ class ServedRecommender(Served):
         standing = book.rules(None)
         if standing is not None:
             standing.bound_to(model.factors_)
-        return cls(model.prepare(), about, users, items, history, catalogue, book)
+        return cls(model, about, users, items, history, catalogue, book)
 
     def alone(self) -> ServedRecommender:
         """The model with nothing beside it, as `known_answers` asks it."""
@@ -111,6 +130,19 @@ class ServedRecommender(Served):
     def counts(self) -> NDArray[Any] | None:
         """The number of interactions of each item."""
         return self.model.factors_.items.counts
+
+    @cached_property
+    def user_texts(self) -> pl.Series:
+        """The ids of users in lower case, made when they are first searched."""
+        texts = self.users.ids.as_text()[:].tolist()
+        return pl.Series(texts, dtype=pl.String).str.to_lowercase()
+
+    @cached_property
+    def drawn(self) -> ItemMap:
+        """The map of the items: the one given, or else two directions of the factors."""
+        if self.item_map is not None:
+            return self.item_map
+        return map_of_directions(self.model.item_factors)
 
     @cached_property
     def _on_one_thread(self) -> Any:

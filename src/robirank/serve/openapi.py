@@ -10,13 +10,14 @@ from typing import Any
 
 import msgspec
 
-from robirank.serve import messages
+from robirank.serve import messages, page_messages
 from robirank.serve.problems import CODES
-from robirank.serve.routes import JSON, ROUTES, Route
+from robirank.serve.route import JSON, Route
+from robirank.serve.routes import ROUTES
 
 _PLACE = "#/components/schemas/{name}"
 #: What every route with a body, and every route with a key, can answer.
-_OF_BODY = ("bad_json", "bad_value", "slow_body", "too_large")
+_OF_BODY = ("bad_json", "bad_value", "slow_body", "too_large", "wrong_origin")
 _OF_KEY = ("no_key", "wrong_key")
 
 
@@ -110,7 +111,13 @@ def _describe(components: dict[str, Any]) -> None:
 @cache
 def field_comments() -> dict[tuple[str, str], str]:
     """What the comments that begin with ``#:`` say, by class and field."""
-    source = inspect.getsource(messages)
+    said: dict[tuple[str, str], str] = {}
+    for module in (messages, page_messages):
+        said |= _comments_in(inspect.getsource(module))
+    return said
+
+
+def _comments_in(source: str) -> dict[tuple[str, str], str]:
     lines, said = source.splitlines(), {}
     for node in ast.parse(source).body:
         if not isinstance(node, ast.ClassDef):
@@ -205,16 +212,7 @@ _HEAD = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Routes of robirank</title>
-<style>
-:root { color-scheme: light dark }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 0 }
-main { max-width: 60rem; margin: 0 auto; padding: 1rem; overflow-wrap: anywhere }
-table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; vertical-align: top; padding: .3rem .6rem .3rem 0 }
-tr + tr { border-top: 1px solid color-mix(in srgb, currentColor 20%, transparent) }
-h2 { margin-top: 2.5rem; font-size: 1.15rem }
-h3 { margin-top: 1.5rem; font-size: 1rem }
-</style>
+<link rel="stylesheet" href="docs.css">
 <main>
 <h1>Routes</h1>
 <p>JSON in and out; the same as <a href="openapi.json">OpenAPI</a>."""

@@ -18,6 +18,7 @@ CODES: dict[str, tuple[int, str]] = {
     "bad_json": (400, "The body is not JSON"),
     "no_key": (401, "An API key is needed"),
     "wrong_key": (403, "The API key is not known"),
+    "wrong_origin": (403, "A page of this origin may not ask"),
     "no_such_route": (404, "There is no such route"),
     "not_for_this_model": (404, "The model that is served has no such route"),
     "unknown_item": (404, "The model does not know the item"),
@@ -102,6 +103,8 @@ def of_error(error: Exception) -> Problem | None:
     if isinstance(error, ArgumentError):
         name = error.subject.name.partition("[")[0]
         return Problem("bad_value", str(error), f"$.{_FIELDS.get(name, name)}")
+    if isinstance(error, NotImplementedError):  # of a model that has no such method
+        return Problem("not_for_this_model", str(error))
     if isinstance(error, RobirankError):
         return Problem("bad_value", str(error))
     return None

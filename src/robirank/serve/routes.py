@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,100 +11,22 @@ from robirank.serve import messages
 from robirank.serve.facts import model_facts
 from robirank.serve.feedback_log import line_now
 from robirank.serve.items import about_item, find_items, similar_to
-from robirank.serve.loaded import Served, ServedRanker, ServedRecommender
 from robirank.serve.messages import Question
-from robirank.serve.problems import Problem, of_decoding
+from robirank.serve.page_routes import PAGE_ROUTES
 from robirank.serve.ranking import rank
-from robirank.serve.tasks import Asked, Call, Slow
+from robirank.serve.route import TEXT, Parameter, Route, called, ranker_of, recommender_of
+from robirank.serve.tasks import Asked, Slow
 
 if TYPE_CHECKING:
     from robirank.serve.server import Server
-
-JSON, TEXT, HTML = "application/json", "text/plain; version=0.0.4", "text/html; charset=utf-8"
 
 #: A request with more questions is not answered beside those of others.
 _MANY = 32
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter in the path or the query of a route."""
-
-    name: str
-    kind: Any
-    says: str
-    default: Any = None
-    in_path: bool = False
-
-
-@dataclass(frozen=True)
-class Route:
-    """One route.
-
-    Attributes
-    ----------
-    method, path : str
-    says : str
-        What it does, in a sentence.
-    handle : callable
-        Gets the server, the body as ``body`` and the parameters.
-    body, answer : types
-        None for none.
-    parameters : tuple of Parameter
-    problems : tuple of str
-        Codes beside those of every route.
-    needs_key : bool
-    """
-
-    method: str
-    path: str
-    says: str
-    handle: Callable[..., Awaitable[bytes]]
-    body: Any = None
-    answer: Any = None
-    parameters: tuple[Parameter, ...] = ()
-    problems: tuple[str, ...] = ()
-    needs_key: bool = True
-    content: str = JSON
-    decoder: msgspec.json.Decoder[Any] | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        if self.body is not None:
-            object.__setattr__(self, "decoder", msgspec.json.Decoder(self.body))
-
-    def read(self, body: bytes) -> Any:
-        """The body, checked."""
-        assert self.decoder is not None
-        try:
-            return self.decoder.decode(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise of_decoding(error) from None
-
-
-def _recommender(server: Server) -> ServedRecommender:
-    served = server.served()
-    if not isinstance(served, ServedRecommender):
-        raise _not_for(served)
-    return served
-
-
-def _ranker(server: Server) -> ServedRanker:
-    served = server.served()
-    if not isinstance(served, ServedRanker):
-        raise _not_for(served)
-    return served
-
-
-def _not_for(served: Served) -> Problem:
-    able = "POST /v1/rank" if isinstance(served, ServedRanker) else "POST /v1/recommend"
-    return Problem(
-        "not_for_this_model", f"the model is a {type(served.model).__name__}, which has {able}"
-    )
-
-
 async def recommend(server: Server, body: Question | list[Question]) -> bytes:
     """Answer one question or several, in the thread that fits them."""
-    served = _recommender(server)
+    served = recommender_of(server)
     questions = body if isinstance(body, list) else [body]
     server.check_questions(questions, is_one=not isinstance(body, list))
     is_slow = len(questions) > _MANY or any(
@@ -124,35 +44,35 @@ async def recommend(server: Server, body: Question | list[Question]) -> bytes:
 
 async def similar(server: Server, body: messages.SimilarTo) -> bytes:
     """Find items like one."""
-    served = _recommender(server)
+    served = recommender_of(server)
     server.check_lists("$", body.n, body.only, body.exclude)
-    return await _called(server, lambda: similar_to(served, body))
+    return await called(server, lambda: similar_to(served, body))
 
 
 async def item(server: Server, id: str, n: int) -> bytes:
     """Tell what is known of an item."""
-    served = _recommender(server)
+    served = recommender_of(server)
     server.check_lists("$", n)
-    return await _called(server, lambda: about_item(served, id, n))
+    return await called(server, lambda: about_item(served, id, n))
 
 
 async def search_items(server: Server, search: str, n: int) -> bytes:
     """Find items by a text."""
-    served = _recommender(server)
+    served = recommender_of(server)
     server.check_lists("$", n)
-    return await _called(server, lambda: find_items(served, search, n))
+    return await called(server, lambda: find_items(served, search, n))
 
 
 async def rank_documents(server: Server, body: messages.Documents) -> bytes:
     """Rank documents."""
-    served = _ranker(server)
+    served = ranker_of(server)
     server.check_lists("$.documents", 1, body.documents)
-    return await _called(server, lambda: rank(served, body))
+    return await called(server, lambda: rank(served, body))
 
 
 async def take_feedback(server: Server, body: messages.Taken) -> bytes:
     """Keep what a user took; it is known when this returns."""
-    served = _recommender(server)
+    served = recommender_of(server)
     server.check_lists("$", 1, body.items)
     await server.disk.ask(line_now(body.user, body.items))
     server.figures.count("feedback_items", len(body.items))
@@ -180,11 +100,6 @@ async def ready(server: Server) -> bytes:
 async def metrics(server: Server) -> bytes:
     """Tell all figures."""
     return server.metrics_text().encode()
-
-
-async def _called(server: Server, function: Callable[[], Any]) -> bytes:
-    """What a function gives, as JSON; it runs in the thread for what takes longer."""
-    return await server.slow.ask(Call(lambda: msgspec.json.encode(function())))
 
 
 _N = Parameter("n", messages.Number, "The length of the list.", 10)
@@ -266,4 +181,5 @@ ROUTES: tuple[Route, ...] = (
         needs_key=False,
     ),
     Route("GET", "/metrics", "Figures for Prometheus.", metrics, answer=str, content=TEXT),
+    *PAGE_ROUTES,
 )

@@ -94,7 +94,7 @@ def _check_against_plain(served: ServedRecommender) -> None:
         right = np.sort(plain)[::-1][: len(items)]
         if not np.isfinite(plain).all() or np.abs(given - right).max() > near:
             raise SelfTestError(
-                f"the best scores of user {served.users.called(int(user))!r} are "
+                f"the best scores of the user of row {user} are "
                 f"{given[:3].tolist()}, and plain sums give {right[:3].tolist()}"
             )
 

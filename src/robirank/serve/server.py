@@ -26,15 +26,19 @@ from robirank.serve.loaded import Served, ServedRecommender
 from robirank.serve.logs import tell
 from robirank.serve.messages import Question
 from robirank.serve.openapi import documentation_page, openapi_document
+from robirank.serve.origins import Origins
 from robirank.serve.problems import Problem, bad_value
 from robirank.serve.reload import Reloader, load_checked
-from robirank.serve.routes import HTML, JSON, ROUTES, Route
+from robirank.serve.route import HTML, JSON, Route
+from robirank.serve.routes import ROUTES
 from robirank.serve.settings import Limits
 from robirank.serve.sources import Sources
 from robirank.serve.static import page_files
 from robirank.serve.tasks import Worker
 
 _MOST_TOGETHER, _MOST_SLOW, _MOST_LINES = 256, 16, 256
+_MOST_ITEMS, _MOST_EXPLAINED = 100_000, 10_000  # of all questions of a request
+_LANES = ("quick", "slow", "disk")
 
 
 class Server:
@@ -52,8 +56,10 @@ class Server:
         log_requests: bool = True,
         log_personal: bool = False,
     ) -> None:
-        self.limits, self.figures = limits or Limits(), Figures()
+        self.limits = limits or Limits()
+        self.figures = Figures([*dict.fromkeys(route.path for route in ROUTES)], _LANES)
         self.keys = Keys() if keys is None else keys
+        self.origins = Origins(origins)
         self.feedback = Feedback(most=self.limits.feedback) if feedback is None else feedback
         self.sources = sources
         self._served = load_checked(sources)
@@ -64,9 +70,10 @@ class Server:
         )
         self._watches = reload_seconds > 0 and bool(sources.stamps())
         worker = Worker(self.feedback, self.figures)
-        self.quick = self._batcher("quick", worker.work, _MOST_TOGETHER)
-        self.slow = self._batcher("slow", worker.work, _MOST_SLOW)
-        self.disk = self._batcher("disk", self._write, _MOST_LINES)
+        quick, slow, disk = _LANES
+        self.quick = self._batcher(quick, worker.work, _MOST_TOGETHER)
+        self.slow = self._batcher(slow, worker.work, _MOST_SLOW)
+        self.disk = self._batcher(disk, self._write, _MOST_LINES)
         self._router = Router(self._endpoints(), lifespan=self._lifespan)
         self._router.redirect_slashes = False
         self._router.default = no_such_route
@@ -100,6 +107,19 @@ class Server:
             lists = () if rules is None else (rules.only, rules.exclude)
             place = "$" if is_one else f"$[{number}]"
             self.check_lists(place, question.n, question.items, question.disliked, *lists)
+        asked = sum(question.n for question in questions)
+        explained = sum(question.n for question in questions if question.explain)
+        for wanted, most, what in (
+            (asked, _MOST_ITEMS, "items"),
+            (explained, _MOST_EXPLAINED, "items with reasons"),
+        ):
+            if wanted > most:
+                raise Problem(
+                    "too_large",
+                    f"the questions of a request may ask for {most} {what} in all; these ask for "
+                    f"{wanted}",
+                    "$",
+                )
 
     def check_lists(self, place: str, n: int, *lists: Sequence[Any] | None) -> None:
         """Raise a `Problem` for an answer or for lists that are longer than the limits."""
@@ -111,15 +131,15 @@ class Server:
                 raise Problem("too_large", detail, place)
 
     def metrics_text(self) -> str:
-        """All figures for Prometheus."""
+        """All figures for Prometheus; what is counted is that of all workers."""
         about = self._served.about
         age = (datetime.now(UTC) - (about.trained or about.loaded)).total_seconds()
         waiting = len(self.quick) + len(self.slow) + len(self.disk)
         return self.figures.text(
             {
                 "model_age_seconds": ("Seconds since the model was written.", age),
-                "memory_bytes": ("Memory of this process in RAM.", float(memory_bytes())),
-                "waiting_requests": ("Requests that wait for a thread.", float(waiting)),
+                "memory_bytes": ("Memory of the process that answers.", float(memory_bytes())),
+                "waiting_requests": ("Waiting in the process that answers.", float(waiting)),
                 "feedback_pairs": ("Pairs of users and items since.", float(len(self.feedback))),
             }
         )
@@ -171,13 +191,12 @@ class Server:
         served = self._served
         if not isinstance(served, ServedRecommender) or served.history is None:
             return
-        history = served.history
+        history, ids = served.history, served.items.ids
 
-        def is_known(user: str, item: str | int) -> bool:
-            position = served.items.find(item)
-            return position >= 0 and position in history.items(user)
+        def known(user: str) -> set[str]:
+            return {str(id) for id in ids[history.items(user)].tolist()}
 
-        self.feedback.forget(is_known)
+        self.feedback.forget(known)
 
     @asynccontextmanager
     async def _lifespan(self, _: Any) -> AsyncIterator[None]:

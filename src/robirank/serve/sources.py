@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import logging
 import os
 import shutil
 import tempfile
 import zlib
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,14 @@ from robirank.data.features import read_rows
 from robirank.data.interaction_files import load_interactions
 from robirank.data.interactions import Interactions
 from robirank.data.names import Names
+from robirank.errors import ArgumentError
+from robirank.latent.factors.factor_model import FactorModel
+from robirank.latent.factors.item_map import ItemMap
 from robirank.latent.factors.item_table import ItemTable
-from robirank.serve.loaded import About, Served, serve_model
+from robirank.latent.factors.packed_file import write_packed
+from robirank.latent.gpu.resolve import resolve_device
+from robirank.serve.loaded import About, Served, ServedRecommender, serve_model
+from robirank.serve.logs import tell
 from robirank.serve.messages import RuleSet
 from robirank.storage.estimators import load_extra, load_model
 from robirank.storage.tensor_file import ModelFileError, written_checksum
@@ -25,6 +34,7 @@ from robirank.storage.tensor_file import ModelFileError, written_checksum
 Stamp = tuple[int, int, int] | None
 
 _CHUNK = 1 << 20
+_FILES = ("model", "train", "items", "names", "map", "compare")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +59,12 @@ class Sources:
     num_threads : int, optional
         Of each answer; every core by default.
     mapped : bool
-        Whether the file of the model is mapped, as one that nobody writes to can be.
+        Whether the file of the model is mapped, as one that nobody writes to can be; and so are
+        its packed items, where `pack_items` has written them beside it.
+    map : path or ItemMap, optional
+        The map of the items that the page shows.
+    compare : path or estimator, optional
+        A second model, which the page shows beside the first.
     """
 
     model: Any
@@ -62,27 +77,71 @@ class Sources:
     rules: RuleSet | None = None
     num_threads: int | None = None
     mapped: bool = False
+    map: Any = None
+    compare: Any = None
 
     def stamps(self) -> dict[str, Stamp]:
         """The stamp of each file."""
-        named = {name: getattr(self, name) for name in ("model", "train", "items", "names")}
+        named = {name: getattr(self, name) for name in _FILES}
         return {name: _stamp(path) for name, path in named.items() if _is_path(path)}
 
     def load(self) -> Served:
         """Read everything, and lay it out for answers; a bad file is an error."""
-        model, about = self.model, None
+        model, about, packed = self.model, None, None
         if _is_path(self.model):
             model, about = _read_model(Path(self.model), mapped=self.mapped)
+            packed = _packed_beside(Path(self.model)) if self.mapped else None
         if self.num_threads is not None and hasattr(model, "num_threads"):
+            model = copy.copy(model)
             model.num_threads = self.num_threads
-        return serve_model(
-            model,
-            about,
-            train=self._interactions(),
-            table=self._table(),
-            names=self._names(),
-            rules=self.rules,
+        beside = {
+            "train": self._interactions(),
+            "table": self._table(),
+            "names": self._names(),
+            "rules": self.rules,
+        }
+        served = serve_model(model, about, packed=packed, **beside)
+        if not isinstance(served, ServedRecommender):
+            self._check_no_page_files(served)
+            return served
+        return replace(served, item_map=self._map(served), other=self._other(beside))
+
+    def _check_no_page_files(self, served: Served) -> None:
+        for name in ("map", "compare"):
+            if getattr(self, name) is not None:
+                kind = type(served.model).__name__
+                raise ArgumentError(
+                    name, f"is for models of users and items; the model is a {kind}"
+                )
+
+    def _map(self, served: ServedRecommender) -> ItemMap | None:
+        """The map, unless it was made of an older model: then none, and the log says so."""
+        if self.map is None or isinstance(self.map, ItemMap):
+            return self.map
+        found = ItemMap.load(self.map)
+        if len(found.points) == len(served.items) and found.model in (None, served.checksum):
+            return found
+        tell(
+            logging.WARNING,
+            "the map was made of another model, and two directions of the factors are shown",
+            map=str(found.model),
+            model=served.checksum,
         )
+        return None
+
+    def _other(self, beside: Mapping[str, Any]) -> ServedRecommender | None:
+        """The model that is compared, with the same things beside it."""
+        if self.compare is None:
+            return None
+        model, about = self.compare, None
+        if _is_path(self.compare):
+            model, about = _read_model(Path(self.compare), mapped=False)
+        if not isinstance(model, FactorModel):
+            kind = type(model).__name__
+            raise ArgumentError("compare", f"must be a model of users and items; it is a {kind}")
+        served = serve_model(model, about, **beside)
+        assert isinstance(served, ServedRecommender)
+        return served
 
     def _interactions(self) -> Interactions | None:
         if _is_path(self.train):
@@ -113,17 +172,38 @@ def _read_model(path: Path, *, mapped: bool) -> tuple[Any, About]:
         trained = datetime.fromtimestamp(path.stat().st_mtime, UTC)
         checksum = written_checksum(path) or _crc32(path)
         return load_model(path, mapped=True), About(checksum, path.name, trained, load_extra(path))
-    with path.open("rb") as file, tempfile.NamedTemporaryFile(prefix="robirank-") as copy:
+    with path.open("rb") as file, tempfile.NamedTemporaryFile(prefix="robirank-") as whole:
         written = os.fstat(file.fileno()).st_mtime
-        shutil.copyfileobj(file, copy, _CHUNK)
-        copy.flush()
+        shutil.copyfileobj(file, whole, _CHUNK)
+        whole.flush()
         try:
-            model = load_model(copy.name)
-            extra = load_extra(copy.name)
+            model = load_model(whole.name)
+            extra = load_extra(whole.name)
         except ModelFileError as error:
-            raise ModelFileError(str(error).replace(copy.name, str(path))) from None
-        checksum = written_checksum(copy.name) or _crc32(Path(copy.name))
+            raise ModelFileError(str(error).replace(whole.name, str(path))) from None
+        checksum = written_checksum(whole.name) or _crc32(Path(whole.name))
     return model, About(checksum, path.name, datetime.fromtimestamp(written, UTC), extra)
+
+
+def pack_items(path: Path) -> None:
+    """Write the packed items of a model beside its file, for those who map it.
+
+    Nothing is written for a model without factors of items in one file.
+    """
+    if not path.is_file():
+        return
+    model = load_model(path, mapped=True)
+    if isinstance(model, FactorModel) and resolve_device(model.device) == "cpu":
+        write_packed(_packed_path(path), model.item_factors)
+
+
+def _packed_beside(path: Path) -> Path | None:
+    packed = _packed_path(path)
+    return packed if packed.exists() else None
+
+
+def _packed_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.packed")
 
 
 def _crc32(path: Path) -> str:

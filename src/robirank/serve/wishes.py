@@ -78,7 +78,7 @@ class Wish:
     def group(self) -> Hashable:
         """Questions with equal groups can be answered by one search."""
         question, rules = self.question, self.rules
-        depends_on_n = rules is not None and (rules.pins or rules.minimums)
+        depends_on_n = rules is not None and (rules.pins or rules.minimums or question.explain)
         return (
             self.fold is None,
             self.features is None,
@@ -103,6 +103,12 @@ def look_up(served: ServedRecommender, question: Question, taken: TakenSince | N
         fresh = fresh[~np.isin(fresh, has)] if len(fresh) else fresh
     about = _features(served, question, row)
     says_more = len(given) or len(disliked) or question.features is not None
+    if row >= 0 and says_more and served.history is None:
+        raise bad_value(
+            "$.user",
+            "cannot be given with items, disliked or features: the row of the user would be found "
+            "from these alone. Start the server with --train FILE, which says what users have",
+        )
     if question.user is not None and row < 0 and not (says_more or len(has) or len(fresh)):
         _unknown_user(question, ignored)
     fold = None
@@ -126,7 +132,9 @@ def look_up(served: ServedRecommender, question: Question, taken: TakenSince | N
 
 def _basket(served: ServedRecommender, question: Question, has: Ints32, later: Ints32) -> Basket:
     """What a user has, and then what came later, just now and in this order."""
-    before = None if served.history is None else served.history.times(question.user)
+    before = None
+    if served.history is not None and question.user is not None:
+        before = served.history.times(question.user)
     if before is None:  # in any order, but before the rest
         before = NOW + np.arange(len(has))
     now = NOW + len(has) + np.arange(len(later))

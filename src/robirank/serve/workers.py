@@ -13,6 +13,7 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -23,15 +24,17 @@ from pathlib import Path
 from typing import Any
 
 from robirank._threads import thread_count
+from robirank.errors import RobirankError
 from robirank.serve.application import app
 from robirank.serve.loaded import Served
 from robirank.serve.logs import log_to_stderr, tell
 from robirank.serve.process import address_of, bind, serve
 from robirank.serve.reload import load_checked
 from robirank.serve.server import Server
-from robirank.serve.sources import Sources, Stamp
+from robirank.serve.sources import Sources, Stamp, pack_items
 from robirank.storage.tensor_file import ModelFileError
 
+_FILES = ("train", "items", "names", "map", "compare")  # beside the model
 _MEMORY = Path("/dev/shm")  # a folder in memory, on Linux
 _LOOK_SECONDS = 0.2  # between two looks at signals and workers
 _LOAD_SECONDS = 600.0
@@ -77,6 +80,7 @@ class Workers:
         if self._options.get("num_threads") is None:
             self._options["num_threads"] = max(1, thread_count() // number)
         self._seconds = float(options.get("reload_seconds", 2.0))
+        self._context = _context()
         self._children: list[_Child] = []
         self._copies, self._deaths = 0, 0
         self._stopping = self._wanted = False
@@ -87,8 +91,11 @@ class Workers:
             signal.signal(number, self._stop)
         signal.signal(signal.SIGHUP, self._want)
         stamps, looked = self._stamps(), time.monotonic()
-        copy = self._copied()
-        self._children = [self._started(listening, copy) for _ in range(self._number)]
+        try:
+            copy = self._copied()
+        except ModelFileError as error:
+            raise ModelFileError(self._without_folder(str(error))) from None
+        self._children = [self._started(listening, copy, row) for row in range(self._number)]
         self._wait_until_ready()
         tell(logging.INFO, "ready", address=address_of(listening), workers=self._number)
         try:
@@ -114,21 +121,30 @@ class Workers:
         self._wanted = True
 
     def _stamps(self) -> dict[str, Stamp]:
-        files: Any = {name: self._options.get(name) for name in ("train", "items", "names")}
+        files: Any = {name: self._options.get(name) for name in _FILES}
         return Sources(self._model, **files).stamps()
 
+    def _without_folder(self, reason: str) -> str:
+        """What is wrong with a copy, told of the file that it was made of."""
+        copy = self._folder / str(self._copies) / self._model.name
+        return reason.replace(str(copy), str(self._model))
+
     def _copied(self) -> Path:
-        """A copy of the model file that nobody writes to, under the same name."""
+        """A copy of the model file that nobody writes to, under the same name, and packed items."""
         self._copies += 1
         folder = self._folder / str(self._copies)
         folder.mkdir()
-        return Path(shutil.copy2(self._model, folder / self._model.name))
+        copy = Path(shutil.copy2(self._model, folder / self._model.name))
+        pack_items(copy)
+        return copy
 
-    def _started(self, listening: socket.socket, copy: Path) -> _Child:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(
-            target=_work, args=(copy, self._options, listening, theirs), name="robirank-worker"
+    def _started(self, listening: socket.socket, copy: Path, row: int) -> _Child:
+        ours, theirs = self._context.Pipe()
+        figures = self._folder / "figures", row, self._number
+        process = self._context.Process(
+            target=_work,
+            args=(copy, self._options, listening, theirs, figures),
+            name="robirank-worker",
         )
         process.start()
         theirs.close()
@@ -142,7 +158,7 @@ class Workers:
                     said = child.pipe.recv()
             if said[0] != "ready":
                 self._end()
-                raise ModelFileError(str(said[1]).replace(str(self._folder), ""))
+                raise ModelFileError(self._without_folder(str(said[1])))
 
     def _replace_dead(self, listening: socket.socket, copy: Path) -> None:
         for place, child in enumerate(self._children):
@@ -154,7 +170,7 @@ class Workers:
             if self._deaths >= _MOST_DEATHS:
                 raise WorkersError(f"{_MOST_DEATHS} workers ended within seconds")
             child.pipe.close()
-            self._children[place] = self._started(listening, copy)
+            self._children[place] = self._started(listening, copy, place)
             with suppress(EOFError):
                 self._children[place].pipe.poll(_LOAD_SECONDS)
                 self._children[place].pipe.recv()
@@ -163,21 +179,26 @@ class Workers:
         """Let all workers load the files anew, or none; the copy that is served then."""
         try:
             copy = self._copied()
-        except OSError as error:
-            tell(logging.ERROR, "reload refused, the model that is served stays", reason=str(error))
+        except (OSError, RobirankError) as error:
+            reason = self._without_folder(str(error))
+            self._refuse(reason)
             return before
         told = [child.ask("prepare", copy) for child in self._children]
         reasons = [str(one[1]) for one in told if one[0] != "prepared"]
-        for child in self._children:
-            child.ask("forget" if reasons else "swap")
         if reasons:
-            reason = reasons[0].replace(str(copy), str(self._model))
-            tell(logging.ERROR, "reload refused, the model that is served stays", reason=reason)
-            shutil.rmtree(copy.parent, ignore_errors=True)
+            self._refuse(self._without_folder(reasons[0]))
             return before
+        for child in self._children:
+            child.ask("swap")
         tell(logging.INFO, "reloaded", model=told[0][1])
         shutil.rmtree(before.parent, ignore_errors=True)  # it stays mapped while it is used
         return copy
+
+    def _refuse(self, reason: str) -> None:
+        for child in self._children:
+            child.ask("forget")
+        tell(logging.ERROR, "reload refused, the model that is served stays", reason=reason)
+        shutil.rmtree(self._folder / str(self._copies), ignore_errors=True)
 
     def _end(self) -> None:
         seconds = self._options["limits"].seconds + 10.0 if "limits" in self._options else 20.0
@@ -199,9 +220,25 @@ def serve_with_workers(
         Workers(model, options, number, Path(folder)).run(listening)
 
 
+def _context() -> Any:
+    """How workers are started: forked from a process that has imported everything, on Linux.
+
+    Then they share what imports took in memory. That process has no threads that hold locks: it
+    imports, and does nothing else.
+    """
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "robirank.latent.model"])
+    return context
+
+
 def shared_folder(size: int) -> tempfile.TemporaryDirectory[str]:
-    """A folder for copies of a file, in memory where there is room for three of them."""
-    has_room = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 3 * size
+    """A folder for copies of a file, in memory where there is room for them.
+
+    A copy is at most twice as large with its packed items, and there are two at a reload.
+    """
+    has_room = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 5 * size
     where = _MEMORY if has_room and os.access(_MEMORY, os.W_OK) else None
     return tempfile.TemporaryDirectory(prefix="robirank-", dir=where)
 
@@ -209,13 +246,20 @@ def shared_folder(size: int) -> tempfile.TemporaryDirectory[str]:
 # ---------------------------------------------------------------------------- in a worker
 
 
-def _work(copy: Path, options: dict[str, Any], listening: socket.socket, pipe: Connection) -> None:
-    """Answer in this process, until the parent ends it."""
+def _work(
+    copy: Path,
+    options: dict[str, Any],
+    listening: socket.socket,
+    pipe: Connection,
+    figures: tuple[Path, int, int],
+) -> None:
+    """Answer in this process, until the parent ends it; ``figures`` are for `Figures.share`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all, and the parent decides
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     log_to_stderr(logging.INFO if options.get("log_requests", True) else logging.WARNING)
     try:
         server = app(copy, mapped=True, **(options | {"reload_seconds": 0}))
+        server.figures.share(*figures)
     except Exception as error:
         pipe.send(("refused", str(error)))
         return
@@ -244,11 +288,12 @@ def _obey(server: Server, pipe: Connection) -> None:
                 server.check_same_kind(prepared)
                 pipe.send(("prepared", prepared.checksum))
             except BaseException as error:  # a panic of polars is no Exception
-                server.figures.count("refused_reloads")
                 pipe.send(("refused", str(error) or type(error).__name__))
         else:
             if what == "swap" and prepared is not None:
                 server.sources = sources
                 server.swap(prepared)
+            if what == "forget":
+                server.figures.count("refused_reloads")
             prepared = None
             pipe.send(("done",))

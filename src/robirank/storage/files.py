@@ -54,7 +54,7 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def _open_temporary(target: Path, stack: contextlib.ExitStack) -> tuple[Path, IO[bytes]]:
@@ -147,7 +147,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         file.write(text.encode("utf-8", "surrogateescape"))
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Write the folder's entries to disk, so that the new name survives a power failure."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)

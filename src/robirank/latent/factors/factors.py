@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -25,6 +26,7 @@ from robirank.latent.factors.content import Content, UserContent
 from robirank.latent.factors.damping import Damping
 from robirank.latent.factors.dislikes import Dislikes
 from robirank.latent.factors.leads import Leads
+from robirank.latent.factors.packed_file import map_packed
 from robirank.latent.factors.spread import Spread, spread_with_content
 from robirank.latent.factors.topk import NOTHING, PackedRows, no_rows, prepare_rows, top_rows
 
@@ -328,6 +330,11 @@ class Factors:
             return self
         items = replace(self.items, prepared=prepare_rows(self.items.rows, device))
         return Factors(self.users, items)
+
+    def mapping(self, packed: Path) -> Factors:
+        """The same, with the packed items of a file; see `robirank.latent.factors.packed_file`."""
+        items: Any = self.items
+        return Factors(self.users, replace(items, prepared=map_packed(packed, items.rows)))
 
     def is_complete(self) -> bool:
         """Whether both sides have rows; those in shards are not read for it."""

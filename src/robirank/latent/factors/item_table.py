@@ -58,6 +58,10 @@ class ItemTable:
         """The values of a row, by column."""
         return self._frame.row(number, named=True)
 
+    def column(self, name: str) -> pl.Series:
+        """The values of a column, row by row."""
+        return self._frame[name]
+
     def has(self, column: str) -> bool:
         """Whether there is a column of this name."""
         return column in self._frame.columns

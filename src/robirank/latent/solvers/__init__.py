@@ -23,13 +23,14 @@ from robirank.latent.solvers.in_memory import StrataInMemory
 from robirank.latent.solvers.interface import InMemorySolver
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.solvers.sgd import SgdSolver
+from robirank.latent.solvers.speed import measured_speed
 from robirank.latent.solvers.warp import WarpSolver
 
 #: Floating-point operations of an epoch up to which "auto" takes the exact solver: about a minute
 #: on two cores.
 EXACT_LIMIT = 1e13
 _KERNEL_FLOPS = 200  # what the listwise kernel costs an item, counted as if it were a product
-_CORE_FLOPS, _CARD_FLOPS = 1.2e11, 1.5e14  # that the exact solver does in a second, as measured
+_CARD_FLOPS = 1.5e14  # that the exact solver does in a second on a card, as measured
 _CARD_EPOCH = 0.04  # seconds of the launches of kernels, at least
 
 
@@ -78,10 +79,12 @@ def _exact_flops(n_users: int, n_items: int, factors: int) -> float:
 
 def _exact_seconds(problem: Problem) -> float:
     sizes = problem.sizes
-    flops = _exact_flops(sizes.active_users, sizes.n_items, problem.factors)
     if problem.device != "cpu":
+        flops = _exact_flops(sizes.active_users, sizes.n_items, problem.factors)
         return _CARD_EPOCH + flops / _CARD_FLOPS
-    return flops / (_CORE_FLOPS * thread_count(problem.num_threads))
+    assert problem.rho is not None
+    speed = measured_speed(problem.factors, problem.rho, thread_count(problem.num_threads))
+    return speed.of_epoch(sizes.active_users, sizes.n_items)
 
 
 def _sgd_seconds(problem: Problem) -> float:

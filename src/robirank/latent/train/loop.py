@@ -290,7 +290,8 @@ class Loop:
     def _tell_cost(self, bar: FitProgress) -> None:
         seconds = epoch_seconds(self._problem) if self._is_here else None
         if seconds is not None:
-            bar.update(self.progress.epoch, expected=f"{seconds:.2g} s an epoch")
+            epochs = self.progress.epochs
+            bar.update(self.progress.epoch, expected=f"{epochs} epochs of about {seconds:.2g} s")
 
     def _run_epochs(self, interrupt: Interrupt, bar: FitProgress) -> None:
         progress = self.progress

@@ -39,7 +39,8 @@ _PAST = 4  # epochs without a better mean after which the peak is passed
 _WINDOW = 5  # epochs whose mean is compared
 _TASTE = 0.55  # about 1 / (2 ln 2) is what the clearest taste of all reaches
 _WARP = 11.0  # the gradients of WARP, compared with those of ρ = log
-_HELD_OUT = 0.1  # of the interactions of each user, and of new items and users whole
+#: The share of the interactions of each user that is held out, and of new items and users whole.
+HELD_OUT = 0.1
 _MOST_USERS = 5000  # for whom items are ranked, of a table without features
 _ENDLESS = 1 << 40  # planned epochs: the learning rate of a path does not fall
 
@@ -136,11 +137,11 @@ def hold_out(interactions: UserItems, seed: int, metric: str) -> Split:
     With features of items, a tenth of the items goes whole, and likewise of the users.
     """
     rng = np.random.default_rng([seed, SPLIT])
-    taken = random_share(interactions.indptr, _HELD_OUT, rng)
+    taken = random_share(interactions.indptr, HELD_OUT, rng)
     if interactions.item_features is not None:
-        taken |= (rng.random(interactions.n_items) < _HELD_OUT)[interactions.items]
+        taken |= (rng.random(interactions.n_items) < HELD_OUT)[interactions.items]
     if interactions.user_features is not None:
-        is_new = rng.random(interactions.n_users) < _HELD_OUT
+        is_new = rng.random(interactions.n_users) < HELD_OUT
         taken |= np.repeat(is_new, interactions.user_counts())
     return Split(interactions.take(~taken), interactions.take(taken), metric)
 

@@ -1,0 +1,106 @@
+"""What a fit will cost, before it begins: epochs, seconds, memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from robirank.data.user_items import UserItems
+from robirank.latent.solvers import SOLVERS, epoch_seconds
+from robirank.latent.solvers.exact import BATCH_BYTES, batch_users
+from robirank.latent.solvers.problem import Problem
+from robirank.latent.train.request import Request
+from robirank.latent.tune.path import HELD_OUT, STEPS
+from robirank.latent.tune.settle import settle_by_table
+from robirank.latent.tune.split import LEAST_HELD_OUT
+
+_FLOAT = 4  # bytes
+_OF_RECORD = (
+    250  # bytes of parts, draws and ξ of "sgd" and "warp", as measured (benchmarks/cost.py)
+)
+_ROWS_OF_ITEMS = 3  # V, and two averages of Adam
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a fit will cost on this machine.
+
+    Attributes
+    ----------
+    solver : str
+    epochs : int
+        Of the fit, at the end of which the model is there.
+    search_epochs : int
+        Of the search for λ before it, about; 0 where λ is given or taken from the rule.
+    epoch_seconds : float or None
+        Of one epoch; None where nobody knows.
+    bytes : int
+        Of the tables and the factors, at most at any time, in the memory of this process.
+    """
+
+    solver: str
+    epochs: int
+    search_epochs: int
+    epoch_seconds: float | None
+    bytes: int
+
+    @property
+    def seconds(self) -> float | None:
+        """Of the search and the fit; None where nobody knows."""
+        if self.epoch_seconds is None:
+            return None
+        return (self.epochs + self.search_epochs) * self.epoch_seconds
+
+    def __str__(self) -> str:
+        about = f"{self.epochs} epochs"
+        if self.epoch_seconds is not None:
+            about += f" of about {self.epoch_seconds:.2g} s"
+        if self.search_epochs:
+            about += f", after a search of about {self.search_epochs}"
+        if self.seconds is not None:
+            about += f": {in_words(self.seconds)}"
+        return f"{about}; {self.bytes / 1e6:,.0f} MB"
+
+
+def estimate(request: Request, table: UserItems) -> Estimate:
+    """What a fit of a request to a table will cost, but for features and the order.
+
+    Seconds are those of the exact solver's own step, timed on this machine, or of the figures that
+    were measured for the others.
+    """
+    problem = settle_by_table(request, table)
+    searches = SOLVERS[problem.solver].searches and request.regularization is None
+    searches = searches and table.n_interactions * HELD_OUT >= LEAST_HELD_OUT
+    return Estimate(
+        problem.solver,
+        problem.epochs,
+        STEPS if searches else 0,
+        epoch_seconds(problem),
+        int(_bytes(problem, table, searches=searches)),
+    )
+
+
+def in_words(seconds: float) -> str:
+    """A length of time to read.
+
+    Examples
+    --------
+    >>> in_words(12.4), in_words(200), in_words(9000)
+    ('12 s', '3.3 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.2g} s"
+    return f"{seconds / 60:.2g} min" if seconds < 6000 else f"{seconds / 3600:.2g} h"
+
+
+def _bytes(problem: Problem, table: UserItems, *, searches: bool) -> float:
+    """Of the table (two parts of it beside, in a search), the factors and what moves them."""
+    sizes, d = problem.sizes, problem.factors
+    of_table = 8 * (sizes.n_users + 1) + sizes.n_interactions * (4 if table.weight is None else 8)
+    tables = of_table * (2 if searches else 1)
+    rows = sizes.n_users + sizes.n_items
+    if problem.solver != "exact":
+        return tables + 3 * _FLOAT * rows * d + _OF_RECORD * sizes.n_interactions
+    moved = _FLOAT * d * (sizes.n_users + _ROWS_OF_ITEMS * sizes.n_items)
+    batch = batch_users(sizes.active_users, sizes.n_items)
+    scores = min(BATCH_BYTES, _FLOAT * batch * sizes.n_items)
+    return tables + moved + 2 * scores

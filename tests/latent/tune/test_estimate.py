@@ -1,0 +1,49 @@
+"""What a fit will cost: figures that grow as the table does, and memory that is about right."""
+
+import tracemalloc
+
+import pytest
+
+import robirank as rr
+from robirank.latent.solvers.speed import Speed, measured_speed
+from robirank.latent.tune.estimate import Estimate
+
+
+def test_an_epoch_takes_its_steps_and_its_scores():
+    speed = Speed(item=1e-6, score=1e-9)
+    # 600 users in batches of 10 make 60 steps.
+    assert speed.of_epoch(600, 1000) == pytest.approx(1000 * (60 * 1e-6 + 600 * 1e-9))
+
+
+def test_more_factors_take_longer():
+    few, many = (measured_speed(d, "log", 1).of_epoch(3000, 3000) for d in (8, 512))
+    assert many > 2 * few
+
+
+def test_it_is_told_in_words():
+    assert str(Estimate("exact", 32, 16, 5.0, 310_000_000)) == (
+        "32 epochs of about 5 s, after a search of about 16: 4 min; 310 MB"
+    )
+    assert str(Estimate("warp", 8, 0, None, 2_000_000)) == "8 epochs; 2 MB"
+
+
+def test_a_search_is_counted_where_there_is_one():
+    large = rr.make_interactions(400, 200, 12_000, random_state=0)
+    small = rr.make_interactions(60, 40, 900, random_state=0)
+    assert rr.LatentRoBiRank().estimate(large).search_epochs == 16
+    assert rr.LatentRoBiRank().estimate(small).search_epochs == 0
+    assert rr.LatentRoBiRank(regularization=0.2).estimate(large).search_epochs == 0
+    assert rr.LatentRoBiRank(iterations=7).estimate(large).epochs == 7
+    assert rr.LatentRoBiRank(solver="sgd").estimate(large).search_epochs == 0
+    assert rr.WARP().estimate(large).seconds is None
+
+
+def test_the_memory_is_about_what_a_fit_takes():
+    data = rr.make_interactions(3000, 4000, 60_000, random_state=0)
+    model = rr.LatentRoBiRank(64, solver="exact", iterations=1, regularization=0.2, random_state=0)
+    expected = model.estimate(data).bytes
+    tracemalloc.start()
+    model.fit(data, show_progress=False)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0.5 * peak < expected < 2 * peak
