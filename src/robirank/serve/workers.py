@@ -26,6 +26,7 @@ from typing import Any
 from robirank._threads import thread_count
 from robirank.errors import RobirankError
 from robirank.serve.application import app
+from robirank.serve.feedback_log import remove_old_files
 from robirank.serve.loaded import Served
 from robirank.serve.logs import log_to_stderr, tell
 from robirank.serve.process import address_of, bind, serve
@@ -90,7 +91,8 @@ class Workers:
 
     def __init__(self, model: Path, options: dict[str, Any], number: int, folder: Path) -> None:
         self._model, self._options, self._number, self._folder = model, options, number, folder
-        self._options.setdefault("feedback", folder / "feedback")
+        self._own_log = folder / "feedback" if "feedback" not in options else None
+        self._options.setdefault("feedback", self._own_log)
         if self._options.get("num_threads") is None:
             self._options["num_threads"] = max(1, thread_count() // number)
         self._seconds = float(options.get("reload_seconds", 2.0))
@@ -116,6 +118,8 @@ class Workers:
             while not self._stopping:
                 wait([child.process.sentinel for child in self._living()], _LOOK_SECONDS)
                 self._replace_dead(listening, copy)
+                if self._own_log is not None:
+                    remove_old_files(self._own_log)
                 is_due = 0 < self._seconds <= time.monotonic() - looked
                 if not (is_due or self._wanted):
                     continue
