@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -66,6 +67,7 @@ def ask(port, body, path="/v1/recommend"):
 def test_what_was_asked_for_is_answered_after_sigterm(files):
     with running(files, "--train", "plays.parquet") as (server, port, lines):
         assert ask(port, {"user": "u07"})[0] == 200
+        assert sent_of_a_head_without_end(port) < 2**20
         question = [{"user": f"u{k:02d}", "explain": True, "n": 40} for k in range(80)]
         answers = []
         asking = threading.Thread(target=lambda: answers.append(ask(port, question)))
@@ -79,6 +81,19 @@ def test_what_was_asked_for_is_answered_after_sigterm(files):
     assert {"event": "stopping", "signal": "SIGTERM"}.items() <= next(
         line for line in lines if line["event"] == "stopping"
     ).items()
+
+
+def sent_of_a_head_without_end(port, most=32 << 20):
+    """How many bytes of a header a client can send, until the server hangs up."""
+    sent, part = 0, b"a" * 65_536
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        client.sendall(b"GET /healthz HTTP/1.1\r\nx-long: ")
+        with contextlib.suppress(ConnectionError):
+            while sent < most:
+                client.sendall(part)
+                sent += len(part)
+                time.sleep(0.02)
+    return sent
 
 
 def test_workers_share_feedback_and_change_models_together(files):

@@ -256,8 +256,8 @@ def serve_with_workers(
 def _context() -> Any:
     """How workers are started: forked from a process that has imported everything, on Linux.
 
-    Then they share what imports took in memory. That process has no threads that hold locks: it
-    imports, and does nothing else.
+    Then they share what imports took in memory. That process imports and does nothing else, so that
+    no thread of it holds a lock when a worker is forked.
     """
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
