@@ -1,5 +1,6 @@
 """The flat public API: its one table, what importing it costs, and the version."""
 
+import inspect
 import subprocess
 import sys
 from importlib.metadata import version
@@ -36,3 +37,12 @@ def test_the_version_stands_in_one_place():
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="NoSuchRanker"):
         _ = robirank.NoSuchRanker
+
+
+@pytest.mark.parametrize("module", [robirank, robirank.losses, robirank.metrics])
+def test_every_public_function_has_an_example(module):
+    functions = [f for name in dir(module) if inspect.isfunction(f := getattr(module, name, None))]
+    public = [f for f in functions if not f.__module__.startswith("robirank._")]
+    public = [f for f in public if f.__module__.startswith("robirank") and f.__name__[0] != "_"]
+    assert len(public) > 5
+    assert [f.__qualname__ for f in public if ">>>" not in (f.__doc__ or "")] == []

@@ -7,8 +7,10 @@ in a folder of its own unless it goes on from the page before.
 
 import doctest
 import gzip
+import os
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +25,13 @@ from robirank.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs" / "guide"
+#: Pages of their own, beside the guide.
+BESIDE = [
+    *sorted((ROOT / "docs" / "tutorials").glob("*.md")),
+    *(ROOT / "docs" / name for name in ("install.md", "coming-from.md", "faq.md", "speed.md")),
+]
+#: Where pictures that pages draw are kept: `ROBIRANK_PICTURES=docs/assets` writes them anew.
+PICTURES = os.environ.get("ROBIRANK_PICTURES")
 
 #: Pages that go on from others, in their folder.
 GOES_ON = {"latent-cli.md": ["cli.md"]}
@@ -32,6 +41,7 @@ ALONE = {page.name for page in GUIDE.glob("*.md")} - {
 PAGES = [
     [ROOT / "README.md"],
     [ROOT / "docs" / "index.md"],
+    *([page] for page in BESIDE),
     *([GUIDE / before for before in [*GOES_ON.get(name, []), name]] for name in sorted(ALONE)),
 ]
 
@@ -55,6 +65,13 @@ def blocks_of(page: Path) -> list[Block]:
         Block(text.count("\n", 0, m.start("code")), m["language"], m["code"], m["not_run"] is None)
         for m in BLOCK.finditer(text)
     ]
+
+
+def pictures_of(page: Path) -> list[str]:
+    """What a tutorial shows, and so must draw."""
+    if page.parent.name != "tutorials":
+        return []
+    return re.findall(r"\(\.\./assets/(tutorial-[\w-]+\.svg)\)", page.read_text("utf-8"))
 
 
 def write_plays(path: Path, data, **more) -> None:
@@ -134,6 +151,10 @@ def test_blocks_run_as_printed(pages, tmp_path, monkeypatch):
             elif block.language == "python" and block.runs:
                 with config_context():
                     run_python(block.code, names, where)
+        for picture in pictures_of(page):
+            assert Path(picture).is_file(), f"{page.name} shows {picture} and does not draw it"
+            if PICTURES:
+                shutil.copy(picture, ROOT / PICTURES)
 
 
 def test_most_blocks_run():

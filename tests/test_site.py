@@ -34,21 +34,47 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def phone():
+def browser():
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     program = find_chromium()
     if program is None:
         pytest.skip("no chromium or google-chrome on this machine (set CHROMIUM to its path)")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
-        yield browser.new_context(viewport={"width": 390, "height": 844}, is_mobile=True).new_page()
+        yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def phone(browser):
+    return browser.new_context(viewport={"width": 390, "height": 844}, is_mobile=True).new_page()
+
+
+@pytest.fixture(scope="module")
+def laptop(browser):
+    return browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_is_not_wider_than_a_phone(site, phone, page):
     phone.goto((site / page / "index.html").as_uri())
     assert phone.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_block_of_code_is_cut_on_a_laptop(site, laptop, page):
+    laptop.goto((site / page / "index.html").as_uri())
+    cut = (
+        """blocks => blocks.filter(b => b.scrollWidth > b.clientWidth + 1).map(b => b.innerText)"""
+    )
+    assert laptop.eval_on_selector_all("pre > code", cut) == []
+
+
+def test_the_front_page_shows_its_result_on_the_first_screen(site, laptop):
+    laptop.goto((site / "index.html").as_uri())
+    for what in ("pre >> text=pip install robirank", "table >> nth=0", "img[src*=tutorial]"):
+        box = laptop.locator(what).bounding_box()
+        assert box["y"] + box["height"] / 2 < 800, what
 
 
 def test_headings_of_the_reference_are_public_names_with_signatures(site):

@@ -60,7 +60,13 @@ def rho1(t: ArrayLike) -> Floats64:
 
 
 def rho1_prime(t: ArrayLike) -> Floats64:
-    r"""Derivative :math:`\rho_1'(t) = 1 / (\ln 2 \, (t + 1))`."""
+    r"""Derivative :math:`\rho_1'(t) = 1 / (\ln 2 \, (t + 1))`.
+
+    Examples
+    --------
+    >>> float(rho1_prime(0.0)) == 1 / LN2
+    True
+    """
     return 1.0 / (LN2 * (np.asarray(t, dtype=np.float64) + 1.0))
 
 
@@ -85,7 +91,13 @@ def rho2(t: ArrayLike) -> Floats64:
 
 
 def rho2_prime(t: ArrayLike) -> Floats64:
-    r"""Derivative :math:`\rho_2'(t) = 1 / (\ln 2 \, (t + 2) \log_2^2(t + 2))`."""
+    r"""Derivative :math:`\rho_2'(t) = 1 / (\ln 2 \, (t + 2) \log_2^2(t + 2))`.
+
+    Examples
+    --------
+    >>> float(rho2_prime(0.0)) == 1 / (2 * LN2)
+    True
+    """
     t = np.asarray(t, dtype=np.float64)
     return 1.0 / (LN2 * (t + 2.0) * np.log2(t + 2.0) ** 2)
 
@@ -100,12 +112,23 @@ def sigma1(t: ArrayLike) -> Floats64:
     r"""Type-I robust loss, :math:`\sigma_1(t) = \rho_1(\sigma_0(t))` (paper, equation 3).
 
     It grows without bound as :math:`t \to -\infty`, but its derivative vanishes.
+
+    Examples
+    --------
+    >>> sigma1([0.0, -6.0]).round(2).tolist()
+    [1.0, 2.81]
     """
     return rho1(sigma0(t))
 
 
 def sigma1_prime(t: ArrayLike) -> Floats64:
-    r"""Derivative :math:`\sigma_1'(t) = \rho_1'(\sigma_0(t))\,\sigma_0'(t)`."""
+    r"""Derivative :math:`\sigma_1'(t) = \rho_1'(\sigma_0(t))\,\sigma_0'(t)`.
+
+    Examples
+    --------
+    >>> bool(abs(sigma1_prime(-100.0)) < abs(sigma1_prime(0.0)))
+    True
+    """
     return rho1_prime(sigma0(t)) * sigma0_prime(t)
 
 
@@ -113,12 +136,23 @@ def sigma2(t: ArrayLike) -> Floats64:
     r"""Type-II robust loss, :math:`\sigma_2(t) = \rho_2(\sigma_0(t))` (paper, equation 3).
 
     It converges to 1 as :math:`t \to -\infty`: the loss gives up on hopeless points.
+
+    Examples
+    --------
+    >>> sigma2([0.0, -6.0, -60.0]).round(2).tolist()
+    [0.37, 0.67, 0.83]
     """
     return rho2(sigma0(t))
 
 
 def sigma2_prime(t: ArrayLike) -> Floats64:
-    r"""Derivative :math:`\sigma_2'(t) = \rho_2'(\sigma_0(t))\,\sigma_0'(t)`."""
+    r"""Derivative :math:`\sigma_2'(t) = \rho_2'(\sigma_0(t))\,\sigma_0'(t)`.
+
+    Examples
+    --------
+    >>> bool(abs(sigma2_prime(-100.0)) < abs(sigma1_prime(-100.0)))
+    True
+    """
     return rho2_prime(sigma0(t)) * sigma0_prime(t)
 
 
@@ -144,7 +178,13 @@ RHOS: dict[RhoName, Rho] = {
 
 
 def xi(t: ArrayLike) -> Floats64:
-    r"""The ξ that makes the linear bound tight, :math:`\xi = 1 / (t + 1)` (paper, ξ-step)."""
+    r"""The ξ that makes the linear bound tight, :math:`\xi = 1 / (t + 1)` (paper, ξ-step).
+
+    Examples
+    --------
+    >>> float(xi(3.0))
+    0.25
+    """
     return 1.0 / (np.asarray(t, dtype=np.float64) + 1.0)
 
 

@@ -402,6 +402,17 @@ def open_partitions(url: str | os.PathLike[str]) -> Partitions:
     PartitionsError
         If a part is missing or has another size than was written, or if the folder was written by
         a newer robirank or is something else. Checksums are compared when a part is read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from robirank import make_interactions
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     data = make_interactions(20, 10, 60, random_state=0)
+    ...     _ = partition(data, folder, parts=2, random_state=0)
+    ...     parts = open_partitions(folder)
+    >>> parts.n_users, parts.n_items
+    (20, 10)
     """
     folder = Folder(url, PartitionsError)
     if folder.size(MANIFEST) is None:

@@ -94,6 +94,18 @@ def load_model(path: PathOrFile, *, mapped: bool = False) -> Any:
     ModelFileError
         If the file is damaged, was written by a newer robirank, or is not a model at all. It is a
         ValueError.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from robirank import RoBiRank, make_ranking
+    >>> model = RoBiRank().fit(make_ranking(20, n_docs=5, n_features=3, random_state=0))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(model, Path(folder, "model.safetensors"))
+    ...     again = load_model(Path(folder, "model.safetensors"))
+    >>> bool((again.coef_ == model.coef_).all())
+    True
     """
     return _load(path, mapped=mapped)
 

@@ -63,6 +63,18 @@ def export_index(
     -----
     A distance is 1 − score in usearch; faiss gives the score itself. A file is read again by
     ``usearch.index.Index.restore(path)`` or ``faiss.read_index(path)``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from robirank import LatentRoBiRank, make_interactions
+    >>> data = make_interactions(40, 20, 200, random_state=0)
+    >>> model = LatentRoBiRank(4, random_state=0).fit(data, show_progress=False)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     index = export_index(model, Path(folder, "items.usearch"))
+    >>> len(index)
+    20
     """
     if what not in ("items", "users"):
         raise ArgumentError("what", f"must be 'items' or 'users'; got {what!r}")

@@ -6,6 +6,7 @@ import { findItems, like } from "./panel.js";
 import { Points, pixelOf } from "./points.js";
 import { problemBox } from "./recommend.js";
 import { searchBox } from "./search.js";
+import { steer } from "./steering.js";
 import { address, nameOf, remember, session } from "./session.js";
 import { called, count, counted, percent } from "./text.js";
 
@@ -13,7 +14,7 @@ const LABELS = 40;
 const CELL = 110; // pixels: the width of a part of the map that has one name
 const LISTED = 20;
 const RANGES = 7;
-const NEAR = 14; // pixels between the pointer and what it means
+const FINGER = 28; // pixels between a press and what it means
 const SORTS = {
   directions: (told) => `The two directions in which the items differ most; they hold ${percent(told.share)} of the spread.`,
   neighbours: () => "Items that are alike lie together (t-SNE); distances between far items mean little.",
@@ -65,7 +66,7 @@ class ItemMap {
   }
 
   start(id) {
-    this.listen();
+    steer(this);
     this.colourByTaken();
     this.frame();
     if (id) this.goTo(id);
@@ -245,69 +246,7 @@ class ItemMap {
     for (const one of items) this.places.set(one.position, one);
   }
 
-  /* Moving. */
-
-  listen() {
-    const { canvas, signal } = this;
-    const on = (target, event, act, more = {}) => target.addEventListener(event, act, { signal, ...more });
-    const held = new Map();
-    on(canvas, "wheel", (event) => {
-      event.preventDefault();
-      this.zoom(Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0018)), event.offsetX, event.offsetY);
-    }, { passive: false });
-    on(canvas, "dblclick", (event) => this.zoom(2, event.offsetX, event.offsetY));
-    on(canvas, "pointerdown", (event) => {
-      canvas.setPointerCapture(event.pointerId);
-      held.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
-      this.dragged = 0;
-    });
-    on(canvas, "pointermove", (event) => this.pointer(event, held));
-    for (const end of ["pointerup", "pointercancel"]) {
-      on(canvas, end, (event) => {
-        if (end === "pointerup" && held.size === 1 && this.dragged < 6) this.pick(event.offsetX, event.offsetY);
-        held.delete(event.pointerId);
-      });
-    }
-    on(canvas, "pointerleave", () => this.hover(-1));
-    on(canvas, "keydown", (event) => this.key(event));
-    on(window, "themechange", () => this.paint());
-    on(window.matchMedia("(prefers-color-scheme: dark)"), "change", () => this.paint());
-    const observer = new ResizeObserver(() => { this.points.measure(); this.frame(); });
-    observer.observe(this.stage);
-    signal.addEventListener("abort", () => observer.disconnect());
-  }
-
-  pointer(event, held) {
-    const before = held.get(event.pointerId);
-    if (!before) {
-      if (event.pointerType === "mouse") this.hover(this.points.nearest(event.offsetX, event.offsetY, NEAR));
-      return;
-    }
-    const now = { x: event.offsetX, y: event.offsetY };
-    this.dragged += Math.hypot(now.x - before.x, now.y - before.y);
-    if (held.size === 2) {
-      const [other] = [...held].filter(([id]) => id !== event.pointerId).map(([, at]) => at);
-      const apart = (at) => Math.hypot(at.x - other.x, at.y - other.y) || 1;
-      this.points.zoomBy(apart(now) / apart(before), other.x, other.y);
-    } else {
-      this.points.moveBy(now.x - before.x, now.y - before.y);
-    }
-    held.set(event.pointerId, now);
-    this.frame();
-  }
-
-  key(event) {
-    const step = 60;
-    const moves = { ArrowLeft: [step, 0], ArrowRight: [-step, 0], ArrowUp: [0, step], ArrowDown: [0, -step] };
-    const [width, height] = [this.stage.clientWidth, this.stage.clientHeight];
-    if (event.key in moves) this.points.moveBy(...moves[event.key]);
-    else if (event.key === "+" || event.key === "=") this.points.zoomBy(1.4, width / 2, height / 2);
-    else if (event.key === "-") this.points.zoomBy(1 / 1.4, width / 2, height / 2);
-    else if (event.key === "0") this.points.showAll();
-    else return;
-    event.preventDefault();
-    this.frame();
-  }
+  /* Moving; what mouse, touch and keys do is in steering.js. */
 
   zoom(factor, left, top) {
     this.points.zoomBy(factor, left, top);
@@ -328,7 +267,7 @@ class ItemMap {
   }
 
   pick(left, top) {
-    const index = this.points.nearest(left, top, 2 * NEAR);
+    const index = this.points.nearest(left, top, FINGER);
     if (index >= 0) this.mark(index);
   }
 
