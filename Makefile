@@ -46,7 +46,7 @@ sanitize: build/sanitize/.built  ## Run the native tests with AddressSanitizer a
 
 fuzz: $(VENV)/.test  ## Fuzz every door for SECONDS (60) with a SEED (1)
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
-	PYTHONPATH=tests $(BIN)/python -m serve.fuzz --requests $(or $(REQUESTS),2000) --seed $(or $(SEED),1)
+	PYTHONPATH=tests $(BIN)/python -m serve.fuzz --requests $(or $(REQUESTS),20000) --seed $(or $(SEED),1)
 
 card: $(VENV)/.card  ## On a machine with a graphics card: its tests and a small benchmark
 	$(BIN)/robirank --version --verbose

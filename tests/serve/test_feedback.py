@@ -7,7 +7,13 @@ import pytest
 
 from robirank.errors import TableError
 from robirank.serve.feedback import Feedback
-from robirank.serve.feedback_log import FeedbackLog, files_of, line_now, read_feedback
+from robirank.serve.feedback_log import (
+    FeedbackLog,
+    files_of,
+    line_now,
+    read_feedback,
+    remove_old_files,
+)
 from serve.shop import fitted, ids, plays, shop
 
 
@@ -162,3 +168,14 @@ def test_others_are_answered_while_what_is_known_is_forgotten():
         return {"tea"}
 
     assert feedback.forget(known) == 2
+
+
+def test_old_files_of_a_log_in_memory_are_removed(tmp_path):
+    log, reader = (FeedbackLog(tmp_path, "never", most_bytes=200) for _ in range(2))
+    for number in range(20):
+        log.append([line_now("ann", [number])])
+        remove_old_files(tmp_path)
+        assert [line.items for line in reader.read_new()] == [[number]]
+    numbers = [number for number, _ in files_of(tmp_path)]
+    assert numbers == [max(numbers) - 2, max(numbers) - 1, max(numbers)]
+    assert max(numbers) > 3

@@ -189,6 +189,12 @@ def read_feedback(folder: Path) -> Iterator[Line]:
         warn(f"{folder}: {n_lines - n_whole} of {n_lines} lines are broken, and passed over")
 
 
+def remove_old_files(folder: Path, kept: int = 3) -> None:
+    """Remove all files of a log but the last few; what is in memory is still known."""
+    for _, path in files_of(folder)[:-kept]:
+        path.unlink(missing_ok=True)
+
+
 def files_of(folder: Path) -> list[tuple[int, Path]]:
     """The numbers and paths of the files of a log, in order."""
     matches = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())

@@ -18,6 +18,7 @@ from robirank.serve.server import Server
 
 _GRACE = 5.0  # seconds beside those that a request may take
 _BACKLOG = 2048
+_MOST_HEAD = 1 << 16  # bytes of the first line and the headers of a request
 _STOP = (signal.SIGTERM, signal.SIGINT)
 _RELOAD = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()  # Windows has none
 _SWITCH_SECONDS = 0.001  # how long a thread may keep others from running Python
@@ -53,6 +54,7 @@ def serve(
     sys.setswitchinterval(_SWITCH_SECONDS)
     config = uvicorn.Config(
         server,
+        http=_protocol(),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -62,6 +64,37 @@ def serve(
         timeout_graceful_shutdown=int(server.limits.seconds + _GRACE),
     )
     _Uvicorn(config, server, ready, signals).run(sockets=[listening])
+
+
+def _protocol() -> Any:
+    """How uvicorn reads HTTP: by httptools where it is installed, with a limit for heads.
+
+    httptools keeps a head of any length in memory, and h11 has a limit of its own.
+    """
+    try:
+        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+    except ImportError:
+        return "h11"
+
+    class Bounded(HttpToolsProtocol):
+        _head: int | None = 0  # bytes of a head that has not ended
+
+        def on_message_begin(self) -> None:
+            self._head = 0
+            super().on_message_begin()
+
+        def on_headers_complete(self) -> None:
+            self._head = None
+            super().on_headers_complete()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self._head is not None:
+                self._head += len(data)
+                if self._head > _MOST_HEAD:
+                    self.transport.close()
+
+    return Bounded
 
 
 class _Uvicorn(uvicorn.Server):

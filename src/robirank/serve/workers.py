@@ -26,6 +26,7 @@ from typing import Any
 from robirank._threads import thread_count
 from robirank.errors import RobirankError
 from robirank.serve.application import app
+from robirank.serve.feedback_log import remove_old_files
 from robirank.serve.loaded import Served
 from robirank.serve.logs import log_to_stderr, tell
 from robirank.serve.process import address_of, bind, serve
@@ -39,6 +40,7 @@ _MEMORY = Path("/dev/shm")  # a folder in memory, on Linux
 _LOOK_SECONDS = 0.2  # between two looks at signals and workers
 _LOAD_SECONDS = 600.0
 _MOST_DEATHS, _SHORT_LIFE = 5, 10.0  # so many workers that died young are too many
+_RETRY_SECONDS = 10.0  # after which a worker that could not begin is tried again
 
 
 class WorkersError(RuntimeError):
@@ -52,6 +54,19 @@ class _Child:
     process: Any
     pipe: Connection
     begun: float
+    is_ready: bool = False
+
+    def wait_until_ready(self) -> str | None:
+        """Wait until the worker takes requests; why it does not, or None."""
+        said: Any = ("refused", "a worker ended before it was ready")
+        with suppress(EOFError, OSError):
+            if self.pipe.poll(_LOAD_SECONDS):
+                said = self.pipe.recv()
+        self.is_ready = said[0] == "ready"
+        if self.is_ready:
+            return None
+        self.process.join(_SHORT_LIFE)
+        return str(said[1])
 
     def ask(self, *message: Any) -> tuple[Any, ...]:
         """Send a message, and wait for the answer."""
@@ -76,7 +91,8 @@ class Workers:
 
     def __init__(self, model: Path, options: dict[str, Any], number: int, folder: Path) -> None:
         self._model, self._options, self._number, self._folder = model, options, number, folder
-        self._options.setdefault("feedback", folder / "feedback")
+        self._own_log = folder / "feedback" if "feedback" not in options else None
+        self._options.setdefault("feedback", self._own_log)
         if self._options.get("num_threads") is None:
             self._options["num_threads"] = max(1, thread_count() // number)
         self._seconds = float(options.get("reload_seconds", 2.0))
@@ -100,8 +116,10 @@ class Workers:
         tell(logging.INFO, "ready", address=address_of(listening), workers=self._number)
         try:
             while not self._stopping:
-                wait([child.process.sentinel for child in self._children], _LOOK_SECONDS)
+                wait([child.process.sentinel for child in self._living()], _LOOK_SECONDS)
                 self._replace_dead(listening, copy)
+                if self._own_log is not None:
+                    remove_old_files(self._own_log)
                 is_due = 0 < self._seconds <= time.monotonic() - looked
                 if not (is_due or self._wanted):
                     continue
@@ -152,28 +170,42 @@ class Workers:
 
     def _wait_until_ready(self) -> None:
         for child in self._children:
-            said: Any = ("refused", "a worker ended before it was ready")
-            with suppress(EOFError):
-                if child.pipe.poll(_LOAD_SECONDS):
-                    said = child.pipe.recv()
-            if said[0] != "ready":
+            reason = child.wait_until_ready()
+            if reason is not None:
                 self._end()
-                raise ModelFileError(self._without_folder(str(said[1])))
+                raise ModelFileError(self._without_folder(reason))
+
+    def _living(self) -> list[_Child]:
+        return [child for child in self._children if child.process.is_alive()]
 
     def _replace_dead(self, listening: socket.socket, copy: Path) -> None:
+        """Start a worker for each that has ended.
+
+        One that cannot begin, because a file has become bad since, is tried again after a while;
+        the others go on with what they have.
+        """
         for place, child in enumerate(self._children):
             if child.process.is_alive() or self._stopping:
                 continue
-            code, age = child.process.exitcode, time.monotonic() - child.begun
-            tell(logging.ERROR, "a worker ended, and another begins", code=code)
-            self._deaths = self._deaths + 1 if age < _SHORT_LIFE else 0
-            if self._deaths >= _MOST_DEATHS:
-                raise WorkersError(f"{_MOST_DEATHS} workers ended within seconds")
+            age = time.monotonic() - child.begun
+            if child.is_ready:
+                tell(
+                    logging.ERROR,
+                    "a worker ended, and another begins",
+                    code=child.process.exitcode,
+                )
+                self._deaths = self._deaths + 1 if age < _SHORT_LIFE else 0
+                if self._deaths >= _MOST_DEATHS:
+                    raise WorkersError(f"{_MOST_DEATHS} workers ended within seconds")
+            elif age < _RETRY_SECONDS:
+                continue
             child.pipe.close()
-            self._children[place] = self._started(listening, copy, place)
-            with suppress(EOFError):
-                self._children[place].pipe.poll(_LOAD_SECONDS)
-                self._children[place].pipe.recv()
+            other = self._children[place] = self._started(listening, copy, place)
+            reason = other.wait_until_ready()
+            if reason is not None:
+                tell(logging.ERROR, "a worker cannot begin", reason=self._without_folder(reason))
+                if not self._living():
+                    raise WorkersError(f"no worker is left, and none can begin: {reason}")
 
     def _reloaded(self, before: Path) -> Path:
         """Let all workers load the files anew, or none; the copy that is served then."""
@@ -183,19 +215,20 @@ class Workers:
             reason = self._without_folder(str(error))
             self._refuse(reason)
             return before
-        told = [child.ask("prepare", copy) for child in self._children]
+        living = self._living()
+        told = [child.ask("prepare", copy) for child in living]
         reasons = [str(one[1]) for one in told if one[0] != "prepared"]
         if reasons:
             self._refuse(self._without_folder(reasons[0]))
             return before
-        for child in self._children:
+        for child in living:
             child.ask("swap")
         tell(logging.INFO, "reloaded", model=told[0][1])
         shutil.rmtree(before.parent, ignore_errors=True)  # it stays mapped while it is used
         return copy
 
     def _refuse(self, reason: str) -> None:
-        for child in self._children:
+        for child in self._living():
             child.ask("forget")
         tell(logging.ERROR, "reload refused, the model that is served stays", reason=reason)
         shutil.rmtree(self._folder / str(self._copies), ignore_errors=True)
@@ -223,8 +256,8 @@ def serve_with_workers(
 def _context() -> Any:
     """How workers are started: forked from a process that has imported everything, on Linux.
 
-    Then they share what imports took in memory. That process has no threads that hold locks: it
-    imports, and does nothing else.
+    Then they share what imports took in memory. That process imports and does nothing else, so that
+    no thread of it holds a lock when a worker is forked.
     """
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
