@@ -8,6 +8,7 @@ import pytest
 
 import robirank as rr
 from robirank.serve import Client, app, known_answers
+from robirank.serve.sources import Sources
 from serve.shop import ITEMS, USERS, fitted, ids, plays
 
 
@@ -156,3 +157,21 @@ def test_no_answer_is_lost_or_mixed_while_models_change(path):
             thread.join()
         assert counted(client, "reloads") == 50
     assert (wrong, min(done) > 10, len(right)) == ([], True, 2)
+
+
+def test_a_file_that_changes_while_the_server_begins_is_served(path, monkeypatch):
+    """Loading takes a while; what comes meanwhile is newer than what was read."""
+    load = Sources.load
+
+    def load_slowly(sources):
+        served = load(sources)
+        fitted(1).save(path)
+        return served
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Sources, "load", load_slowly)
+        server = app(path, reload_seconds=0, log_requests=False)
+    with Client(server) as client:
+        before = model_of(client)
+        assert server._reloader.reload(whatever=False)
+        assert model_of(client) != before

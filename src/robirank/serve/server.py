@@ -62,12 +62,13 @@ class Server:
         self.origins = Origins(origins)
         self.feedback = Feedback(most=self.limits.feedback) if feedback is None else feedback
         self.sources = sources
-        self._served = load_checked(sources)
-        self._stopping = False
-        self._log_requests, self._log_personal = log_requests, log_personal
+        # It looks at the files before they are read: what changes meanwhile is newer.
         self._reloader = Reloader(
             sources, self.swap, lambda: self.figures.count("refused_reloads"), reload_seconds
         )
+        self._served = load_checked(sources)
+        self._stopping = False
+        self._log_requests, self._log_personal = log_requests, log_personal
         self._watches = reload_seconds > 0 and bool(sources.stamps())
         worker = Worker(self.feedback, self.figures)
         quick, slow, disk = _LANES
