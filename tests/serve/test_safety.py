@@ -9,7 +9,7 @@ import pytest
 from robirank.errors import ArgumentError, TableError
 from robirank.serve import Client, Keys, Limits, app
 from robirank.serve.keys import hash_of, new_key
-from robirank.serve.logs import JsonLines
+from robirank.serve.logs import JsonLines, logs_on_stderr
 from serve.shop import fitted, shop
 
 KEY = "a key of sixteen letters or more"
@@ -201,3 +201,13 @@ def test_reasons_of_a_refused_model_name_no_user(tmp_path, caplog):
     told = json.dumps(lines_of(caplog))
     assert "plain sums" in told
     assert "u00" not in told
+
+
+def test_logging_is_as_before_once_a_server_has_ended(capfd):
+    loggers = [logging.getLogger(name) for name in ("robirank", "uvicorn")]
+    before = [(logger.handlers, logger.propagate, logger.level) for logger in loggers]
+    with logs_on_stderr():
+        logging.getLogger("robirank.serve").info("here")
+    assert [(logger.handlers, logger.propagate, logger.level) for logger in loggers] == before
+    logging.getLogger("robirank.serve").info("not here")
+    assert capfd.readouterr().err.count("here") == 1

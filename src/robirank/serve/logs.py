@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,14 +30,22 @@ class JsonLines(logging.Formatter):
         return msgspec.json.encode(line, enc_hook=str).decode()
 
 
-def log_to_stderr(level: int = logging.INFO) -> None:
-    """Let the program's logs go to standard error as JSON lines."""
+@contextmanager
+def logs_on_stderr(level: int = logging.INFO) -> Iterator[None]:
+    """Let the program's logs go to standard error as JSON lines, until the block ends."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    for name in ("robirank", "uvicorn", "uvicorn.error"):
-        logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(level)
+    loggers = [logging.getLogger(name) for name in ("robirank", "uvicorn", "uvicorn.error")]
+    before = [(logger.handlers, logger.propagate, logger.level) for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.handlers, logger.propagate = [handler], False
+            logger.setLevel(level)
+        yield
+    finally:
+        for logger, (handlers, propagate, old_level) in zip(loggers, before, strict=True):
+            logger.handlers, logger.propagate = handlers, propagate
+            logger.setLevel(old_level)
 
 
 def tell(level: int, event: str, /, **fields: Any) -> None:

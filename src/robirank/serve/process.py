@@ -13,7 +13,7 @@ from typing import Any
 
 import uvicorn
 
-from robirank.serve.logs import log_to_stderr, tell
+from robirank.serve.logs import logs_on_stderr, tell
 from robirank.serve.server import Server
 
 _GRACE = 5.0  # seconds beside those that a request may take
@@ -148,8 +148,7 @@ def address_of(listening: socket.socket) -> str:
 def serve_here(make: Callable[[], Server], host: str, port: int) -> None:
     """Bind, load the model, and answer in this process."""
     listening = bind(host, port)
-    with listening:
-        log_to_stderr()
+    with listening, logs_on_stderr():
         server = make()
         address = address_of(listening)
         serve(server, listening, lambda: tell(logging.INFO, "ready", address=address))

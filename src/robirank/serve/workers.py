@@ -28,7 +28,7 @@ from robirank.errors import RobirankError
 from robirank.serve.application import app
 from robirank.serve.feedback_log import remove_old_files
 from robirank.serve.loaded import Served
-from robirank.serve.logs import log_to_stderr, tell
+from robirank.serve.logs import logs_on_stderr, tell
 from robirank.serve.process import address_of, bind, serve
 from robirank.serve.reload import load_checked
 from robirank.serve.server import Server
@@ -248,8 +248,11 @@ def serve_with_workers(
     model: Path, options: dict[str, Any], host: str, port: int, number: int
 ) -> None:
     """Bind, and answer in so many processes."""
-    with bind(host, port) as listening, shared_folder(model.stat().st_size) as folder:
-        log_to_stderr()
+    with (
+        bind(host, port) as listening,
+        shared_folder(model.stat().st_size) as folder,
+        logs_on_stderr(),
+    ):
         Workers(model, options, number, Path(folder)).run(listening)
 
 
@@ -289,19 +292,20 @@ def _work(
     """Answer in this process, until the parent ends it; ``figures`` are for `Figures.share`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all, and the parent decides
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    log_to_stderr(logging.INFO if options.get("log_requests", True) else logging.WARNING)
-    try:
-        server = app(copy, mapped=True, **(options | {"reload_seconds": 0}))
-        server.figures.share(*figures)
-    except Exception as error:
-        pipe.send(("refused", str(error)))
-        return
+    level = logging.INFO if options.get("log_requests", True) else logging.WARNING
+    with logs_on_stderr(level):
+        try:
+            server = app(copy, mapped=True, **(options | {"reload_seconds": 0}))
+            server.figures.share(*figures)
+        except Exception as error:
+            pipe.send(("refused", str(error)))
+            return
 
-    def ready() -> None:
-        pipe.send(("ready",))
-        threading.Thread(target=_obey, args=(server, pipe), daemon=True).start()
+        def ready() -> None:
+            pipe.send(("ready",))
+            threading.Thread(target=_obey, args=(server, pipe), daemon=True).start()
 
-    serve(server, listening, ready, signals=(signal.SIGTERM,))
+        serve(server, listening, ready, signals=(signal.SIGTERM,))
 
 
 def _obey(server: Server, pipe: Connection) -> None:
