@@ -708,3 +708,16 @@ def test_a_dry_run_says_what_a_fit_costs(folder, tmp_path):
     assert (cost["solver"], cost["epochs"], cost["search_epochs"]) == ("exact", 32, 0)
     assert cost["seconds"] > 0
     assert not (tmp_path / "m").exists()
+
+
+def test_a_history_without_times_is_told_of(tmp_path):
+    rows = [(f"u{x}", f"i{(x + k) % 12}", k) for x in range(30) for k in range(5)]
+    data = write(tmp_path / "walks.tsv", [("who", "what", "when"), *rows])
+    columns = ("--user", "who", "--item", "what")
+    table = load_interactions(data, user="who", item="what", time="when")
+    model = LatentRoBiRank(4, order=True, order_weight=1.0, iterations=4, random_state=0)
+    model.fit(table, show_progress=False).save(tmp_path / "m")
+    ask = ("latent", "recommend", tmp_path / "m", "--history", data, *columns, "-n", "2")
+    assert "without --time, all records" in run(*ask).stderr
+    assert "without --time, all records" not in run(*ask, "--time", "when").stderr
+    assert "without --time, all records" not in run(*ask[:3], "--likes", "i1,i2").stderr

@@ -188,6 +188,7 @@ def recommend(
     wanted: dict[str, Any] = {"N": number, "items": allowed, "rules": typed_rules.rules()}
     wanted |= {"unknown_users": unknown_users, "variety": variety, "popularity": popularity}
     _note_counts(model, asked)
+    _note_times(model, asked)
     chunks = _recommended(model, asked, item_ids, names, wanted)
     _give(chunks, _title(asked, names, strangers), output, as_json)
 
@@ -379,6 +380,13 @@ def _note_counts(model: Any, asked: Asked) -> None:
     counts = None if asked.features is None or asked.has is None else asked.has.counts
     if counts is not None and getattr(model, "weighting", "binary") != "binary":
         note("with --features, an item of --history counts once, however often a user has it")
+
+
+def _note_times(model: Any, asked: Asked) -> None:
+    """Say that a history without times has no order, in a model that looks at the order."""
+    has_no_times = asked.has is not None and asked.has.timestamps is None
+    if asked.new and has_no_times and getattr(model, "item_leads_", None) is not None:
+        note("without --time, all records of --history count as the latest")
 
 
 def _by_interactions(model: Any, asked: Asked, positions: Any, wanted: dict[str, Any]) -> Any:
