@@ -67,7 +67,7 @@ def test_several_models_at_once(n, m, d, wide):
 
 @pytest.fixture(params=["together", "apart"])
 def products(request, monkeypatch):
-    """64 factors with four warps that multiply together, where the card can, and without."""
+    """With four warps that multiply together, where the card can, and without."""
     if request.param == "apart":
         monkeypatch.setattr(kernels, "_TOGETHER_CAPABILITY", (0, 0))
     kernels.kernels_for.cache_clear()
@@ -86,9 +86,10 @@ def one_range(monkeypatch):
 
 
 @pytest.mark.usefixtures("products", "one_range")
+@pytest.mark.parametrize("d", [64, 128, 256])
 @pytest.mark.parametrize(("m", "share"), [(20_001, 0.002), (200_001, 0.0002)])
-def test_long_ranges_of_items(m, share):
-    U, V, interactions = block(70, m, 64, share, 0.3)
+def test_long_ranges_of_items(m, share, d):
+    U, V, interactions = block(70, m, d, share, 2.4 / d**0.5)
     found = fused.gradients(U, V, interactions, "log")
     exact = interactions._replace(weights=interactions.weights.double())
     losses, by_score = plain.direct_score_gradients(U.double() @ V.double().T, exact, "log")
@@ -99,9 +100,9 @@ def test_long_ranges_of_items(m, share):
 
 
 @pytest.mark.usefixtures("products")
-@pytest.mark.parametrize("d", [50, 64])
+@pytest.mark.parametrize("d", [50, 64, 100, 128, 192, 256])
 @pytest.mark.parametrize(("n", "m"), [(1, 65), (64, 512), (65, 513), (200, 9001), (513, 1500)])
-def test_products_of_64_factors(n, m, d):
+def test_products_of_many_factors(n, m, d):
     U, V, interactions = block(n, m, d, 0.02, 0.3)
     models = [(U, V), (0.5 * U, V.flip(0))]
     Us, Vs = (torch.stack(factors) for factors in zip(*models, strict=True))
@@ -116,10 +117,11 @@ def test_products_of_64_factors(n, m, d):
 
 
 @pytest.mark.usefixtures("products", "one_range")
+@pytest.mark.parametrize("d", [64, 128, 256])
 @pytest.mark.parametrize(("n", "m"), [(3, 70), (130, 5001), (70, 20_001)])
-def test_the_best_of_64_factors(n, m):
+def test_the_best_of_many_factors(n, m, d):
     rng = np.random.default_rng(0)
-    queries, factors = (rng.integers(-2, 3, (k, 64)).astype(np.float32) for k in (n, m))
+    queries, factors = (rng.integers(-2, 3, (k, d)).astype(np.float32) for k in (n, m))
     arguments = queries, np.arange(n, dtype=np.int32), factors, 20
     for here, there in zip(top_rows(*arguments), topk_on_card.top_rows(*arguments), strict=True):
         np.testing.assert_array_equal(here, there)

@@ -146,13 +146,10 @@ class DeviceInteractions:
         batch = torch.repeat_interleave(number, sizes, output_size=n)
         by_item = torch.sort(batch * self._interactions.n_items + items, stable=True).indices
         by_item -= on_card[-len(cuts) :][batch]
-        taken, at = [], len(ends)
-        for begin, part in zip(begins, of_batches, strict=True):
-            where = slice(int(begin), int(part[-1]))
-            columns = rows[where], items[where], weights[where], by_item[where]
-            taken.append(BatchInteractions(on_card[at : at + len(part)], *columns))
-            at += len(part)
-        return taken
+        starts_of = on_card[len(ends) : -len(cuts)].split([len(part) for part in of_batches])
+        counts_of = [int(part[-1] - part[0]) for part in of_batches]
+        columns = (column.split(counts_of) for column in (rows, items, weights, by_item))
+        return [BatchInteractions(*part) for part in zip(starts_of, *columns, strict=True)]
 
 
 def _groups(sizes: Ints64) -> Iterator[tuple[int, int]]:

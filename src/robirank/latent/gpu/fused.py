@@ -17,10 +17,14 @@ from robirank.latent.gpu.batch import (
     stacked,
 )
 from robirank.latent.gpu.kernels import (
+    ADAM_NUMBERS,
+    ADAM_THREADS,
     GRID_THREADS,
     SUM_THREADS,
     TABLE_THREADS,
+    Address,
     Kernels,
+    Room,
     kernels_for,
 )
 from robirank.latent.gpu.layout import KERNEL_BINS
@@ -67,10 +71,10 @@ def adam(V: torch.Tensor, gradient: torch.Tensor, state: AdamState, step: AdamSt
     factors, rows = V.shape[-1], V.numel() // V.shape[-1]
     kernels_for(factors, V.device.index or 0).launch(
         "adam",
-        (-(-rows * factors // 256), 1, 1),
+        (-(-rows * factors // (ADAM_THREADS * ADAM_NUMBERS)), 1, 1),
         *(V, state.first, state.second, gradient, state.penalty, factors, rows),
         *map(float, step),
-        threads=256,
+        threads=ADAM_THREADS,
     )
 
 
@@ -106,18 +110,34 @@ class FusedBatch:
         models, users, items = len(U), U.shape[1], V.shape[1]
         self._kernels, self._sizes = kernels, (models, users, items)
         self._U, self._V, self._interactions = U, V, interactions
-        longest = torch.zeros(models, device=V.device)
-        self._u, self._v = kernels.halves(U), kernels.halves(V, longest, of_items=True)
-        self._points = torch.empty((models, len(interactions.items)), device=V.device)
-        self._scales = torch.empty((models, users, 2), device=V.device)
-        self._tops = torch.empty((models, users), device=V.device)
+        layout, n = kernels.layout, 4 * models * len(interactions.items)
+        self._cuts = kernels.ranges(users, items)
+        ranges = self._cuts[1]
+        self._parts = ranges * layout.groups
+        of_users, row = 4 * models * users, 2 * models * layout.width
+        counts = of_users * KERNEL_BINS
+        self._zeros = Room(
+            torch.zeros, V.device, longest=4 * models, largest=4 * models, counts=counts, sums=counts
+        )
+        self._room = room = Room(
+            torch.empty,
+            V.device,
+            **{"u": users * row, "v": layout.padded(items) * row, "points": n},
+            **{"scales": 2 * of_users, "tops": of_users, "excess": ranges * of_users},
+            **{"of_relevant": n, "first": n, "unit": of_users},
+            lines=4 * models * layout.padded(users) * KERNEL_BINS,
+            parts=of_users * self._parts * layout.width,
+        )
         self._too_wide = torch.zeros(1, dtype=torch.int32, pin_memory=True)
+        longest = self._zeros["longest"]
+        kernels.write_halves(U, room["u"])
+        kernels.write_halves(V, room["v"], longest, of_items=True)
         kernels.launch(
             "user_grids",
             (users, 1, models),
-            *(self._u, self._v, interactions.starts, interactions.items, longest),
+            *(room["u"], room["v"], interactions.starts, interactions.items, longest),
             *(math.log2(items) + FAR, MOST_WIDTH, items),
-            *(self._points, self._scales, self._tops, self._too_wide),
+            *(room["points"], room["scales"], room["tops"], self._too_wide),
             threads=GRID_THREADS,
         )
         self._has_grids = torch.cuda.Event()
@@ -126,63 +146,62 @@ class FusedBatch:
     def wide(self) -> torch.Tensor | None:
         """Which users' grids would be too coarse, of each model; None where there is none."""
         self._has_grids.synchronize()
-        return self._scales[:, :, 1] == 0 if int(self._too_wide) else None
+        if not int(self._too_wide):
+            return None
+        models, users, _ = self._sizes
+        return self._room.tensor("scales", torch.float32, models, users, 2)[:, :, 1] == 0
 
     def gradients(self, rho: RhoName) -> Gradients:
         """Losses, and the gradient by the rows of the batch and of all items."""
-        losses, of_relevant = self._tables(rho)
-        return Gradients(losses, self._to_users(of_relevant), self._to_items(of_relevant))
+        return Gradients(self._losses(rho), self._to_users(), self._to_items())
 
-    def _tables(self, rho: RhoName) -> tuple[torch.Tensor, torch.Tensor]:
-        (models, users, _), kernels, interactions = self._sizes, self._kernels, self._interactions
-        counts, sums, excess = count_scores(
-            kernels, self._u, self._v, self._sizes, self._scales, self._tops
-        )
-        losses, of_relevant, first = torch.empty((3, *self._points.shape), device=counts.device)
-        shape = (models, kernels.layout.padded(users), KERNEL_BINS)
-        self._lines = torch.empty(shape, dtype=torch.int32, device=counts.device)
-        self._lines[:, users:] = 0
-        self._unit = torch.empty((models, users), device=counts.device)
-        self._largest = torch.zeros(models, device=counts.device)
+    def _losses(self, rho: RhoName) -> torch.Tensor:
+        """The losses; the tables are there, too."""
+        (models, users, _), room, zeros = self._sizes, self._room, self._zeros
+        kernels, interactions = self._kernels, self._interactions
+        counted = zeros["counts"], zeros["sums"], room["excess"]
+        inputs = room["u"], room["v"], room["scales"], room["tops"]
+        _count(kernels, inputs, self._sizes, self._cuts, counted)
+        losses = torch.empty((models, len(interactions.items)), device=self._V.device)
         kernels.launch(
             "user_tables",
-            (users, 1, models),
-            *(counts, sums, excess, excess.shape[1], self._scales),
-            *(interactions.starts, self._points, interactions.weights, _RHO_NUMBERS[rho]),
-            *(losses, of_relevant, first, self._lines, self._unit, self._largest),
+            (kernels.layout.padded(users), 1, models),
+            *(users, *counted, self._cuts[1], room["scales"]),
+            *(interactions.starts, room["points"], interactions.weights, _RHO_NUMBERS[rho]),
+            *(losses, room["of_relevant"], room["first"], room["lines"], room["unit"]),
+            zeros["largest"],
             threads=TABLE_THREADS,
         )
-        return losses, of_relevant
+        return losses
 
-    def _to_users(self, of_relevant: torch.Tensor) -> torch.Tensor:
-        (models, users, items), kernels = self._sizes, self._kernels
+    def _to_users(self) -> torch.Tensor:
+        (models, users, items), kernels, room = self._sizes, self._kernels, self._room
         interactions = self._interactions
-        tiles, ranges, size = kernels.ranges(users, items)
-        n, width = ranges * kernels.layout.groups, kernels.layout.width
-        parts = torch.empty((models, n, users, width), device=self._v.device)
+        tiles, ranges, size = self._cuts
         kernels.launch(
             "gradient_of_users",
             (tiles, ranges, models),
-            *(self._u, self._v, self._scales, self._lines, users, items, size, parts),
+            *(room["u"], room["v"], room["scales"], room["lines"], users, items, size),
+            room["parts"],
         )
         out, factors = torch.empty_like(self._U), self._U.shape[2]
         kernels.launch(
             "sum_users",
             (users, 1, models),
-            *(parts, n, self._unit, interactions.starts, interactions.items, of_relevant),
-            *(self._V, items, factors, out),
+            *(room["parts"], self._parts, room["unit"], interactions.starts, interactions.items),
+            *(room["of_relevant"], self._V, items, factors, out),
             threads=SUM_THREADS,
         )
         return out
 
-    def _to_items(self, of_relevant: torch.Tensor) -> torch.Tensor:
-        (models, users, items), kernels, factors = self._sizes, self._kernels, self._U.shape[2]
-        out = torch.empty_like(self._V)
+    def _to_items(self) -> torch.Tensor:
+        (models, users, items), kernels, room = self._sizes, self._kernels, self._room
+        out, factors = torch.empty_like(self._V), self._U.shape[2]
         kernels.launch(
             "gradient_of_items",
             (-(-items // kernels.layout.block_items), 1, models),
-            *(self._u, self._v, self._scales, self._lines, self._unit, users, items),
-            *(self._largest, factors, out),
+            *(room["u"], room["v"], room["scales"], room["lines"], room["unit"], users, items),
+            *(self._zeros["largest"], factors, out),
         )
         interactions, n = self._interactions, len(self._interactions.items)
         by_item = interactions.by_item
@@ -191,7 +210,7 @@ class FusedBatch:
         kernels.launch(
             "add_interactions",
             (n, 1, models),
-            *(interactions.items, interactions.rows, by_item, of_relevant, self._U),
+            *(interactions.items, interactions.rows, by_item, room["of_relevant"], self._U),
             *(n, factors, users, items, out),
             threads=min(256, -(-factors // 32) * 32),
         )
@@ -204,22 +223,30 @@ def count_scores(
     v: torch.Tensor,
     sizes: tuple[int, int, int],
     scales: torch.Tensor,
-    tops: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Count scores into bins: how many, their parts, and what lies above, by ranges of items.
 
     Everything has an axis for the models first; ``sizes`` are models, users and items.
     """
     models, users, items = sizes
-    tiles, ranges, size = kernels.ranges(users, items)
     counts, sums = torch.zeros((2, models, users, KERNEL_BINS), dtype=torch.int32, device=u.device)
-    excess = torch.empty((models, ranges, users), device=u.device)
-    kernels.launch(
-        "count_scores",
-        (tiles, ranges, models),
-        *(u, v, scales, tops, users, items, size, counts, sums, excess),
-    )
+    cuts = kernels.ranges(users, items)
+    excess = torch.empty((models, cuts[1], users), device=u.device)
+    _count(kernels, (u, v, scales, None), sizes, cuts, (counts, sums, excess))
     return counts, sums, excess
+
+
+def _count(
+    kernels: Kernels,
+    inputs: tuple[torch.Tensor | Address | None, ...],
+    sizes: tuple[int, int, int],
+    cuts: tuple[int, int, int],
+    counted: tuple[torch.Tensor | Address, ...],
+) -> None:
+    """As `count_scores`, to arrays that are there."""
+    (models, users, items), (tiles, ranges, size) = sizes, cuts
+    arguments = *inputs, users, items, size, *counted
+    kernels.launch("count_scores", (tiles, ranges, models), *arguments)
 
 
 def _with_wide(

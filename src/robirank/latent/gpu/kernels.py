@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
+import math
 import os
 import struct
 import threading
+from collections.abc import Callable
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -24,16 +26,54 @@ from robirank.latent.gpu.layout import KERNEL_BINS, KernelError, Layout
 from robirank.storage.files import write_whole
 
 #: Threads of a block of user_grids, user_tables and sum_users.
-GRID_THREADS, TABLE_THREADS, SUM_THREADS = 256, 2 * (KERNEL_BINS + 32), 512
+GRID_THREADS, TABLE_THREADS, SUM_THREADS = 256, 2 * (KERNEL_BINS + 32), 1024
+#: Threads of a block of adam, and numbers of a thread.
+ADAM_THREADS, ADAM_NUMBERS = 256, 4
 
 _SOURCES = ("layout.cu", "products.cu", "scores.cu", "gradients.cu", "steps.cu")
-_RANGE_UNIT = 256  # items of a range are a multiple: tiles do not reach into the next
+_RANGE_UNIT = 64  # items of a range are a multiple: tiles do not reach into the next
+_PROLOGUE = 384  # what a block does before and after a range, in items
 _HALVES_BLOCKS = 2048
-_COUNTING = ("count_scores", "collect_scores")
+_ALIGNMENT = 256  # bytes
 _LEAST_CAPABILITY, _TOGETHER_CAPABILITY = (8, 0), (9, 0)
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _BUFFER_POINTER, _BUFFER_SIZE = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, …_SIZE
 _LAUNCH_TYPES: list[Any] = [ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3]
+
+
+class Address(int):
+    """Where an array begins on a card."""
+
+
+class Room:
+    """Arrays of a step, one after the other in one allocation, which costs less than many.
+
+    Parameters
+    ----------
+    allocate : callable
+        `torch.empty` or `torch.zeros`.
+    device : torch.device
+    **sizes : int
+        How many bytes each array has.
+    """
+
+    def __init__(
+        self, allocate: Callable[..., torch.Tensor], device: torch.device, **sizes: int
+    ) -> None:
+        self._begins, total = {}, 0
+        for name, size in sizes.items():
+            self._begins[name] = total
+            total += -(-size // _ALIGNMENT) * _ALIGNMENT
+        self._memory = allocate(total, dtype=torch.uint8, device=device)
+        self._begin: int = self._memory.data_ptr()
+
+    def __getitem__(self, name: str) -> Address:
+        return Address(self._begin + self._begins[name])
+
+    def tensor(self, name: str, dtype: torch.dtype, *shape: int) -> torch.Tensor:
+        """The beginning of an array."""
+        begin, size = self._begins[name], dtype.itemsize * math.prod(shape)
+        return self._memory[begin : begin + size].view(dtype).view(shape)
 
 
 class _Kernel:
@@ -90,7 +130,10 @@ class Kernels:
     def launch(
         self, name: str, grid: tuple[int, int, int], *arguments: Any, threads: int = 0
     ) -> None:
-        """Run a kernel on the current stream: tensors (or None), integers (32 bits), floats."""
+        """Run a kernel on the current stream.
+
+        Arguments are tensors, addresses, None, integers (32 bits) and floats.
+        """
         if torch._C._cuda_getDevice() != self._device:
             with torch.cuda.device(self._device):
                 return self.launch(name, grid, *arguments, threads=threads)
@@ -110,14 +153,25 @@ class Kernels:
         ``rows`` has the shape (models, rows, factors), and ``longest`` one number for each model.
         Those of items are laid out as kernels take them, and there may be more of them.
         """
-        models, n, factors = rows.shape
-        all_rows = self.layout.padded(n) if of_items else n
-        shape = (models, all_rows, self.layout.width)
+        models, n = rows.shape[:2]
+        shape = (models, self.layout.padded(n) if of_items else n, self.layout.width)
         out = torch.empty(shape, dtype=torch.float16, device=rows.device)
-        blocks = min(-(-all_rows // 8), _HALVES_BLOCKS)
+        self.write_halves(rows, out, longest, of_items=of_items)
+        return out
+
+    def write_halves(
+        self,
+        rows: torch.Tensor,
+        out: torch.Tensor | Address,
+        longest: torch.Tensor | Address | None = None,
+        *,
+        of_items: bool = False,
+    ) -> None:
+        """As `halves`, to an array that is there."""
+        models, n, factors = rows.shape
+        blocks = min(-(-(self.layout.padded(n) if of_items else n) // 8), _HALVES_BLOCKS)
         arguments = (rows, n, factors, int(of_items), out, longest)
         self.launch("to_halves", (blocks, 1, models), *arguments, threads=256)
-        return out
 
     def ranges(self, users: int, items: int) -> tuple[int, int, int]:
         """How users and items are cut for the card: tiles, ranges, items of a range.
@@ -125,8 +179,16 @@ class Kernels:
         How many models are served at once makes no difference, so each has its own bits.
         """
         tiles = -(-users // self.layout.rows)
-        n_ranges = max(1, 2 * self._multiprocessors // tiles)
-        size = -(-items // (n_ranges * _RANGE_UNIT)) * _RANGE_UNIT
+
+        def size_of(waves: int) -> int:
+            n_ranges = max(1, waves * self._multiprocessors // tiles)
+            return -(-items // (n_ranges * _RANGE_UNIT)) * _RANGE_UNIT
+
+        def time_of(size: int) -> int:
+            waves = -(-tiles * -(-items // size) // self._multiprocessors)
+            return waves * (size + _PROLOGUE)
+
+        size = min(map(size_of, (1, 2, 3)), key=time_of)
         return tiles, -(-items // size), size
 
     def _prepare(self, name: str, arguments: tuple[Any, ...]) -> _Kernel:
@@ -137,8 +199,8 @@ class Kernels:
             self._cuda.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, shared),
             f"{name} cannot have {shared} bytes of shared memory",
         )
-        warps = self.layout.count_warps if name in _COUNTING else self.layout.warps
-        kernel = _Kernel(function, 32 * warps, shared, "".join(map(_kind, arguments)))
+        threads = self.layout.threads(name)
+        kernel = _Kernel(function, threads, shared, "".join(map(_kind, arguments)))
         self._kernels[name] = kernel
         return kernel
 
@@ -162,29 +224,40 @@ class Kernels:
 
 
 def _kind(value: Any) -> str:
-    if value is None or isinstance(value, torch.Tensor):
+    if value is None or isinstance(value, (Address, torch.Tensor)):
         return "P"
     return "f" if isinstance(value, float) else "i"
 
 
 def _number(value: Any) -> int | float:
-    if isinstance(value, torch.Tensor):
-        assert value.is_contiguous()
-        return int(value.data_ptr())
-    return 0 if value is None else value
+    if isinstance(value, (int, float)):
+        return value
+    if value is None:
+        return 0
+    assert value.is_contiguous()
+    return int(value.data_ptr())
 
 
 def source_of(layout: Layout) -> str:
     """The source for a layout."""
     shared = layout.shared_memory()
+    blocks = layout.blocks
     sizes = {
         "kFactors": layout.width,
         "kRows": layout.rows,
         "kTogether": layout.together,
+        "kCountThreads": layout.threads("count_scores"),
+        "kUserThreads": layout.threads("gradient_of_users"),
+        "kItemThreads": layout.threads("gradient_of_items"),
+        "kUserColumns": blocks.user_items,
+        "kItemTiles": blocks.item_tiles,
+        "kStepUsers": blocks.step_users,
         "kBins": KERNEL_BINS,
         "kGridThreads": GRID_THREADS,
         "kTableThreads": TABLE_THREADS,
         "kSumThreads": SUM_THREADS,
+        "kAdamThreads": ADAM_THREADS,
+        "kAdamNumbers": ADAM_NUMBERS,
         "kExpectedGroups": layout.groups,
         "kExpectedBlockItems": layout.block_items,
         "kRangeUnit": _RANGE_UNIT,

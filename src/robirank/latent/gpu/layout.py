@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 #: Bins of a user's grid of scores, and straight lines of the table of derivatives.
 KERNEL_BINS = 256
@@ -11,10 +13,44 @@ MOST_FACTORS = 256
 
 _SPARE = 1024  # bytes of shared memory that are not in the dynamic part
 _MOST_CELLS = 64 * 128  # numbers of a tile's users that registers hold
+_ALIGNED = 64  # factors of a row of wgmma's tiles, 128 bytes, are a multiple
 
 
 class KernelError(RuntimeError):
     """The kernels cannot be compiled or launched on this machine."""
+
+
+class Blocks(NamedTuple):
+    """How many warps a block of threads has, and what they do at a time.
+
+    Attributes
+    ----------
+    count_warps, user_warps, item_warps : int
+        Warps of a block of count_scores and collect_scores, gradient_of_users, gradient_of_items.
+    user_items : int
+        Items of a tile of gradient_of_users.
+    item_tiles : int
+        Tiles of items that a warp (with wgmma: four) of gradient_of_items has.
+    step_users : int
+        Users of a step of gradient_of_items.
+    """
+
+    count_warps: int
+    user_warps: int
+    item_warps: int
+    user_items: int
+    item_tiles: int
+    step_users: int
+
+
+# Of wgmma, by width: as many warps as registers and shared memory have room for.
+_TOGETHER = {
+    64: Blocks(32, 16, 16, 64, 2, 64),
+    128: Blocks(24, 12, 16, 64, 1, 64),
+    192: Blocks(16, 8, 12, 64, 1, 32),
+    256: Blocks(12, 8, 8, 32, 1, 32),
+}
+_LARGE, _SMALL = Blocks(16, 16, 16, 16, 2, 32), Blocks(8, 8, 8, 16, 1, 16)
 
 
 @dataclass(frozen=True)
@@ -28,7 +64,8 @@ class Layout:
     rows : int
         Users of a tile: 16, 32 or 64.
     together : bool
-        Whether four warps multiply together, by wgmma; with 64 factors and 64 users.
+        Whether four warps multiply together, by wgmma; with 64 users, and a width that is a
+        multiple of 64.
     """
 
     width: int
@@ -42,33 +79,39 @@ class Layout:
         ``together``: whether the card has wgmma.
         """
         width = -(-factors // 16) * 16
-        for rows in (64, 32, 16):
-            layout = cls(width, rows, together and width == rows == 64)
+        layouts = [cls(width, rows) for rows in (64, 32, 16)]
+        if together and width >= _ALIGNED:
+            layouts.insert(0, cls(-(-factors // _ALIGNED) * _ALIGNED, 64, together=True))
+        for layout in layouts:
             most = max(layout.shared_memory().values()) + _SPARE
-            if most <= shared_memory and rows * width <= _MOST_CELLS:
+            cells = layout.rows * layout.width
+            if most <= shared_memory and (layout.together or cells <= _MOST_CELLS):
                 return layout
         raise KernelError(f"{factors} factors do not fit into {shared_memory} bytes a block")
 
-    @property
-    def warps(self) -> int:
-        """Of a block of threads."""
-        return 16 if self._is_large else 8
+    @cached_property
+    def blocks(self) -> Blocks:
+        """How the kernels use a block of threads."""
+        if self.together:
+            return _TOGETHER[self.width]
+        return _LARGE if self.width <= 64 and self.rows > 16 else _SMALL
 
-    @property
-    def count_warps(self) -> int:
-        """Of a block of threads of count_scores and collect_scores."""
-        return 32 if self.together else self.warps
-
-    @property
+    @cached_property
     def groups(self) -> int:
         """The number of groups of warps in gradient_of_users; each leaves sums of its own."""
         tiles = 2 if self.rows > 16 and self.width <= 128 and not self.together else 1
-        return self.warps * 16 * tiles // self.rows
+        return self.blocks.user_warps * 16 * tiles // self.rows
 
-    @property
+    @cached_property
     def block_items(self) -> int:
         """The number of items of a block of gradient_of_items."""
-        return 16 * self.warps * (2 if self._is_large else 1)
+        return 16 * self.blocks.item_warps * self.blocks.item_tiles
+
+    def threads(self, kernel: str) -> int:
+        """Threads of a block of a kernel that visits all scores."""
+        blocks = self.blocks
+        warps = {"gradient_of_users": blocks.user_warps, "gradient_of_items": blocks.item_warps}
+        return 32 * warps.get(kernel, blocks.count_warps)
 
     def padded(self, rows: int) -> int:
         """Rows of V in half precision, and of users' tables: whole blocks, for wgmma."""
@@ -76,23 +119,18 @@ class Layout:
 
     def shared_memory(self) -> dict[str, int]:
         """Bytes that the kernels ask for when they are launched."""
-        tables = 8 * self.rows * KERNEL_BINS
+        blocks, tables = self.blocks, 8 * self.rows * KERNEL_BINS
         if self.together:
-            count, to_users = self._tiles(self.count_warps // 4, 32), self._tiles(self.groups, 64)
-            to_items = self._users(64, 1024) + self.block_items * self._row
+            count = self._tiles(blocks.count_warps // 4, 32)
+            to_items = self._users(1024) + self.block_items * self._row
         else:
-            count, to_users = self._tiles(self.warps, 16), self._tiles(self.groups, 16)
-            to_items = self._users(32 if self._is_large else 16, 16)
+            count, to_items = self._tiles(blocks.count_warps, 16), self._users(16)
         return {
             "count_scores": tables + count,
-            "gradient_of_users": tables + to_users,
+            "gradient_of_users": tables + self._tiles(self.groups, blocks.user_items),
             "gradient_of_items": to_items,
             "collect_scores": count,
         }
-
-    @property
-    def _is_large(self) -> bool:
-        return self.width <= 64 and self.rows > 16
 
     @property
     def _row(self) -> int:
@@ -102,7 +140,7 @@ class Layout:
         """Two tiles of items for each group of warps, and a barrier for each."""
         return 2 * groups * (items * self._row + 8)
 
-    def _users(self, users: int, unit: int) -> int:
+    def _users(self, unit: int) -> int:
         """Two steps of gradient_of_items: tables, rows, grids, units of users, and a barrier."""
-        step = users * (4 * KERNEL_BINS + self._row + 8 + 2) + 8
+        step = self.blocks.step_users * (4 * KERNEL_BINS + self._row + 8 + 2) + 8
         return 2 * -(-step // unit) * unit

@@ -25,16 +25,22 @@ __device__ __forceinline__ int rotated(int line, int row) {
 }
 
 // From the counts of one user (blockIdx.x) to losses, the user's table of derivatives, and what
-// each relevant item gets beside it. `largest` becomes the largest of the users' units.
+// each relevant item gets beside it. `largest` becomes the largest of the users' units. Blocks
+// beyond the users fill up with tables of zeros.
 //
 // The scores of a bin are taken as spread evenly over it, and lines are those nearest to the
 // derivatives over all places and not at their ends: the second derivative corrects both.
 extern "C" __global__ __launch_bounds__(kTableThreads) void user_tables(
-    const int* counts, const int* sums, const float* excess, int ranges, const Grid* grids,
-    const i64* starts, const float* points, const float* weights, int rho, float* losses,
-    float* own, float* firsts, u32* tables, float* unit, float* largest) {
-  const int users = gridDim.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int users, const int* counts, const int* sums, const float* excess, int ranges,
+    const Grid* grids, const i64* starts, const float* points, const float* weights, int rho,
+    float* losses, float* own, float* firsts, u32* tables, float* unit, float* largest) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const i64 user = static_cast<i64>(blockIdx.z) * users + blockIdx.x;
+  tables += (blockIdx.z * padded(users) + blockIdx.x) * kBins;
+  if (blockIdx.x >= users) {
+    if (threadIdx.x < kBins) tables[threadIdx.x] = 0;
+    return;
+  }
   const i64 from = starts[blockIdx.x], to = starts[blockIdx.x + 1];
   const i64 before = static_cast<i64>(blockIdx.z) * starts[users];
   points += before, losses += before, own += before, firsts += before;
@@ -116,8 +122,7 @@ extern "C" __global__ __launch_bounds__(kTableThreads) void user_tables(
   if (threadIdx.x < kBins) {
     const float value = nodes[0][node] + nodes[1][node];
     const float next = nodes[0][node + 1] + nodes[1][node + 1];
-    tables[(blockIdx.z * padded(users) + blockIdx.x) * kBins + rotated(node, blockIdx.x)] =
-        cvt_f16x2(value / one, (next - value) / (one * kParts));
+    tables[rotated(node, blockIdx.x)] = cvt_f16x2(value / one, (next - value) / (one * kParts));
   }
   if (threadIdx.x == 0) {
     unit[user] = all > 0.f ? one : 0.f;
@@ -135,13 +140,12 @@ __device__ __forceinline__ u32 derivatives_at(u32 a, u32 line_a, u32 b, u32 line
 
 // Σ derivative · V of users (blockIdx.x: which tile) over items (blockIdx.y: which range), in each
 // user's unit. Groups of warps and ranges leave parts[part][user][factor].
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gradient_of_users(
+extern "C" __global__ __launch_bounds__(kUserThreads, 1) void gradient_of_users(
     const u16* U, const u16* V, const Grid* grids, const u32* tables, int users, int items,
     int range, float* parts) {
   extern __shared__ __align__(1024) unsigned char memory[];
   u32* table = reinterpret_cast<u32*>(memory);
   Tiles<kGroupWarps, kUserColumns> tiles(table + 2 * kRows * kBins);
-  constexpr int kGroups = kWarps / kGroupWarps;
   const int warp = threadIdx.x / 32, row = threadIdx.x % 32 / 4, first_user = blockIdx.x * kRows;
   const int first_row = first_row_of<kGroupWarps, kUserTiles>();
   const int first = blockIdx.y * range, last = min(items, first + range);
@@ -186,13 +190,15 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gradient_of_users(
   };
   for_each_tile(tiles, V, first, last, [&](const u16* tile, int) {
     if constexpr (kTogether) {
-      float s[2][kColumns / 8][4];
-      u32 derivatives[2][kColumns / 16][4];
-      begin_scores(s[0], rows[0], tile);
-      begin_scores(s[1], rows[0], tile + kColumns * kStride);
+      constexpr int kTileParts = kUserColumns / kColumns;
+      float s[kTileParts][kColumns / 8][4];
+      u32 derivatives[kTileParts][kColumns / 16][4];
 #pragma unroll
-      for (int part = 0; part < 2; ++part) {
-        wgmma_wait_group<1>(s[part]);
+      for (int part = 0; part < kTileParts; ++part)
+        begin_scores(s[part], rows[0], tile + part * kColumns * kStride);
+#pragma unroll
+      for (int part = 0; part < kTileParts; ++part) {
+        wgmma_wait_group<kTileParts - 1>(s[part]);
         look_up(derivatives[part], s[part], 0);
         begin_sums(sum[0], derivatives[part], tile + part * kColumns * kStride);
       }
@@ -207,7 +213,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gradient_of_users(
     }
   });
   const i64 range_number = static_cast<i64>(blockIdx.z) * gridDim.y + blockIdx.y;
-  const i64 part = range_number * kGroups + warp / kGroupWarps;
+  const i64 part = range_number * kUserGroups + warp / kGroupWarps;
 #pragma unroll
   for (int i = 0; i < kUserTiles; ++i)
 #pragma unroll
@@ -292,7 +298,7 @@ __device__ __forceinline__ void load_users(Users& to, const UserRows& from, int 
     for (int i = threadIdx.x; i < kStepUsers * kBins / 4; i += blockDim.x)
       cp_async_16(to.table + 4 * i, tables + 4 * i, first + i * 4 / kBins < from.users);
   }
-  load_rows<kStepUsers, kThreads>(to.us, from.U, first, from.users);
+  load_rows<kStepUsers, kItemThreads>(to.us, from.U, first, from.users);
   if (threadIdx.x < kStepUsers) {
     const int user = first + threadIdx.x;
     const bool there = user < from.users;
@@ -329,7 +335,7 @@ __device__ __forceinline__ void look_up(u32 (&derivatives)[kItemTiles][kColumns 
 
 // Σ derivative · U of items (blockIdx.x: which tile) over all users. Derivatives are in units of
 // the users' `largest`.
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gradient_of_items(
+extern "C" __global__ __launch_bounds__(kItemThreads, 1) void gradient_of_items(
     const u16* U, const u16* V, const Grid* grids, const u32* tables, const float* units, int users,
     int items, const float* largest, int factors, float* out) {
   extern __shared__ __align__(1024) unsigned char memory[];

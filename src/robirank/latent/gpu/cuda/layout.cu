@@ -1,6 +1,7 @@
 // How the kernels cut users, items and factors. Compiled at run time for a number of factors
 // (kFactors, a multiple of 16, rows padded with zeros) and a number of users of a tile (kRows: 16,
-// 32 or 64). Factors are half-precision numbers, sums are float.
+// 32 or 64); layout.py has these and how blocks of threads are used. Factors are half-precision
+// numbers, sums are float.
 //
 // Several models (blockIdx.z: which) can be served at once: their users and interactions are the
 // same, and arrays of one model follow those of another.
@@ -10,28 +11,21 @@ typedef unsigned short u16;  // a half-precision number
 typedef long long i64;
 typedef unsigned long long u64;
 
-constexpr bool kLarge = kFactors <= 64 && kRows > 16;  // more fits into a block
-constexpr int kWarps = kLarge ? 16 : 8, kThreads = 32 * kWarps;
 constexpr int kRowTiles = kRows / 16;
 constexpr int kSteps = kFactors / 16;
 // Halves from a row of the right side to the next in shared memory. Rows of mma have a gap, so that
-// no bank is met twice. wgmma reads rows without gaps whose chunks of 16 bytes are permuted (its
-// swizzle of 128 bytes); V is stored so, and padded to whole blocks: one thread can copy a tile.
+// no bank is met twice. wgmma has none; see `place_of_chunk`.
 constexpr int kStride = kTogether ? kFactors : kFactors + 8;
 constexpr int kColumns = kTogether ? 32 : 16;  // users or items of one product's right side
 // count_scores and collect_scores: tiles of users of a warp, and warps that share items.
 constexpr int kCountTiles = kTogether ? 1 : kRowTiles;
 constexpr int kCountWarps = kRowTiles / kCountTiles;
-constexpr int kCountThreads = kTogether ? 1024 : kThreads;
 constexpr int kCountGroups = kCountThreads / 32 / kCountWarps;
 // gradient_of_users: the same.
 constexpr int kUserTiles = !kTogether && kRows > 16 && kFactors <= 128 ? 2 : 1;
 constexpr int kGroupWarps = kRowTiles / kUserTiles;
-constexpr int kUserColumns = kTogether ? 2 * kColumns : kColumns;  // items of a tile
-// gradient_of_items: tiles of items of a warp, and users of a step.
-constexpr int kItemTiles = kLarge ? 2 : 1;
-constexpr int kBlockItems = 16 * kItemTiles * kWarps;
-constexpr int kStepUsers = kTogether ? 64 : kLarge ? 32 : 16;
+constexpr int kUserGroups = kUserThreads / 32 / kGroupWarps;
+constexpr int kBlockItems = 16 * kItemTiles * kItemThreads / 32;
 
 // Places are integers in the low bits of a float from 2^23 on: a bin (or line) and a part of it.
 constexpr int kPartBits = 6, kParts = 1 << kPartBits;
@@ -62,7 +56,7 @@ static_assert(8 * kRows * kBins + 2 * kCountGroups * (2 * kColumns * kStride + 8
 static_assert(8 * kRows * kBins + 2 * kExpectedGroups * (2 * kUserColumns * kStride + 8) ==
                   kToUsersBytes,
               "as in layout.py");
-static_assert(kWarps / kGroupWarps == kExpectedGroups, "as in layout.py");
+static_assert(kUserGroups == kExpectedGroups, "as in layout.py");
 static_assert(kBlockItems == kExpectedBlockItems, "as in layout.py");
 static_assert(kRangeUnit % kUserColumns == 0 && kMostItems % kRangeUnit == 0,
               "tiles do not reach into the next range");
@@ -70,8 +64,13 @@ static_assert(kRangeUnit % kUserColumns == 0 && kMostItems % kRangeUnit == 0,
 __device__ __forceinline__ i64 padded(int rows) {
   return kTogether ? (rows + kBlockItems - 1) / kBlockItems * static_cast<i64>(kBlockItems) : rows;
 }
-__device__ __forceinline__ int swizzled(int chunk, int row) {
-  return kTogether ? chunk ^ row % 8 : chunk;
+// Where a chunk of 8 factors (16 bytes) of a row is, counted in chunks, in rows of `stride` halves.
+// wgmma reads pieces of 8 rows and 64 factors, 1024 bytes, whose chunks are permuted (its swizzle
+// of 128 bytes); the pieces of 8 rows follow each other. V is stored so, and padded to whole
+// blocks: one thread can copy a tile.
+__device__ __forceinline__ i64 place_of_chunk(i64 row, int chunk, int stride) {
+  if (!kTogether) return row * (stride / 8) + chunk;
+  return row / 8 * kFactors + chunk / 8 * 64 + row % 8 * 8 + (chunk ^ row % 8) % 8;
 }
 
 // A user's grid: a score s is at the place s · inverse_width + shift, from 0 to 1. Where the grid

@@ -4,8 +4,8 @@
 // Fragments are those of mma.m16n8k16: lane l holds rows l / 4 and l / 4 + 8 of a 16 × 8 tile, at
 // the columns 2 (l % 4) and 2 (l % 4) + 1. The left side of products stays in registers, but for
 // SharedLeft; groups of warps bring the right side to shared memory for themselves, and wait for no
-// other group. Where kTogether (Hopper, 64 factors), four warps multiply together by wgmma, which
-// takes the right side from shared memory, and holds fragments of the same form.
+// other group. Where kTogether (Hopper), four warps multiply together by wgmma, which takes the
+// right side from shared memory, and holds fragments of the same form.
 
 __device__ __forceinline__ u32 shared_address(const void* p) {
   return static_cast<u32>(__cvta_generic_to_shared(p));
@@ -148,7 +148,7 @@ __device__ __forceinline__ void load_rows(u16* to, const u16* from, int first, i
   for (int i = threadIdx.x % threads; i < n * kChunks; i += threads) {
     const int row = i / kChunks, chunk = i % kChunks;
     const bool there = first + row < end;
-    cp_async_16(to + row * kStride + swizzled(chunk, row) * 8,
+    cp_async_16(to + 8 * place_of_chunk(row, chunk, kStride),
                 from + (there ? static_cast<i64>(first + row) : 0) * kFactors + chunk * 8, there);
   }
 }
@@ -177,7 +177,7 @@ __device__ __forceinline__ void wgmma_m64n32k16(float (&c)[4][4], u64 a, u64 b, 
       : FOUR(c[0]), FOUR(c[1]), FOUR(c[2]), FOUR(c[3])
       : "l"(a), "l"(b), "r"(add));
 }
-__device__ __forceinline__ void wgmma_m64n64k16(float (&c)[8][4], const u32 (&a)[4], u64 b) {
+__device__ __forceinline__ void wgmma_m64n64k16(float (*c)[4], const u32 (&a)[4], u64 b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,"
       "%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
@@ -186,9 +186,14 @@ __device__ __forceinline__ void wgmma_m64n64k16(float (&c)[8][4], const u32 (&a)
         FOUR(c[7])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
-// How wgmma finds rows of 128 bytes whose chunks are swizzled; eight rows are 1024 bytes.
+// How wgmma finds rows in pieces (see `place_of_chunk`); the next eight are kFactors chunks on.
 __device__ __forceinline__ u64 wgmma_descriptor(const u16* rows) {
-  return (shared_address(rows) & 0x3FFFF) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
+  return (shared_address(rows) & 0x3FFFF) >> 4 | 1ull << 16 | static_cast<u64>(kFactors) << 32 |
+         1ull << 62;
+}
+// The same from the factor 16 · step on.
+__device__ __forceinline__ u64 wgmma_descriptor(const u16* rows, int step) {
+  return wgmma_descriptor(rows) + step / 4 * 64 + step % 4 * 2;
 }
 __device__ __forceinline__ void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -207,7 +212,7 @@ template <int n>
 __device__ __forceinline__ void begin_scores(float (&s)[n][4], const Left& left, const u16* b) {
   wgmma_fence();
 #pragma unroll
-  for (int k = 0; k < kSteps; ++k) wgmma_m64n32k16(s, left.at[k], wgmma_descriptor(b) + 2 * k, k);
+  for (int k = 0; k < kSteps; ++k) wgmma_m64n32k16(s, left.at[k], wgmma_descriptor(b, k), k);
   wgmma_commit_group();
 }
 template <int n>
@@ -215,7 +220,7 @@ __device__ __forceinline__ void begin_scores(float (&s)[n][4], SharedLeft left, 
   wgmma_fence();
 #pragma unroll
   for (int k = 0; k < kSteps; ++k)
-    wgmma_m64n32k16(s, wgmma_descriptor(left.rows) + 2 * k, wgmma_descriptor(b) + 2 * k, k);
+    wgmma_m64n32k16(s, wgmma_descriptor(left.rows, k), wgmma_descriptor(b, k), k);
   wgmma_commit_group();
 }
 template <int n, int m>
@@ -224,7 +229,9 @@ __device__ __forceinline__ void begin_sums(float (&sum)[n][4], const u32 (&deriv
   wgmma_fence();
 #pragma unroll
   for (int c = 0; c < m; ++c)
-    wgmma_m64n64k16(sum, derivatives[c], wgmma_descriptor(b + 16 * c * kStride));
+#pragma unroll
+    for (int k = 0; k < kSteps; k += 4)
+      wgmma_m64n64k16(sum + 2 * k, derivatives[c], wgmma_descriptor(b + 16 * c * kStride, k));
   wgmma_commit_group();
 }
 

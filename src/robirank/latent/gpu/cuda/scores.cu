@@ -7,16 +7,29 @@ __device__ __forceinline__ u32 place_of(float s, Grid grid) {
   return __float_as_uint(fmaf(place, kPlaces, kInteger));
 }
 
-// The inner product of two rows, by a warp; every lane gets it. Those of V are swizzled.
-__device__ __forceinline__ float inner_product(const u16* a, const u16* b, int row_of_b) {
-  const u32 *x = reinterpret_cast<const u32*>(a), *y = reinterpret_cast<const u32*>(b);
-  float sum = 0.f;
-  for (int f = threadIdx.x % 32; f < kFactors / 2; f += 32) {
-    const u32 one = x[f], other = y[swizzled(f / 4, row_of_b) * 4 + f % 4];
-    sum = fmaf(low_half(one), low_half(other), sum);
-    sum = fmaf(high_half(one), high_half(other), sum);
+// A row, shared out over the lanes of a warp.
+struct Spread {
+  static constexpr int kWords = (kFactors + 63) / 64;  // of two factors, of a lane
+  u32 at[kWords];
+  // `place(chunk)`: where a chunk is, counted in chunks.
+  template <class Place>
+  __device__ __forceinline__ void load(const u16* from, const Place& place) {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      const int f = threadIdx.x % 32 + 32 * i;
+      at[i] = f < kFactors / 2 ? reinterpret_cast<const u32*>(from)[place(f / 4) * 4 + f % 4] : 0;
+    }
   }
-  return sum_of_warp(sum);
+};
+// The lane's share of an inner product.
+__device__ __forceinline__ float partial_product(const Spread& a, const Spread& b) {
+  float sum = 0.f;
+#pragma unroll
+  for (int i = 0; i < Spread::kWords; ++i) {
+    sum = fmaf(low_half(a.at[i]), low_half(b.at[i]), sum);
+    sum = fmaf(high_half(a.at[i]), high_half(b.at[i]), sum);
+  }
+  return sum;
 }
 
 // The scores of a user's relevant items (blockIdx.x: which user), and the grid that covers them
@@ -26,27 +39,38 @@ extern "C" __global__ void user_grids(const u16* U, const u16* V, const i64* sta
                                       const int* items, const float* longest, float margin,
                                       float most_width, int n_items, float* points, Grid* grids,
                                       float* tops, int* too_wide) {
-  constexpr int kGroup = kGridThreads / 32;
+  constexpr int kGroup = kGridThreads / 32, kAtOnce = 4;
   __shared__ float lows[kGroup], highs[kGroup];
   const int user = blockIdx.x, users = gridDim.x, warp = threadIdx.x / 32;
   const i64 own = static_cast<i64>(blockIdx.z) * users + user;
-  const u16* u = U + own * kFactors;
+  Spread u;
+  u.load(U + own * kFactors, [](int chunk) { return chunk; });
   V += blockIdx.z * padded(n_items) * kFactors;
   points += static_cast<i64>(blockIdx.z) * starts[users];
   longest += blockIdx.z;
   float low = 3e38f, high = -3e38f;
   bool finite = true;
-  for (i64 y = starts[user] + warp; y < starts[user + 1]; y += kGroup) {
-    const float s = inner_product(u, V + static_cast<i64>(items[y]) * kFactors, items[y]);
-    if (threadIdx.x % 32 == 0) points[y] = s;
-    finite &= s - s == 0.f;
-    low = fminf(low, s), high = fmaxf(high, s);
+  const i64 last = starts[user + 1] - 1;
+  for (i64 first = starts[user] + warp * kAtOnce; first <= last; first += kGroup * kAtOnce) {
+    Spread v[kAtOnce];  // one again and again, where fewer are left
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const i64 item = items[min(first + i, last)];
+      v[i].load(V, [item](int chunk) { return place_of_chunk(item, chunk, kFactors); });
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const float s = sum_of_warp(partial_product(u, v[i]));
+      if (threadIdx.x % 32 == 0) points[min(first + i, last)] = s;
+      finite &= s - s == 0.f;
+      low = fminf(low, s), high = fmaxf(high, s);
+    }
   }
   if (threadIdx.x % 32 == 0) lows[warp] = low, highs[warp] = finite ? high : 1.f / 0.f;
   __syncthreads();
   // No score is longer than |u| · longest, but for the rounding of both to half precision, which
   // changes a length by 2^-11 of it at most, and of the sums; 1.002 is about 1 + 4 · 2^-11.
-  const float reach = 1.002f * *longest * sqrtf(inner_product(u, u, 0));
+  const float reach = 1.002f * *longest * sqrtf(sum_of_warp(partial_product(u, u)));
   if (threadIdx.x) return;
   for (int w = 1; w < kGroup; ++w) low = fminf(low, lows[w]);
   high = highs[0];

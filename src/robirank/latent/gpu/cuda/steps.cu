@@ -21,16 +21,18 @@ extern "C" __global__ void to_halves(const float* rows, int n, int factors, int 
                                      float* longest) {
   const int warps = gridDim.x * (blockDim.x / 32), lane = threadIdx.x % 32;
   const i64 all = of_items ? padded(n) : n;
-  rows += static_cast<i64>(blockIdx.z) * n * factors, out += blockIdx.z * all * kFactors;
+  rows += static_cast<i64>(blockIdx.z) * n * factors;
+  u32* to = reinterpret_cast<u32*>(out + blockIdx.z * all * kFactors);
   int most = 0;  // bits: numbers that are not negative rise as they do
   for (int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; row < all; row += warps) {
     const float* from = rows + static_cast<i64>(row) * factors;
-    u32* to = reinterpret_cast<u32*>(out + static_cast<i64>(row) * kFactors);
     float square = 0.f;
     for (int f = lane * 2; f < kFactors; f += 64) {
       const float a = row < n && f < factors ? from[f] : 0.f;
       const float b = row < n && f + 1 < factors ? from[f + 1] : 0.f;
-      to[(of_items ? swizzled(f / 8, row) : f / 8) * 4 + f / 2 % 4] = cvt_f16x2(a, b);
+      const i64 chunk = of_items ? place_of_chunk(row, f / 8, kFactors)
+                                 : static_cast<i64>(row) * (kFactors / 8) + f / 8;
+      to[chunk * 4 + f / 2 % 4] = cvt_f16x2(a, b);
       square = fmaf(a, a, fmaf(b, b, square));
     }
     most = max(most, __float_as_int(sqrtf(sum_of_warp(square))));
@@ -55,7 +57,7 @@ extern "C" __global__ __launch_bounds__(kSumThreads) void sum_users(
     for (i64 p = slice; p < n_parts; p += kSlices)
       sum += parts[(p * users + blockIdx.x) * kFactors + f];
     if (f < factors)
-#pragma unroll 4
+#pragma unroll 8
       for (i64 y = starts[blockIdx.x] + slice; y < starts[blockIdx.x + 1]; y += kSlices)
         less = fmaf(own[y], V[static_cast<i64>(items[y]) * factors + f], less);
     sums[slice][f] = fmaf(sum, unit[user], -less);
@@ -90,16 +92,31 @@ extern "C" __global__ void add_interactions(const int* items, const int* rows, c
   }
 }
 
-// One step of Adam on the numbers of V; the penalty weight of its row is added.
-extern "C" __global__ void adam(float* V, float* first, float* second, const float* gradient,
-                                const float* penalty, int factors, int rows, float share, float b1,
-                                float b2, float rate, float correction) {
-  const i64 i = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x;  // of all models
-  if (i >= static_cast<i64>(rows) * factors) return;
-  const float g = fmaf(share * penalty[i / factors], V[i], gradient[i]);
-  const float f = first[i] = fmaf(b1, first[i], (1.f - b1) * g);
-  const float s = second[i] = fmaf(b2, second[i], (1.f - b2) * g * g);
-  V[i] -= rate * f / (sqrtf(s * correction) + 1e-8f);
+// One step of Adam on the numbers of V, of all models; the penalty weight of its row is added.
+extern "C" __global__ __launch_bounds__(kAdamThreads) void adam(
+    float* __restrict__ V, float* __restrict__ first, float* __restrict__ second,
+    const float* __restrict__ gradient, const float* __restrict__ penalty, int factors, int rows,
+    float share, float b1, float b2, float rate, float correction) {
+  const i64 block = static_cast<i64>(blockIdx.x) * kAdamThreads * kAdamNumbers;
+  const i64 left = static_cast<i64>(rows) * factors - block, row = block / factors;
+  const int column = block - row * factors;
+  V += block, first += block, second += block, gradient += block, penalty += row;
+  float v[kAdamNumbers], f[kAdamNumbers], s[kAdamNumbers], g[kAdamNumbers];
+#pragma unroll
+  for (int n = 0; n < kAdamNumbers; ++n) {
+    const int i = threadIdx.x + n * kAdamThreads;
+    if (i >= left) continue;
+    v[n] = V[i], f[n] = first[i], s[n] = second[i], g[n] = gradient[i];
+    g[n] = fmaf(share * penalty[static_cast<u32>(column + i) / factors], v[n], g[n]);
+  }
+#pragma unroll
+  for (int n = 0; n < kAdamNumbers; ++n) {
+    const int i = threadIdx.x + n * kAdamThreads;
+    if (i >= left) continue;
+    f[n] = first[i] = fmaf(b1, f[n], (1.f - b1) * g[n]);
+    s[n] = second[i] = fmaf(b2, s[n], (1.f - b2) * g[n] * g[n]);
+    V[i] = v[n] - rate * f[n] / (sqrtf(s[n] * correction) + 1e-8f);
+  }
 }
 
 // One step of row-wise Adagrad on the rows of a batch (a warp a row). The sums of squared gradients
