@@ -13,7 +13,9 @@ from robirank.latent.factors import topk_on_card
 from robirank.latent.factors.questions import items_of_users
 from robirank.latent.factors.topk import top_rows
 from robirank.latent.gpu import fused, kernels, plain
-from robirank.latent.gpu.batch import BatchInteractions
+from robirank.latent.gpu.batch import AdamState, AdamStep, BatchInteractions
+
+STEP = AdamStep(0.3, 0.9, 0.99, 0.05, 1.7)
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no card")
 
@@ -137,16 +139,33 @@ def test_a_model_that_has_diverged_leaves_others_alone():
         assert one[1].isnan().all()
 
 
-def test_steps_of_several_models():
+@pytest.mark.parametrize("among_all", [False, True])
+def test_steps_of_several_models(among_all):
     rng = np.random.default_rng(0)
     decay, sums = (torch.tensor(rng.random((3, 90))).float().cuda() for _ in range(2))
-    U, gradient = (torch.tensor(rng.random((3, 20, 40))).float().cuda() for _ in range(2))
+    gradient = torch.tensor(rng.random((3, 20, 40))).float().cuda()
+    U = torch.tensor(rng.random((3, 90 if among_all else 20, 40))).float().cuda()
     users = torch.arange(5, 45, 2).cuda()
     results = []
     for steps in (plain, fused):
         own, own_sums = U.clone(), sums.clone()
         steps.adagrad(own, gradient.clone(), users, decay, own_sums, 0.8, 0.7)
         results.append((own, own_sums))
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_a_step_of_adam():
+    rng = np.random.default_rng(0)
+    V, gradient, first, second = (
+        torch.tensor(rng.random((2, 301, 40))).float().cuda() for _ in range(4)
+    )
+    penalty = torch.tensor(rng.random((2, 301))).float().cuda()
+    results = []
+    for steps in (plain, fused):
+        own, *averages = V.clone(), first.clone(), second.clone()
+        steps.adam(own, gradient.clone(), AdamState(*averages, penalty), STEP)
+        results.append((own, *averages))
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 

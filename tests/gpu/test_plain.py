@@ -161,6 +161,20 @@ def test_a_grid_that_would_be_too_coarse_is_marked():
     assert nothing.wide.all()
 
 
+def test_rows_of_a_batch_move_alone_as_among_all_users():
+    rng = np.random.default_rng(0)
+    U, gradient, penalty, sums = (
+        torch.tensor(rng.random(shape)) for shape in ((2, 9, 3), (2, 4, 3), (2, 9), (2, 9))
+    )
+    users = torch.tensor([1, 4, 5, 8])
+    rows, own = U[:, users], sums.clone()
+    plain.adagrad(rows, gradient, users, penalty, own, 0.8, 0.7)
+    everything = U.clone()
+    plain.adagrad(everything, gradient, users, penalty, sums, 0.8, 0.7)
+    torch.testing.assert_close(everything, U.index_copy(1, users, rows), rtol=0, atol=0)
+    torch.testing.assert_close(sums, own, rtol=0, atol=0)
+
+
 class TakesRecords:
     """In place of the kernels: what take_interactions does."""
 

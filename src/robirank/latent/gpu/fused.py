@@ -88,11 +88,14 @@ def adagrad(
     keep: float,
 ) -> None:
     """As `robirank.latent.gpu.plain.adagrad`."""
-    models, n, factors = U.shape
-    rates = float(rate), float(keep)
-    arguments = (U, gradient, users, penalty, sums, factors, n, sums.shape[1], *rates)
-    kernels = kernels_for(factors, U.device.index or 0)
-    kernels.launch("adagrad", (-(-n // 8), 1, models), *arguments, threads=256)
+    models, n, factors = gradient.shape
+    kernels_for(factors, U.device.index or 0).launch(
+        "adagrad",
+        (-(-n // 8), 1, models),
+        *(U, gradient, users, penalty, sums, factors, n, U.shape[1], sums.shape[1]),
+        *(float(rate), float(keep)),
+        threads=256,
+    )
 
 
 class FusedBatch:
@@ -110,25 +113,33 @@ class FusedBatch:
         models, users, items = len(U), U.shape[1], V.shape[1]
         self._kernels, self._sizes = kernels, (models, users, items)
         self._U, self._V, self._interactions = U, V, interactions
-        layout, n = kernels.layout, 4 * models * len(interactions.items)
+        self._n = interactions.items.shape[0]
+        layout, n = kernels.layout, 4 * models * self._n
         self._cuts = kernels.ranges(users, items)
         ranges = self._cuts[1]
         self._parts = ranges * layout.groups
         of_users, row = 4 * models * users, 2 * models * layout.width
         counts = of_users * KERNEL_BINS
+        of_models = 4 * models
         self._zeros = Room(
-            torch.zeros, V.device, longest=4 * models, largest=4 * models, counts=counts, sums=counts
+            torch.zeros, V.device, longest=of_models, largest=of_models, counts=counts, sums=counts
         )
         self._room = room = Room(
             torch.empty,
             V.device,
-            **{"u": users * row, "v": layout.padded(items) * row, "points": n},
-            **{"scales": 2 * of_users, "tops": of_users, "excess": ranges * of_users},
-            **{"of_relevant": n, "first": n, "unit": of_users},
-            lines=4 * models * layout.padded(users) * KERNEL_BINS,
+            u=users * row,
+            v=layout.padded(items) * row,
+            points=n,
+            scales=2 * of_users,
+            tops=of_users,
+            excess=ranges * of_users,
+            of_relevant=n,
+            first=n,
+            unit=of_users,
+            lines=of_models * layout.padded(users) * KERNEL_BINS,
             parts=of_users * self._parts * layout.width,
         )
-        self._too_wide = torch.zeros(1, dtype=torch.int32, pin_memory=True)
+        self._too_wide = kernels.flag()
         longest = self._zeros["longest"]
         kernels.write_halves(U, room["u"])
         kernels.write_halves(V, room["v"], longest, of_items=True)
@@ -137,16 +148,17 @@ class FusedBatch:
             (users, 1, models),
             *(room["u"], room["v"], interactions.starts, interactions.items, longest),
             *(math.log2(items) + FAR, MOST_WIDTH, items),
-            *(room["points"], room["scales"], room["tops"], self._too_wide),
+            *(room["points"], room["scales"], room["tops"], self._too_wide.address),
             threads=GRID_THREADS,
         )
-        self._has_grids = torch.cuda.Event()
-        self._has_grids.record(torch.cuda.current_stream(V.device))
+        self._too_wide.record(V.device)
 
     def wide(self) -> torch.Tensor | None:
-        """Which users' grids would be too coarse, of each model; None where there is none."""
-        self._has_grids.synchronize()
-        if not int(self._too_wide):
+        """Which users' grids would be too coarse, of each model; None where there is none.
+
+        To be asked before the next batch is made.
+        """
+        if not self._too_wide.is_set():
             return None
         models, users, _ = self._sizes
         return self._room.tensor("scales", torch.float32, models, users, 2)[:, :, 1] == 0
@@ -162,7 +174,7 @@ class FusedBatch:
         counted = zeros["counts"], zeros["sums"], room["excess"]
         inputs = room["u"], room["v"], room["scales"], room["tops"]
         _count(kernels, inputs, self._sizes, self._cuts, counted)
-        losses = torch.empty((models, len(interactions.items)), device=self._V.device)
+        losses = torch.empty((models, self._n), device=self._V.device)
         kernels.launch(
             "user_tables",
             (kernels.layout.padded(users), 1, models),
@@ -203,7 +215,7 @@ class FusedBatch:
             *(room["u"], room["v"], room["scales"], room["lines"], room["unit"], users, items),
             *(self._zeros["largest"], factors, out),
         )
-        interactions, n = self._interactions, len(self._interactions.items)
+        interactions, n = self._interactions, self._n
         by_item = interactions.by_item
         if by_item is None:
             by_item = torch.sort(interactions.items, stable=True).indices

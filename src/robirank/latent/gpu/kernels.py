@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
+import itertools
 import math
 import os
 import struct
@@ -42,7 +43,30 @@ _LAUNCH_TYPES: list[Any] = [ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_vo
 
 
 class Address(int):
-    """Where an array begins on a card."""
+    """Where an array begins, for a kernel."""
+
+
+class Flag:
+    """A number on the host that kernels set, and the moment from which they have."""
+
+    def __init__(self) -> None:
+        number = torch.zeros(1, dtype=torch.int32, pin_memory=True)
+        self.address = Address(number.data_ptr())
+        self._number = number.numpy()
+        self._done = torch.cuda.Event()
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._number[0] = 0
+
+    def record(self, device: torch.device) -> None:
+        """Those that may set it were launched on the current stream of a device."""
+        self._done.record(torch.cuda.current_stream(device))
+
+    def is_set(self) -> bool:
+        """Whether a kernel has set it; waits for those that were launched before `record`."""
+        self._done.synchronize()
+        return bool(self._number[0])
 
 
 class Room:
@@ -60,20 +84,21 @@ class Room:
     def __init__(
         self, allocate: Callable[..., torch.Tensor], device: torch.device, **sizes: int
     ) -> None:
-        self._begins, total = {}, 0
-        for name, size in sizes.items():
-            self._begins[name] = total
-            total += -(-size // _ALIGNMENT) * _ALIGNMENT
-        self._memory = allocate(total, dtype=torch.uint8, device=device)
-        self._begin: int = self._memory.data_ptr()
+        lengths = [-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes.values()]
+        self._memory = allocate(sum(lengths), dtype=torch.uint8, device=device)
+        begins = itertools.accumulate(lengths, initial=self._memory.data_ptr())
+        self._addresses = dict(zip(sizes, map(Address, begins), strict=False))
 
     def __getitem__(self, name: str) -> Address:
-        return Address(self._begin + self._begins[name])
+        return self._addresses[name]
 
     def tensor(self, name: str, dtype: torch.dtype, *shape: int) -> torch.Tensor:
         """The beginning of an array."""
-        begin, size = self._begins[name], dtype.itemsize * math.prod(shape)
+        begin, size = self[name] - self._memory.data_ptr(), dtype.itemsize * math.prod(shape)
         return self._memory[begin : begin + size].view(dtype).view(shape)
+
+
+_NUMBERS = frozenset((Address, int, float))  # arguments that go to a kernel as they are
 
 
 class _Kernel:
@@ -124,6 +149,7 @@ class Kernels:
         self._cuda = ctypes.CDLL("libcuda.so.1")
         self._cuda.cuLaunchKernel.argtypes = _LAUNCH_TYPES
         self._kernels: dict[str, _Kernel] = {}
+        self._of_thread = threading.local()
         self._lock = threading.Lock()
         self._module = self._load(f"sm_{card.major}{card.minor}{'a' if together else ''}")
 
@@ -139,11 +165,20 @@ class Kernels:
                 return self.launch(name, grid, *arguments, threads=threads)
         kernel = self._kernels.get(name) or self._prepare(name, arguments)
         stream = torch._C._cuda_getCurrentRawStream(self._device)  # as current_stream, but quick
+        numbers = [x if type(x) in _NUMBERS else _number(x) for x in arguments]
         with self._lock:  # the buffer is free again when the driver has read it
-            kernel.packing.pack_into(kernel.buffer, 0, *map(_number, arguments))
+            kernel.packing.pack_into(kernel.buffer, 0, *numbers)
             shape = *grid, threads or kernel.threads, 1, 1, kernel.shared_memory
             status = self._cuda.cuLaunchKernel(kernel.function, *shape, stream, None, kernel.extra)
         return self._check(status, f"{name} could not be launched")
+
+    def flag(self) -> Flag:
+        """The flag of this thread, cleared; good until the thread asks again."""
+        flag: Flag | None = getattr(self._of_thread, "flag", None)
+        if flag is None:
+            flag = self._of_thread.flag = Flag()
+        flag.clear()
+        return flag
 
     def halves(
         self, rows: torch.Tensor, longest: torch.Tensor | None = None, *, of_items: bool = False
@@ -230,12 +265,10 @@ def _kind(value: Any) -> str:
 
 
 def _number(value: Any) -> int | float:
-    if isinstance(value, (int, float)):
-        return value
-    if value is None:
-        return 0
-    assert value.is_contiguous()
-    return int(value.data_ptr())
+    if isinstance(value, torch.Tensor):
+        assert value.is_contiguous()
+        return int(value.data_ptr())
+    return 0 if value is None else value
 
 
 def source_of(layout: Layout) -> str:

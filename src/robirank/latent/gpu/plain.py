@@ -84,11 +84,13 @@ def adagrad(
 ) -> None:
     """One step of row-wise Adagrad on the rows of some users of each model, in place.
 
+    ``users`` rise. U has their rows alone, or those of all users, as ``sums`` and ``penalty`` have.
     The sums of squared gradients are first multiplied by ``keep``, so that old ones are forgotten.
     """
-    gradient = torch.addcmul(gradient, penalty[:, users, None], U)
+    at = users if U.shape[1] == sums.shape[1] else slice(None)
+    gradient = torch.addcmul(gradient, penalty[:, users, None], U[:, at])
     sums[:, users] = keep * sums[:, users] + gradient.square().mean(dim=2)
-    U -= rate * gradient / (sums[:, users].sqrt() + 1e-8)[..., None]
+    U[:, at] -= rate * gradient / (sums[:, users].sqrt() + 1e-8)[..., None]
 
 
 def rho_at(t: torch.Tensor, rho: RhoName) -> tuple[torch.Tensor, torch.Tensor]:

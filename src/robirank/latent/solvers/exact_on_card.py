@@ -32,6 +32,7 @@ from robirank.latent.solvers.problem import Penalty, Problem
 _MOST_USERS = 8192  # in a step
 _USER_SHARE = 0.5  # of the free memory, for U
 _FITS_SHARE, _MOST_FITS = 0.5, 16  # of the free memory, for fits side by side; at most
+_SUMMED_TOGETHER = 64  # steps whose losses are summed at a time
 _PLAIN_CELLS = 1 << 27  # scores at a time without kernels
 
 
@@ -108,19 +109,24 @@ class DeviceExactFits:
         Returns each fit's mean loss of an interaction, and that of the first step's.
         """
         schedule = EpochSchedule.of(self._users, self._batch, self._seed, number, epochs)
+        losses: list[torch.Tensor] = []
         seen: list[int] = []
-        shape = (max(1, len(schedule.rates)), len(self._V))
-        sums = torch.zeros(shape, dtype=torch.float64, device=self._device)
+        first = total = torch.zeros(len(self._V), dtype=torch.float64, device=self._device)
         with device_errors("it trained"):
             batches = self._interactions.batches(schedule.order, self._batch)
-            for i, (batch, rate) in enumerate(zip(batches, schedule.rates, strict=True)):
-                losses = self._step(batch, rate, schedule.keep)
-                torch.sum(losses, dim=1, dtype=torch.float64, out=sums[i])
-                seen.append(losses.shape[1])
+            for batch, rate in zip(batches, schedule.rates, strict=True):
+                losses.append(self._step(batch, rate, schedule.keep))
+                seen.append(losses[-1].shape[1])
+                if len(seen) == 1:
+                    first = _sums(losses)
+                if len(losses) == _SUMMED_TOGETHER:
+                    total, losses = total + _sums(losses), []
                 if should_stop():
                     break
-            total, first = sums.sum(0).cpu().numpy(), sums[0].cpu().numpy()
-        return total / max(1, sum(seen)), first / max(1, sum(seen[:1]))
+            if losses:
+                total = total + _sums(losses)
+            of_all, of_first = torch.stack([total, first]).cpu().numpy()
+        return of_all / max(1, sum(seen)), of_first / max(1, sum(seen[:1]))
 
     def factors(self) -> list[Factors]:
         """The factors of each fit, where they are: on the device."""
@@ -148,11 +154,11 @@ class DeviceExactFits:
         item_rate = self._rate * rate / (1.0 - B1**n)
         step = AdamStep(share, B1, B2, item_rate, 1.0 / (1.0 - B2**n))
         self._steps.adam(self._V, gradients.items, self._adam, step)
+        on_card = self._U.device == self._device
         of_users = batch.places, self._user_penalty, self._user_sum
-        self._steps.adagrad(U, gradients.users, *of_users, self._user_rate * rate, keep)
-        if self._U.device == self._device:
-            self._U.index_copy_(1, batch.places, U)
-        else:
+        rows = self._U if on_card else U
+        self._steps.adagrad(rows, gradients.users, *of_users, self._user_rate * rate, keep)
+        if not on_card:
             self._U.index_copy_(1, torch.from_numpy(batch.users), U.cpu())
         return gradients.losses
 
@@ -249,6 +255,11 @@ def most_fits(problem: Problem, interactions: UserItems) -> int:
     users, items = min(interactions.n_users, _MOST_USERS), interactions.n_items
     bytes_of_fit = 4 * problem.factors * (interactions.n_users + 6 * items) + 40_000 * users
     return max(1, min(_MOST_FITS, int(_FITS_SHARE * free) // bytes_of_fit))
+
+
+def _sums(losses: list[torch.Tensor]) -> torch.Tensor:
+    """Each fit's sum of the losses of some steps."""
+    return torch.cat(losses, dim=1).sum(dim=1, dtype=torch.float64)
 
 
 def _copied(tensor: torch.Tensor) -> NDArray[Any]:
