@@ -1,6 +1,6 @@
 """The exact solver on a card: checked against plain PyTorch, timed, and compared.
 
-    python benchmarks/gpu.py [--parts check precision gowalla yelp msd topk softmax sgd]
+    python benchmarks/gpu.py [--parts check precision gowalla yelp epochs msd topk softmax sgd]
         [--epochs 64]
 
 - check: losses and gradients of the kernels beside sums over all pairs in double precision, and
@@ -9,8 +9,10 @@
 - gowalla, yelp: default fits, and fits whose λ is chosen on the board's validation part, each in a
   process of its own that starts cold (compiled kernels are kept from an earlier run); the seconds
   are those of the whole process up to the fitted model.
+- epochs: milliseconds of an epoch on Gowalla with 64, 128 and 256 factors, at one λ.
 - msd: the generated Million Song shape: λ searched on a sample of the users, epochs, memory, the
-  floor of an epoch, and held-out precision@1, also of a fit of 8 epochs.
+  floor of an epoch, and held-out precision@1, also of a fit of 8 epochs; then a few epochs with 256
+  factors at the same λ, and their floor.
 - topk: the best 100 of all items for 100,000 users beside torch.topk over full scores.
 - softmax: matrix factors under a softmax over all items, in PyTorch, on the same card: seconds to
   its own best Recall@20, and ours to that value.
@@ -293,6 +295,25 @@ def board(name: str, runs: dict[str, Run]) -> Callable[[Any], Figures]:
     return fit_all
 
 
+def epochs(_: Any) -> Figures:
+    """Milliseconds of an epoch on Gowalla, by the number of factors."""
+    train, _, _ = tables("gowalla")
+    figures = {}
+    for factors in (64, 128, 256):
+        model = rr.LatentRoBiRank(factors, regularization=0.19, random_state=0, device="cuda")
+        figures[f"gowalla{factors}_epoch_ms"] = 1e3 * epoch_seconds(model, train, 12)
+    print(", ".join(f"{name} {ms:.1f}" for name, ms in figures.items()))
+    return figures
+
+
+def epoch_seconds(model: Any, train: Any, epochs: int) -> float:
+    """Seconds of an epoch of a fit that is given its λ: the median, without the first."""
+    ends: list[float] = []
+    model = clone(model).set_params(iterations=epochs)
+    model.fit(train, False, callback=lambda *_: ends.append(time.perf_counter()))
+    return float(np.median(np.diff(ends)))
+
+
 def precision(_: Any) -> Figures:
     """Recall@20 with the kernels' half-precision products and with PyTorch's float32, one λ."""
     train, test, _ = tables("gowalla")
@@ -350,24 +371,35 @@ def msd(args: Any) -> Figures:
     state = 4 * 64 * (users + 3 * items)
     peak = (torch.cuda.max_memory_allocated() - state) / 1e9
     found = precision_at_1(model, train, held_out)
-    floor = floors(users, items)
-    lowest = max(floor.values())
+    floor = floors(users, items, 64)
     print(
         f"  {epoch:.2f} s an epoch, {len(ends)} epochs in {seconds / 60:.1f} min; "
         f"{peak:.1f} GB beside factors and state; held-out precision@1 {found:.4f}, after 8 "
         f"epochs {few:.4f}"
     )
-    print("  floor: " + ", ".join(f"{name} {t:.2f} s" for name, t in floor.items()))
+    print_floors(floor)
+    del model
     return {
         "msd_epoch_seconds": epoch,
         "msd_total_minutes": seconds / 60,
         "msd_peak_gb": peak,
         "msd_precision1": found,
         "msd_precision1_8_epochs": few,
-        "msd_over_floor": epoch / lowest,
+        "msd_over_floor": epoch / max(floor.values()),
+        **many_factors(base, train),
         **row_speedup(items),
         **kernel_times(items),
     }
+
+
+def many_factors(base: Any, train: Any) -> Figures:
+    """An epoch with 256 factors, and its floor."""
+    epoch = epoch_seconds(clone(base).set_params(factors=256), train, 4)
+    floor = floors(*train.shape, 256)
+    over = epoch / max(floor.values())
+    print(f"  256 factors: {epoch:.2f} s an epoch, {over:.1f} times its floor")
+    print_floors(floor)
+    return {"msd256_epoch_seconds": epoch, "msd256_over_floor": over}
 
 
 def sgd(_: Any) -> Figures:
@@ -381,7 +413,11 @@ def sgd(_: Any) -> Figures:
     return {"sgd_minutes": seconds / 60, "sgd_precision1_8_epochs": found}
 
 
-def floors(users: int, items: int) -> dict[str, float]:
+def print_floors(floor: dict[str, float]) -> None:
+    print("  floor: " + ", ".join(f"{name} {t:.2f} s" for name, t in floor.items()))
+
+
+def floors(users: int, items: int, factors: int) -> dict[str, float]:
     """Seconds that an epoch needs at least, by what it needs: the rates are measured here."""
     pairs = float(users) * items
     a = torch.randn(8192, 8192, device=cuda_device(), dtype=torch.float16)
@@ -394,9 +430,9 @@ def floors(users: int, items: int) -> dict[str, float]:
     lanes = card.multi_processor_count * 32 * clock  # numbers of shared memory a second
     steps = users / exact_on_card._MOST_USERS
     return {
-        "products (5 of all pairs, 64 factors)": 5 * 128 * pairs / product,
+        f"products (5 of all pairs, {factors} factors)": 5 * 2 * factors * pairs / product,
         "shared memory (3 visits of a pair)": 3 * pairs / lanes,
-        "card's memory (factors, averages)": steps * items * 64 * 4 * 14 / copy,
+        "card's memory (factors, averages)": steps * items * factors * 4 * 14 / copy,
     }
 
 
@@ -593,6 +629,7 @@ PARTS: dict[str, Callable[[Any], Figures]] = {
             "yelp2018_64": Run(64, 32, searched=True),
         },
     ),
+    "epochs": epochs,
     "msd": msd,
     "topk": best_items,
     "softmax": softmax,
