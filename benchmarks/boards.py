@@ -32,7 +32,7 @@ from robirank.data.user_items import as_user_items
 from robirank.latent.factors.factor_model import FactorModel
 from robirank.latent.factors.factors import Factors
 from robirank.latent.solvers import SOLVERS
-from robirank.latent.train.local import random_start
+from robirank.latent.solvers.starts import singular_start
 from robirank.latent.tune.settle import settle_by_table
 
 Found = dict[str, Any]
@@ -149,7 +149,7 @@ def under_each(
         return
     interactions = as_user_items(train)
     problems = [settle_by_table(make(regularization=reg).request(), interactions) for reg in regs]
-    start = random_start(problems[0], interactions)
+    start = singular_start(problems[0], interactions)
     epochs = SOLVERS["exact"].epochs
     for fits in SOLVERS["exact"].side_by_side(problems, interactions, start):
         _, took = timed(lambda fits=fits: [fits.epoch(n, epochs) for n in range(epochs)])

@@ -23,7 +23,7 @@ from robirank._workers import Workers
 from robirank.data.user_items import as_user_items
 from robirank.engine.interface import never
 from robirank.latent.solvers import make_solver
-from robirank.latent.train.local import random_start
+from robirank.latent.solvers.starts import singular_start
 from robirank.latent.tune.settle import settle_by_table
 
 
@@ -56,7 +56,7 @@ def main() -> None:
     interactions = as_user_items(data)
     problem = settle_by_table(model.request(), interactions)
     with Workers() as workers:
-        solver = make_solver(problem, interactions, random_start(problem, interactions), workers)
+        solver = make_solver(problem, interactions, singular_start(problem, interactions), workers)
         seconds, shares = [], []
         in_products = time_products(solver)
         for number in range(args.epochs):

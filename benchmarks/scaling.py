@@ -39,7 +39,7 @@ from robirank.latent.solvers.in_memory import StrataInMemory
 from robirank.latent.solvers.problem import TableShape
 from robirank.latent.solvers.sgd import SgdSolver
 from robirank.latent.train.cluster import make_job
-from robirank.latent.train.local import random_start
+from robirank.latent.solvers.starts import random_start
 from robirank.latent.train.request import Request
 from robirank.latent.tune.settle import settle_by_shape, settle_by_table
 

@@ -139,22 +139,6 @@ def test_a_model_that_has_diverged_leaves_others_alone():
         assert one[1].isnan().all()
 
 
-@pytest.mark.parametrize("among_all", [False, True])
-def test_steps_of_several_models(among_all):
-    rng = np.random.default_rng(0)
-    decay, sums = (torch.tensor(rng.random((3, 90))).float().cuda() for _ in range(2))
-    gradient = torch.tensor(rng.random((3, 20, 40))).float().cuda()
-    U = torch.tensor(rng.random((3, 90 if among_all else 20, 40))).float().cuda()
-    users = torch.arange(5, 45, 2).cuda()
-    results = []
-    for steps in (plain, fused):
-        own, own_sums = U.clone(), sums.clone()
-        steps.adagrad(own, gradient.clone(), users, decay, own_sums, 0.8, 0.7)
-        results.append((own, own_sums))
-    for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
-
-
 def test_a_step_of_adam():
     rng = np.random.default_rng(0)
     V, gradient, first, second = (

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from robirank.data.user_items import as_user_items
 from robirank.latent.gpu import plain
-from robirank.latent.gpu.batch import PLAIN_BINS, BatchInteractions, DeviceInteractions, Grid
+from robirank.latent.gpu.batch import (
+    OF_ITEMS,
+    OF_USERS,
+    PLAIN_BINS,
+    BatchInteractions,
+    DeviceInteractions,
+    Grid,
+)
 from robirank.losses import RHOS
 from robirank.objectives.listwise import gradients_in_place
 
@@ -161,18 +168,21 @@ def test_a_grid_that_would_be_too_coarse_is_marked():
     assert nothing.wide.all()
 
 
-def test_rows_of_a_batch_move_alone_as_among_all_users():
+def test_one_side_alone_has_the_same_gradients():
     rng = np.random.default_rng(0)
-    U, gradient, penalty, sums = (
-        torch.tensor(rng.random(shape)) for shape in ((2, 9, 3), (2, 4, 3), (2, 9), (2, 9))
+    U, V = (torch.tensor(rng.standard_normal((n, 3))) for n in (2, 70))
+    interactions = BatchInteractions(
+        torch.tensor([0, 1, 3]),
+        torch.tensor([0, 1, 1], dtype=torch.int32),
+        torch.tensor([5, 9, 60], dtype=torch.int32),
+        torch.ones(3, dtype=torch.float64),
     )
-    users = torch.tensor([1, 4, 5, 8])
-    rows, own = U[:, users], sums.clone()
-    plain.adagrad(rows, gradient, users, penalty, own, 0.8, 0.7)
-    everything = U.clone()
-    plain.adagrad(everything, gradient, users, penalty, sums, 0.8, 0.7)
-    torch.testing.assert_close(everything, U.index_copy(1, users, rows), rtol=0, atol=0)
-    torch.testing.assert_close(sums, own, rtol=0, atol=0)
+    both = plain.gradients(U, V, interactions, "log")
+    users = plain.gradients(U, V, interactions, "log", OF_USERS)
+    items = plain.gradients(U, V, interactions, "log", OF_ITEMS)
+    assert users.items.numel() == items.users.numel() == 0
+    assert torch.equal(users.users, both.users)
+    assert torch.equal(items.items, both.items)
 
 
 class TakesRecords:

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from robirank import _core
 from robirank._callers import warn
 from robirank._sparse import check_rows
-from robirank._threads import thread_count
-from robirank._types import Floats32
 from robirank.data.feature_encoder import FeatureEncoder
 from robirank.data.features import Features
 from robirank.data.ids import Ids, column_like
+from robirank.data.sparse_rows import SparseRows
 from robirank.errors import ArgumentError
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureRows:
+class FeatureRows(SparseRows):
     """Features as numbers, a row for each user or item, and how they became numbers.
 
     ``matrix`` is a CSR matrix of float32 numbers.
@@ -37,27 +34,6 @@ class FeatureRows:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"encoder": self.encoder, "matrix": self.matrix}
-
-    def times(self, dense: Floats32, num_threads: int = 0) -> Floats32:
-        """The matrix F times a dense one; the number of threads changes no bit."""
-        return self._products.times(dense, num_threads=thread_count(num_threads))
-
-    def transposed_times(self, dense: Floats32, num_threads: int = 0) -> Floats32:
-        """The transpose of F times a dense matrix."""
-        return self._products.transposed_times(dense, num_threads=thread_count(num_threads))
-
-    def squares(self, weights: Floats32) -> Floats32:
-        """The sum of the squares of each column, rows counting by their weights."""
-        F = self.matrix
-        squares = sparse.csr_matrix((F.data**2, F.indices, F.indptr), F.shape)
-        sums: Floats32 = squares.T @ weights
-        return sums
-
-    @cached_property
-    def _products(self) -> _core.SparseMatrix:
-        F = self.matrix
-        indptr, indices = F.indptr.astype(np.int64), F.indices.astype(np.int32)
-        return _core.SparseMatrix(indptr, indices, F.data, F.shape[1])
 
     def take(self, positions: NDArray[Any]) -> FeatureRows:
         """The rows at some positions."""

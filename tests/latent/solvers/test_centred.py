@@ -13,7 +13,8 @@ from robirank._workers import Workers
 from robirank.data.user_items import as_user_items
 from robirank.engine.interface import never
 from robirank.latent.solvers import make_solver
-from robirank.latent.train.local import random_start, with_features
+from robirank.latent.solvers.starts import random_start
+from robirank.latent.train.local import with_features
 from robirank.latent.tune.settle import settle_by_table
 
 

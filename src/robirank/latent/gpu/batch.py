@@ -219,7 +219,8 @@ class Gradients(NamedTuple):
     losses : float32 tensor
         The loss of each interaction.
     users, items : float32 tensors
-        The gradient of the loss by the rows of the batch's users, and of all items.
+        The gradient of the loss by the rows of the batch's users, and of all items; without
+        numbers where it was not asked for.
     """
 
     losses: torch.Tensor
@@ -227,9 +228,29 @@ class Gradients(NamedTuple):
     items: torch.Tensor
 
 
+class Sides(NamedTuple):
+    """Whose gradients are asked for."""
+
+    users: bool = True
+    items: bool = True
+
+
+BOTH, OF_USERS, OF_ITEMS = Sides(), Sides(items=False), Sides(users=False)
+
+
 def stacked(parts: Sequence[Gradients]) -> Gradients:
     """The gradients of several models, with an axis for the models first."""
     return Gradients(*(torch.stack(part) for part in zip(*parts, strict=True)))
+
+
+def back(
+    by_score: torch.Tensor, U: torch.Tensor, V: torch.Tensor, sides: Sides
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The gradients of users and items, from those by scores."""
+    return (
+        by_score @ V if sides.users else U.new_empty(0),
+        by_score.T @ U if sides.items else V.new_empty(0),
+    )
 
 
 class AdamState(NamedTuple):

@@ -8,12 +8,15 @@ import torch
 
 from robirank.latent.gpu import plain
 from robirank.latent.gpu.batch import (
+    BOTH,
     FAR,
     MOST_WIDTH,
     AdamState,
     AdamStep,
     BatchInteractions,
     Gradients,
+    Sides,
+    back,
     stacked,
 )
 from robirank.latent.gpu.kernels import (
@@ -37,22 +40,30 @@ _RHO_NUMBERS = {"identity": 0, "log": 1, "type2": 2}
 
 
 def gradients(
-    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
+    U: torch.Tensor,
+    V: torch.Tensor,
+    interactions: BatchInteractions,
+    rho: RhoName,
+    sides: Sides = BOTH,
 ) -> Gradients:
     """As `robirank.latent.gpu.plain.gradients`, on a card."""
-    results = gradients_of_all(U[None], V[None], interactions, rho)
+    results = gradients_of_all(U[None], V[None], interactions, rho, sides)
     return Gradients(*(part[0] for part in results))
 
 
 def gradients_of_all(
-    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
+    U: torch.Tensor,
+    V: torch.Tensor,
+    interactions: BatchInteractions,
+    rho: RhoName,
+    sides: Sides = BOTH,
 ) -> Gradients:
     """As `robirank.latent.gpu.plain.gradients_of_all`, on a card."""
     pairs = U.shape[1] * V.shape[1]
     if V.shape[1] <= _FEW_ITEMS or len(interactions.items) > _MANY_RELEVANT * pairs:
-        return stacked([_direct(u, v, interactions, rho) for u, v in zip(U, V, strict=True)])
+        return stacked([_direct(u, v, interactions, rho, sides) for u, v in zip(U, V, strict=True)])
     batch = FusedBatch(U, V, interactions)
-    gradients = batch.gradients(rho)
+    gradients = batch.gradients(rho, sides)
     wide = batch.wide()  # seldom; the card goes on while this waits for the grids
     if wide is None:
         return gradients
@@ -60,7 +71,7 @@ def gradients_of_all(
     for number in wide.any(dim=1).nonzero()[:, 0].tolist():
         rows_of_model = U[number], V[number]
         if all(bool(torch.isfinite(rows).all()) for rows in rows_of_model):
-            results[number] = _with_wide(*rows_of_model, wide[number], interactions, rho)
+            results[number] = _with_wide(*rows_of_model, wide[number], interactions, rho, sides)
         else:  # it has diverged, which the loop reports
             results[number] = Gradients(*(torch.full_like(x, torch.nan) for x in results[number]))
     return stacked(results)
@@ -75,26 +86,6 @@ def adam(V: torch.Tensor, gradient: torch.Tensor, state: AdamState, step: AdamSt
         *(V, state.first, state.second, gradient, state.penalty, factors, rows),
         *map(float, step),
         threads=ADAM_THREADS,
-    )
-
-
-def adagrad(
-    U: torch.Tensor,
-    gradient: torch.Tensor,
-    users: torch.Tensor,
-    penalty: torch.Tensor,
-    sums: torch.Tensor,
-    rate: float,
-    keep: float,
-) -> None:
-    """As `robirank.latent.gpu.plain.adagrad`."""
-    models, n, factors = gradient.shape
-    kernels_for(factors, U.device.index or 0).launch(
-        "adagrad",
-        (-(-n // 8), 1, models),
-        *(U, gradient, users, penalty, sums, factors, n, U.shape[1], sums.shape[1]),
-        *(float(rate), float(keep)),
-        threads=256,
     )
 
 
@@ -163,9 +154,11 @@ class FusedBatch:
         models, users, _ = self._sizes
         return self._room.tensor("scales", torch.float32, models, users, 2)[:, :, 1] == 0
 
-    def gradients(self, rho: RhoName) -> Gradients:
+    def gradients(self, rho: RhoName, sides: Sides = BOTH) -> Gradients:
         """Losses, and the gradient by the rows of the batch and of all items."""
-        return Gradients(self._losses(rho), self._to_users(), self._to_items())
+        losses, none = self._losses(rho), self._V.new_empty((len(self._V), 0))
+        by_users = self._to_users() if sides.users else none
+        return Gradients(losses, by_users, self._to_items() if sides.items else none)
 
     def _losses(self, rho: RhoName) -> torch.Tensor:
         """The losses; the tables are there, too."""
@@ -267,29 +260,41 @@ def _with_wide(
     wide: torch.Tensor,
     interactions: BatchInteractions,
     rho: RhoName,
+    sides: Sides,
 ) -> Gradients:
     """Of one model: users whose scores spread too far are summed pair by pair, others as usual."""
     losses = torch.empty(len(interactions.items), device=U.device)
-    by_user, by_item = torch.zeros_like(U), torch.zeros_like(V)
+    by_user = torch.zeros_like(U) if sides.users else U.new_empty(0)
+    by_item = torch.zeros_like(V) if sides.items else V.new_empty(0)
     for rows, step in ((wide, _direct), (~wide, _fused)):
         chosen = rows.nonzero()[:, 0]
         if len(chosen):
-            part = step(U[chosen], V, interactions.of_rows(chosen), rho)
+            part = step(U[chosen], V, interactions.of_rows(chosen), rho, sides)
             losses[rows[interactions.rows.long()]] = part.losses
-            by_user[chosen] = part.users
-            by_item += part.items
+            if sides.users:
+                by_user[chosen] = part.users
+            if sides.items:
+                by_item += part.items
     return Gradients(losses, by_user, by_item)
 
 
 def _direct(
-    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
+    U: torch.Tensor,
+    V: torch.Tensor,
+    interactions: BatchInteractions,
+    rho: RhoName,
+    sides: Sides,
 ) -> Gradients:
     losses, by_score = plain.direct_score_gradients(U @ V.T, interactions, rho)
-    return Gradients(losses, by_score @ V, by_score.T @ U)
+    return Gradients(losses, *back(by_score, U, V, sides))
 
 
 def _fused(
-    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
+    U: torch.Tensor,
+    V: torch.Tensor,
+    interactions: BatchInteractions,
+    rho: RhoName,
+    sides: Sides,
 ) -> Gradients:
-    result = FusedBatch(U[None], V[None], interactions).gradients(rho)
+    result = FusedBatch(U[None], V[None], interactions).gradients(rho, sides)
     return Gradients(*(part[0] for part in result))

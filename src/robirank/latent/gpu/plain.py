@@ -16,12 +16,15 @@ from __future__ import annotations
 import torch
 
 from robirank.latent.gpu.batch import (
+    BOTH,
     PLAIN_BINS,
     AdamState,
     AdamStep,
     BatchInteractions,
     Gradients,
     Grid,
+    Sides,
+    back,
     score_bound,
     stacked,
 )
@@ -32,19 +35,27 @@ _CELLS = 1 << 24  # numbers of an interaction and a bin, or of an interaction an
 
 
 def gradients(
-    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
+    U: torch.Tensor,
+    V: torch.Tensor,
+    interactions: BatchInteractions,
+    rho: RhoName,
+    sides: Sides = BOTH,
 ) -> Gradients:
     """Losses of a batch of users, and the gradient by their factors and by all items'."""
     scores = U @ V.T
     losses, by_score = score_gradients(scores, interactions, rho, reach=score_bound(U, V))
-    return Gradients(losses, by_score @ V, by_score.T @ U)
+    return Gradients(losses, *back(by_score, U, V, sides))
 
 
 def gradients_of_all(
-    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
+    U: torch.Tensor,
+    V: torch.Tensor,
+    interactions: BatchInteractions,
+    rho: RhoName,
+    sides: Sides = BOTH,
 ) -> Gradients:
     """The `gradients` of several models with the same interactions, models along the first axis."""
-    return stacked([gradients(u, v, interactions, rho) for u, v in zip(U, V, strict=True)])
+    return stacked([gradients(u, v, interactions, rho, sides) for u, v in zip(U, V, strict=True)])
 
 
 def score_gradients(
@@ -71,26 +82,6 @@ def adam(V: torch.Tensor, gradient: torch.Tensor, state: AdamState, step: AdamSt
     state.second.mul_(step.b2).addcmul_(gradient, gradient, value=1.0 - step.b2)
     length = (state.second * step.correction).sqrt_().add_(1e-8)
     V.addcdiv_(state.first, length, value=-step.rate)
-
-
-def adagrad(
-    U: torch.Tensor,
-    gradient: torch.Tensor,
-    users: torch.Tensor,
-    penalty: torch.Tensor,
-    sums: torch.Tensor,
-    rate: float,
-    keep: float,
-) -> None:
-    """One step of row-wise Adagrad on the rows of some users of each model, in place.
-
-    ``users`` rise. U has their rows alone, or those of all users, as ``sums`` and ``penalty`` have.
-    The sums of squared gradients are first multiplied by ``keep``, so that old ones are forgotten.
-    """
-    at = users if U.shape[1] == sums.shape[1] else slice(None)
-    gradient = torch.addcmul(gradient, penalty[:, users, None], U[:, at])
-    sums[:, users] = keep * sums[:, users] + gradient.square().mean(dim=2)
-    U[:, at] -= rate * gradient / (sums[:, users].sqrt() + 1e-8)[..., None]
 
 
 def rho_at(t: torch.Tensor, rho: RhoName) -> tuple[torch.Tensor, torch.Tensor]:

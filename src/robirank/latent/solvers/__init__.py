@@ -24,6 +24,7 @@ from robirank.latent.solvers.interface import InMemorySolver
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.solvers.sgd import SgdSolver
 from robirank.latent.solvers.speed import measured_speed
+from robirank.latent.solvers.starts import Start, random_start, singular_start
 from robirank.latent.solvers.warp import WarpSolver
 
 #: Floating-point operations of an epoch up to which "auto" takes the exact solver: about a minute
@@ -59,6 +60,8 @@ class SolverEntry:
         Estimates the seconds of an epoch of a `Problem`; None where nobody knows.
     dislikes : bool
         Whether it learns from what users dislike, on the CPU.
+    start : callable
+        Gives the factors to begin with, of a problem and interactions.
     """
 
     make: Any
@@ -70,6 +73,7 @@ class SolverEntry:
     searches: bool = False
     seconds: Callable[[Problem], float] | None = None
     dislikes: bool = False
+    start: Start = random_start
 
 
 def _exact_flops(n_users: int, n_items: int, factors: int) -> float:
@@ -111,11 +115,12 @@ SOLVERS: dict[str, SolverEntry] = {
         ExactSolver,
         on_device=_exact_on_device,
         side_by_side=_exact_fits,
-        epochs=32,
-        learning_rate=0.05,
+        epochs=12,
+        learning_rate=0.07,
         searches=True,
         seconds=_exact_seconds,
         dislikes=True,
+        start=singular_start,
     ),
     "sgd": SolverEntry(SgdSolver, in_strata=True, seconds=_sgd_seconds),
     "warp": SolverEntry(WarpSolver, in_strata=True),
@@ -169,6 +174,11 @@ def make_solver(
         return CentredSolver(make, problem, interactions, start, workers)
     solver: InMemorySolver = make(problem, interactions, start, workers)
     return solver
+
+
+def start_of(problem: Problem, interactions: UserItems) -> Factors:
+    """The factors with which the solver of a problem begins."""
+    return SOLVERS[problem.solver].start(problem, interactions)
 
 
 def robirank_solvers() -> list[str]:

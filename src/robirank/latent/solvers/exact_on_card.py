@@ -23,11 +23,27 @@ from robirank.engine.interface import Figures, never
 from robirank.engine.state import Arrays
 from robirank.latent.factors.factors import Factors
 from robirank.latent.gpu import fused, plain
-from robirank.latent.gpu.batch import AdamState, AdamStep, Batch, DeviceInteractions, Gradients
+from robirank.latent.gpu.batch import (
+    OF_ITEMS,
+    OF_USERS,
+    AdamState,
+    AdamStep,
+    Batch,
+    DeviceInteractions,
+    Gradients,
+)
 from robirank.latent.gpu.device import cuda_device, device_errors, free_memory, has_kernels
 from robirank.latent.gpu.kernels import kernels_for
-from robirank.latent.solvers.exact import B1, B2, STEPS, USER_RATE, EpochSchedule
+from robirank.latent.solvers.exact import B1, B2, STEPS, EpochSchedule
 from robirank.latent.solvers.problem import Penalty, Problem
+from robirank.latent.solvers.user_steps import (
+    RENEWED,
+    newton_steps,
+    pair_weights,
+    sampled_items,
+    spectrum,
+    weight_sums,
+)
 
 _MOST_USERS = 8192  # in a step
 _USER_SHARE = 0.5  # of the free memory, for U
@@ -63,7 +79,8 @@ class DeviceExactFits:
     ) -> None:
         problem = problems[0]
         assert problem.rho is not None
-        self._start = start
+        self._start, self._table = start, interactions
+        self._spectrum: Any
         self._device = device or cuda_device()
         if kernels is None:
             kernels = has_kernels(problem.factors, self._device)
@@ -71,7 +88,6 @@ class DeviceExactFits:
         self._kernels = kernels_for(problem.factors, self._device.index or 0) if kernels else None
         self._rho, self._seed = problem.rho, problem.seed
         self._rate = problem.rate * problem.learning_rate
-        self._user_rate = problem.rate * USER_RATE
         self._counts = interactions.user_counts(), interactions.item_counts()
         self._users = np.flatnonzero(self._counts[0] > 0)
         most = _MOST_USERS
@@ -86,7 +102,7 @@ class DeviceExactFits:
             self._adam = AdamState(*averages, penalty=self._V)
             self.penalize([problem.penalty for problem in problems])
             self._U = self._place_users(start.users.rows, len(problems))
-            self._user_sum = torch.zeros(self._U.shape[:2], device=self._device)
+            self._weights = self._upload_stacked([weight_sums(interactions)])[0]
         self._user_centres: torch.Tensor | None = None
         self._item_centres: torch.Tensor | None = None
 
@@ -112,10 +128,11 @@ class DeviceExactFits:
         losses: list[torch.Tensor] = []
         seen: list[int] = []
         first = total = torch.zeros(len(self._V), dtype=torch.float64, device=self._device)
+        self._step_in_epoch = 0
         with device_errors("it trained"):
             batches = self._interactions.batches(schedule.order, self._batch)
             for batch, rate in zip(batches, schedule.rates, strict=True):
-                losses.append(self._step(batch, rate, schedule.keep))
+                losses.append(self._step(batch, rate))
                 seen.append(losses[-1].shape[1])
                 if len(seen) == 1:
                     first = _sums(losses)
@@ -137,39 +154,60 @@ class DeviceExactFits:
         return {
             "U": self._U,
             "V": self._V,
-            "user_sum": self._user_sum,
             "first": self._adam.first,
             "second": self._adam.second,
         }
 
-    def _step(self, batch: Batch, rate: float, keep: float) -> torch.Tensor:
-        """One step on a batch of users; returns the loss of each interaction in each fit."""
+    def _step(self, batch: Batch, rate: float) -> torch.Tensor:
+        """One step on a batch of users; returns the loss of each interaction in each fit.
+
+        The scores of the users' new rows are taken anew for the items: kernels that write no score
+        to memory have none to keep.
+        """
         U = self._rows_of(batch)
-        gradients: Gradients = self._steps.gradients_of_all(
-            U, self._V, batch.interactions, self._rho
+        found: Gradients = self._steps.gradients_of_all(
+            U, self._V, batch.interactions, self._rho, OF_USERS
         )
+        U = self._update_users(batch, U, found)
+        items = self._steps.gradients_of_all(
+            U, self._V, batch.interactions, self._rho, OF_ITEMS
+        ).items
         self.steps_done += 1
         n, share = self.steps_done, U.shape[1] / max(1, len(self._users))
-        self._pull(gradients, batch, share)
+        if self._item_centres is not None:  # the step below pulls rows to zero
+            items.addcmul_(self._adam.penalty[..., None], self._item_centres, value=-share)
         item_rate = self._rate * rate / (1.0 - B1**n)
         step = AdamStep(share, B1, B2, item_rate, 1.0 / (1.0 - B2**n))
-        self._steps.adam(self._V, gradients.items, self._adam, step)
-        on_card = self._U.device == self._device
-        of_users = batch.places, self._user_penalty, self._user_sum
-        rows = self._U if on_card else U
-        self._steps.adagrad(rows, gradients.users, *of_users, self._user_rate * rate, keep)
-        if not on_card:
-            self._U.index_copy_(1, torch.from_numpy(batch.users), U.cpu())
-        return gradients.losses
+        self._steps.adam(self._V, items, self._adam, step)
+        return found.losses
 
-    def _pull(self, gradients: Gradients, batch: Batch, share: float) -> None:
-        """Take from the gradients what the steps below add too much: they pull rows to zero."""
-        if self._item_centres is not None:
-            penalty = self._adam.penalty[..., None]
-            gradients.items.addcmul_(penalty, self._item_centres, value=-share)
-        if self._user_centres is not None:
-            penalty = self._user_penalty[:, batch.places, None]
-            gradients.users.addcmul_(penalty, self._user_centres[batch.places], value=-1.0)
+    def _update_users(self, batch: Batch, U: torch.Tensor, found: Gradients) -> torch.Tensor:
+        """One step of Newton's on the rows of a batch; returns them."""
+        penalty = self._user_penalty[:, batch.places]
+        centres = self._user_centres
+        away = U if centres is None else U - centres[batch.places]
+        gradient = torch.addcmul(found.users, penalty[..., None], away)
+        starts = batch.interactions.starts
+        losses = torch.segment_reduce(found.losses.T.contiguous(), "sum", offsets=starts, axis=0).T
+        kappa = pair_weights(losses, self._weights[batch.places], self._rho)
+        moved = U - newton_steps(gradient, kappa, penalty, self._curvature())
+        if self._U.device == self._device:
+            self._U.index_copy_(1, batch.places, moved)
+        else:
+            self._U.index_copy_(1, torch.from_numpy(batch.users), moved.cpu())
+        return moved.contiguous()
+
+    def _curvature(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The curvature that users share, renewed after some steps; see `UserSteps`."""
+        if self._step_in_epoch % RENEWED == 0:
+            items = torch.from_numpy(sampled_items(self._table, self.steps_done))
+            rows = self._V.index_select(1, items.to(self._device))
+            rows = rows - rows.mean(dim=1, keepdim=True)
+            covariance = (rows.mT @ rows / rows.shape[1]).double().cpu().numpy()
+            found = (torch.from_numpy(array) for array in spectrum(covariance))
+            self._spectrum = tuple(array.to(self._device) for array in found)
+        self._step_in_epoch += 1
+        return self._spectrum
 
     def _rows_of(self, batch: Batch) -> torch.Tensor:
         if self._U.device == self._device:

@@ -18,11 +18,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from robirank._types import Floats32, Floats64
-from robirank.data.feature_rows import FeatureRows
+from robirank.data.sparse_rows import SparseRows
 
 #: Steps after which the solution hardly changes any more.
 ALL_STEPS = 16
 _FOLDS = 5  # one row of so many is held out to choose μ
+_CHUNK = 1 << 14  # rows in double precision at a time
 _PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1)  # values of μ to choose from
 
 
@@ -43,6 +44,9 @@ class Design(Protocol):
     def dots(self, a: Any, b: Any) -> Any:
         """The inner products of the columns of two matrices, in double precision."""
 
+    def gram(self, rows: Any) -> Floats64:
+        """The inner products of all columns of a matrix, in double precision."""
+
     def as_array(self, values: Any) -> Any:
         """Numbers as a float32 array where the features are."""
 
@@ -50,7 +54,7 @@ class Design(Protocol):
 class HostDesign:
     """The features of rows in memory; the number of threads changes no bit of a product."""
 
-    def __init__(self, features: FeatureRows, num_threads: int = 0) -> None:
+    def __init__(self, features: SparseRows, num_threads: int = 0) -> None:
         self._features, self._num_threads = features, num_threads
         self.shape = features.matrix.shape
 
@@ -69,6 +73,14 @@ class HostDesign:
     def dots(self, a: Floats32, b: Floats32) -> Floats64:
         """The inner products of the columns of two matrices."""
         return np.einsum("ij,ij->j", a, b, dtype=np.float64)
+
+    def gram(self, rows: Floats32) -> Floats64:
+        """The inner products of all columns of a matrix."""
+        total = np.zeros((rows.shape[1],) * 2)
+        for first in range(0, len(rows), _CHUNK):
+            chunk = rows[first : first + _CHUNK].astype(np.float64)
+            total += chunk.T @ chunk
+        return total
 
     def as_array(self, values: Any) -> Floats32:
         """Numbers as float32 ones."""
@@ -97,7 +109,7 @@ def ridge(
     Two rows with the same feature: half of their sum, but for the penalty.
 
     >>> from scipy.sparse import csr_matrix
-    >>> F = HostDesign(FeatureRows(None, csr_matrix([[1.0], [1.0]], dtype=np.float32)))
+    >>> F = HostDesign(SparseRows(csr_matrix([[1.0], [1.0]], dtype=np.float32)))
     >>> V, ones = np.array([[1.0], [3.0]], np.float32), np.ones(2, np.float32)
     >>> ridge(F, ones, V, 1e-6).round(3).tolist(), ridge(F, ones, V, 2.0).tolist()
     ([[2.0]], [[1.0]])

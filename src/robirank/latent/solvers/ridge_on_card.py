@@ -7,8 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from robirank.data.feature_rows import FeatureRows
+from robirank._types import Floats64
+from robirank.data.sparse_rows import SparseRows
 from robirank.latent.gpu.device import cuda_device, device_errors
+
+
+_CHUNK = 1 << 18  # rows in double precision at a time
 
 
 class CardDesign:
@@ -16,12 +20,12 @@ class CardDesign:
 
     Parameters
     ----------
-    features : FeatureRows
+    features : SparseRows
     device : torch.device, optional
         Default: the current card. The CPU is for tests.
     """
 
-    def __init__(self, features: FeatureRows, device: torch.device | None = None) -> None:
+    def __init__(self, features: SparseRows, device: torch.device | None = None) -> None:
         self._device = device or cuda_device()
         self.shape = features.matrix.shape
         with device_errors("the features were copied to it"):
@@ -48,6 +52,13 @@ class CardDesign:
     def dots(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         """The inner products of the columns of two matrices."""
         return torch.sum(a * b, dim=0, dtype=torch.float64)
+
+    def gram(self, rows: torch.Tensor) -> Floats64:
+        """The inner products of all columns of a matrix."""
+        total = torch.zeros((rows.shape[1],) * 2, dtype=torch.float64, device=self._device)
+        for chunk in rows.split(_CHUNK):
+            total += chunk.double().T @ chunk.double()
+        return total.cpu().numpy()
 
     def as_array(self, values: Any) -> torch.Tensor:
         """Numbers as float32 ones on the card."""

@@ -17,10 +17,10 @@ from robirank.data.user_items import UserItems, as_user_items
 from robirank.engine.state import Arrays
 from robirank.errors import Argument, ArgumentError
 from robirank.latent.factors.content import Content
-from robirank.latent.factors.factors import ITEMS, USERS, Factors, Side, random_rows
+from robirank.latent.factors.factors import Factors
 from robirank.latent.factors.list_metrics import metric_of_factors
 from robirank.latent.factors.questions import check_same_ids
-from robirank.latent.solvers import make_solver
+from robirank.latent.solvers import make_solver, start_of
 from robirank.latent.solvers.centred import with_centres
 from robirank.latent.solvers.interface import InMemorySolver
 from robirank.latent.solvers.problem import Problem, TableShape
@@ -211,8 +211,8 @@ def named_start(
     start: Factors | None = None,
     before: Factors | None = None,
 ) -> Factors:
-    """Rows to start with, random ones by default, with the ids and counts of a table."""
-    start = start or random_start(problem, table)
+    """Rows to start with, by default those of the solver, with the ids and counts of a table."""
+    start = start or start_of(problem, table)
     if table.has_features:
         item_counts, user_counts = _all_counts(table, before)
         return start.named(table.user_ids, table.item_ids, item_counts, user_counts)
@@ -242,14 +242,6 @@ def _all_counts(table: UserItems, before: Factors | None) -> tuple[Ints32, Ints3
                 known = np.asarray(side.rows).any(axis=1)
             total[: len(known)] = np.maximum(total[: len(known)], known)
     return counts
-
-
-def random_start(problem: Problem, interactions: UserItems) -> Factors:
-    """Rows of length about one in random directions; zeros for users without interactions."""
-    U = random_rows(problem.seed, USERS, interactions.n_users, problem.factors)
-    U[interactions.user_counts() == 0] = 0.0
-    V = random_rows(problem.seed, ITEMS, interactions.n_items, problem.factors)
-    return Factors(Side(U), Side(V)).named(None, None, interactions.item_counts().astype(np.int32))
 
 
 def fingerprint(request: Request, data: Any, metric: str, **more: Any) -> str:

@@ -12,9 +12,8 @@ from robirank._workers import Workers
 from robirank.engine.interface import never
 from robirank.latent.factors.content import Content, UserContent
 from robirank.latent.factors.factors import Factors
-from robirank.latent.solvers import make_solver
+from robirank.latent.solvers import make_solver, start_of
 from robirank.latent.solvers.problem import Problem, TableShape
-from robirank.latent.train.local import random_start
 from robirank.latent.train.loop import Epochs, run_epochs
 from robirank.latent.tune.judge import Group, groups
 from robirank.latent.tune.split import Split
@@ -48,7 +47,7 @@ def search_content(
     None where it was stopped before its end.
     """
     problem = replace(problem, epochs=max(1, problem.epochs // 2))
-    solver = make_solver(problem, split.train, random_start(problem, split.train), workers)
+    solver = make_solver(problem, split.train, start_of(problem, split.train), workers)
     for _ in run_epochs(solver, Epochs(problem.epochs), should_stop):
         if should_stop():
             return None

@@ -29,9 +29,9 @@ from robirank.data.user_items import UserItems
 from robirank.latent.factors.content import Content
 from robirank.latent.factors.factors import ITEMS, USERS, Factors, Side, random_rows
 from robirank.latent.factors.order import joined, order_of, taste_width
-from robirank.latent.solvers import epoch_seconds, make_solver
+from robirank.latent.solvers import epoch_seconds, make_solver, start_of
 from robirank.latent.solvers.problem import Problem
-from robirank.latent.train.local import LocalFit, finished, random_start
+from robirank.latent.train.local import LocalFit, finished
 from robirank.latent.train.loop import Epochs, FitResult, run_epochs
 from robirank.latent.train.request import FitOptions, Request
 from robirank.latent.tune.judge import Group
@@ -298,7 +298,7 @@ def _short_fit(
     scale = scale_of_table(request.exponents, part, whole, whole)
     penalty = replace(problem.penalty, regularization=fitted.problem.penalty.regularization / scale)
     problem = replace(problem, penalty=penalty, epochs=epochs)
-    solver = make_solver(problem, part, random_start(problem, part), workers)
+    solver = make_solver(problem, part, start_of(problem, part), workers)
     for _ in run_epochs(solver, Epochs(epochs), interrupt.is_set):
         if interrupt.is_set():
             break

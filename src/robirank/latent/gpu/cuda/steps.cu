@@ -119,31 +119,6 @@ extern "C" __global__ __launch_bounds__(kAdamThreads) void adam(
   }
 }
 
-// One step of row-wise Adagrad on the rows of a batch's users (a warp a row), which are all that U
-// has, or among those of all users. The sums of squared gradients are first multiplied by `keep`;
-// sums and penalty weights have an entry for each user.
-extern "C" __global__ void adagrad(float* U, const float* gradients, const i64* users,
-                                   const float* penalty, float* sums, int factors, int n,
-                                   int n_rows, int n_users, float rate, float keep) {
-  const int warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-  if (warp >= n) return;
-  const i64 user = static_cast<i64>(blockIdx.z) * n_users + users[warp];
-  const i64 row = n_rows == n_users ? user : static_cast<i64>(blockIdx.z) * n_rows + warp;
-  float* own = U + row * factors;
-  const float* gradient = gradients + (static_cast<i64>(blockIdx.z) * n + warp) * factors;
-  float square = 0.f;
-  for (int f = threadIdx.x % 32; f < factors; f += 32) {
-    const float g = fmaf(penalty[user], own[f], gradient[f]);
-    square = fmaf(g, g, square);
-  }
-  const float sum = fmaf(keep, sums[user], sum_of_warp(square) / factors);
-  __syncwarp();
-  if (threadIdx.x % 32 == 0) sums[user] = sum;
-  const float step = rate / (sqrtf(sum) + 1e-8f);
-  for (int f = threadIdx.x % 32; f < factors; f += 32)
-    own[f] -= step * fmaf(penalty[user], own[f], gradient[f]);
-}
-
 // The scores of pairs of a row of U and a row of V, in full precision; a warp a pair.
 extern "C" __global__ void score_pairs(const float* U, const float* V, const i64* rows,
                                        const int* items, int pairs, int factors, float* out) {

@@ -1,0 +1,179 @@
+r"""Where factors begin: at random rows, or at the leading singular vectors of the table.
+
+Around U = V = 0 the loss of users with ρ = log₂(1 + t) is linear in the scores, and the objective
+bilinear in U and V: a direction grows where a singular value σ of
+
+.. math:: M = A^{-1/2} (R - \bar R) B^{-1/2} / (2 \ln 2)
+
+exceeds λ, fastest where σ is largest. R has the weights of the interactions, the row of a user in
+:math:`\bar R` is their mean over all items, and A and B are the row weights of the penalty. So
+factors that begin at
+
+.. math:: U = c A^{-1/2} L σ^{1/2}, \qquad V = c B^{-1/2} N σ^{1/2}
+
+with the leading singular vectors L and N of M need no epochs to find these directions among random
+ones. The vectors are found by subspace iteration from random ones, a dozen sparse products.
+
+References
+----------
+Halko, Martinsson, Tropp: Finding structure with randomness. SIAM Review 53, 2011.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from robirank._types import Floats32, Floats64
+from robirank.data.feature_rows import SparseRows
+from robirank.data.user_items import UserItems
+from robirank.latent.factors.factors import ITEMS, USERS, Factors, Side, random_rows
+from robirank.latent.solvers.problem import Problem
+from robirank.latent.solvers.ridge import Design, HostDesign
+
+#: Makes the factors with which a solver begins.
+Start = Callable[[Problem, UserItems], Factors]
+
+_SCORE = 8.0  # the mean score of an interaction at the start; a factor of two changes little
+_ITERATIONS, _SPARE = 4, 8  # of the subspace; its columns beyond the factors
+_LEAST_SCORE = 1e-6  # below, of the scale of R, a table says nothing
+_REST = 0.1  # the length of random rows in the columns beyond the rank of the table
+
+
+def random_start(problem: Problem, interactions: UserItems) -> Factors:
+    """Rows of length about one in random directions; zeros for users without interactions."""
+    U = random_rows(problem.seed, USERS, interactions.n_users, problem.factors)
+    U[interactions.user_counts() == 0] = 0.0
+    V = random_rows(problem.seed, ITEMS, interactions.n_items, problem.factors)
+    return _named(U, V, interactions)
+
+
+def singular_start(problem: Problem, interactions: UserItems) -> Factors:
+    """Rows along the leading singular vectors of the table; random ones where it has none.
+
+    Rows without interactions are zeros.
+    """
+    start = random_start(problem, interactions)
+    U, V = start.users.rows, start.items.rows
+    found = _singular_rows(problem, interactions)
+    if found is None:
+        return start
+    rank = found[0].shape[1]
+    for rows, leading in zip((U, V), found, strict=True):
+        rows[:, :rank] = leading
+        rows[:, rank:] *= _REST
+    V[interactions.item_counts() == 0] = 0.0
+    return start
+
+
+def _singular_rows(
+    problem: Problem, interactions: UserItems
+) -> tuple[Floats32, Floats32] | None:
+    """The rows of U and V in the columns up to the rank; None where a table says nothing."""
+    table = _Table(problem, interactions)
+    n_users, n_items = interactions.shape
+    width = min(problem.factors + _SPARE, n_users, n_items)
+    rank = min(problem.factors, width)
+    basis = table.orthonormal(random_rows(problem.seed, ITEMS, n_items, width))
+    for _ in range(_ITERATIONS):
+        basis = table.orthonormal(table.transposed_times(table.times(basis)))
+    image = table.times(basis)
+    squares, turn = np.linalg.eigh(table.gram(image))
+    strengths = np.sqrt(np.maximum(squares[::-1][:rank], 0.0))
+    turn = turn[:, ::-1][:, :rank]
+    roots = np.sqrt(strengths)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        to_users = np.where(strengths > 0, turn / roots, 0.0)
+    U = table.roots[0][:, None] * table.on_host(image, to_users)
+    V = table.roots[1][:, None] * table.on_host(basis, turn * roots)
+    score = _mean_score(U, V, interactions)
+    if not score > _LEAST_SCORE:
+        return None
+    scale = np.float32(np.sqrt(_SCORE / score))
+    return scale * U, scale * V
+
+
+class _Table:
+    """The matrix M of a table as products with it, in memory or on a card.
+
+    Attributes
+    ----------
+    roots : pair of float32 arrays
+        A^(-1/2) and B^(-1/2); 0 for rows without interactions.
+    """
+
+    def __init__(self, problem: Problem, interactions: UserItems) -> None:
+        n_users, n_items = interactions.shape
+        counts = interactions.user_counts(), interactions.item_counts()
+        weights = problem.penalty.users.of(counts[0]), problem.penalty.items.of(counts[1])
+        self.roots = tuple(_inverse_root(w) for w in weights)
+        a, b = self.roots
+        entries = np.repeat(a, counts[0]) * b[interactions.items]
+        of_user = counts[0].astype(np.float32)
+        if interactions.weight is not None:
+            entries *= interactions.weight
+            rows = np.repeat(np.arange(n_users), counts[0])
+            of_user = np.bincount(rows, interactions.weight, n_users).astype(np.float32)
+        R = sparse.csr_matrix((entries, interactions.items, interactions.indptr), interactions.shape)
+        self._design = _design(SparseRows(R), problem)
+        self._left = self._design.as_array(a * of_user / np.float32(n_items))[:, None]
+        self._right = self._design.as_array(b)[:, None]
+
+    def times(self, rows: Any) -> Any:
+        """M rows."""
+        return self._design.times(rows) - self._left * (self._right * rows).sum(0)
+
+    def transposed_times(self, rows: Any) -> Any:
+        """Mᵀ rows."""
+        return self._design.transposed_times(rows) - self._right * (self._left * rows).sum(0)
+
+    def orthonormal(self, rows: Any) -> Any:
+        """A basis of the space of the columns: rows times the inverse root of their Gram matrix.
+
+        What the columns have in common is lost twice as fast as by QR, which is why it is done
+        twice.
+        """
+        rows = self._design.as_array(rows)
+        for _ in range(2):
+            squares, turn = np.linalg.eigh(self.gram(rows))
+            squares = np.maximum(squares, 1e-12 * max(squares[-1], 1e-30))
+            rows = rows @ self._design.as_array(turn / np.sqrt(squares))
+        return rows
+
+    def gram(self, rows: Any) -> Floats64:
+        """The inner products of the columns."""
+        return np.asarray(self._design.gram(rows))
+
+    def on_host(self, rows: Any, turn: Floats64) -> Floats32:
+        """Rows turned, in the memory of this process."""
+        turned = rows @ self._design.as_array(turn)
+        return np.asarray(turned if isinstance(turned, np.ndarray) else turned.cpu())
+
+
+def _design(rows: SparseRows, problem: Problem) -> Design:
+    if problem.device == "cpu":
+        return HostDesign(rows, problem.num_threads)
+    from robirank.latent.solvers.ridge_on_card import CardDesign
+
+    design: Design = CardDesign(rows)
+    return design
+
+
+def _inverse_root(weights: Floats64) -> Floats32:
+    return np.where(weights > 0, 1.0 / np.sqrt(np.maximum(weights, 1e-30)), 0.0).astype(np.float32)
+
+
+def _mean_score(U: Floats32, V: Floats32, interactions: UserItems) -> float:
+    """Σ U_x · V_y over interactions, by the sums of each user's rows of items, over their number."""
+    ones = np.ones(interactions.n_interactions, np.float32)
+    R = SparseRows(sparse.csr_matrix((ones, interactions.items, interactions.indptr), interactions.shape))
+    sums = R.times(V)
+    return float(np.einsum("ij,ij->", U, sums, dtype=np.float64)) / interactions.n_interactions
+
+
+def _named(U: Floats32, V: Floats32, interactions: UserItems) -> Factors:
+    counts = interactions.item_counts().astype(np.int32)
+    return Factors(Side(U), Side(V)).named(None, None, counts)
