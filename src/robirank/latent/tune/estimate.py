@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 from robirank.data.user_items import UserItems
 from robirank.latent.solvers import SOLVERS, epoch_seconds
 from robirank.latent.solvers.exact import BATCH_BYTES, batch_users
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.train.request import Request
-from robirank.latent.tune.path import HELD_OUT, STEPS
-from robirank.latent.tune.settle import settle_by_table
+from robirank.latent.tune.path import HELD_OUT
+from robirank.latent.tune.settle import plan_search, settle_by_table
 from robirank.latent.tune.split import LEAST_HELD_OUT
 
 _FLOAT = 4  # bytes
@@ -73,10 +74,15 @@ def estimate(request: Request, table: UserItems) -> Estimate:
     return Estimate(
         problem.solver,
         problem.epochs,
-        STEPS if searches else 0,
+        _search_epochs(problem) if searches else 0,
         epoch_seconds(problem),
         int(_bytes(problem, table, searches=searches)),
     )
+
+
+def _search_epochs(problem: Problem) -> int:
+    sizes = problem.sizes
+    return ceil(plan_search(sizes.active_users, sizes.n_items).epochs)
 
 
 def in_words(seconds: float) -> str:

@@ -4,7 +4,7 @@ Too small a λ lets noise into the factors, too large a one keeps taste out, and
 a narrow range that differs from table to table. So a run starts with a λ that is too large and
 lowers it after every epoch; a metric on held-out interactions rises, as directions of taste come
 in, and falls again, as noise does. The factors are always a little behind λ: what fits best after
-an epoch under λ fits best, at the end of a whole fit, under λ / `LAG`. That ratio hardly differs
+an epoch under λ fits best, at the end of a whole fit, under λ divided by a `lag`. That ratio hardly differs
 between tables (docs/method/penalty.md).
 """
 
@@ -21,20 +21,47 @@ from robirank.data.user_items import UserItems, random_share
 from robirank.engine.interface import never
 from robirank.latent.factors.factors import Factors
 from robirank.latent.factors.list_metrics import metric_of_factors
-from robirank.latent.solvers import make_solver
+from robirank.latent.solvers import make_solver, start_of
 from robirank.latent.solvers.problem import Problem
-from robirank.latent.train.local import random_start
 from robirank.latent.train.loop import Epochs, run_epochs
 from robirank.latent.tune.judge import Judge, Parts
 from robirank.latent.tune.split import SPLIT, Split
 from robirank.losses import RhoName
 
-#: The best λ of an epoch on the path, divided by the best λ of a whole fit.
-LAG = 0.62
-#: Epochs of a path, about.
-STEPS = 16
-_HIGHEST, _LOWEST = 1.36, 0.42  # where the path begins and should end, in λs of the rule
-_MOST_STEPS = 32
+
+@dataclass(frozen=True)
+class Fall:
+    """How λ falls along a path.
+
+    Attributes
+    ----------
+    highest : float
+        Where it begins, in λs of the rule.
+    ratio : float
+        Of λ in an epoch to that in the epoch before.
+    lag : float
+        The best λ of an epoch on the path, divided by the best λ of a whole fit, for a table that
+        is learned slowly; see `PenaltyPath.best`.
+    steps : int
+        Epochs until the peak is passed, about.
+    """
+
+    highest: float
+    ratio: float
+    lag: float
+    steps: int
+
+    def penalties(self, centre: float) -> Iterator[float]:
+        """The λ of each epoch; ``centre`` is that of the rule."""
+        for step in range(_MOST_STEPS):
+            yield centre * self.highest * self.ratio**step
+
+
+#: Of a whole table; and of a sample of the users of a large one, in fewer and coarser steps.
+FINE, COARSE = Fall(1.75, 0.9, 0.68, 13), Fall(1.3, 0.86, 0.64, 10)
+_MOST_STEPS = 24
+_QUICK = 0.27  # what the lag gains where all is learned in an epoch
+_RATE = 0.4  # of the learning rate of a fit: it does not fall along the path
 _PAST = 4  # epochs without a better mean after which the peak is passed
 _WINDOW = 5  # epochs whose mean is compared
 _TASTE = 0.55  # about 1 / (2 ln 2) is what the clearest taste of all reaches
@@ -57,19 +84,22 @@ class PenaltyPath:
         items. The best λ is about the same for new ones, whose metric may be chance.
     is_complete : bool
         Whether the path came to its end; one that was cut short may not have reached the best λ.
+    lag : float
+        See `Fall`.
 
     Examples
     --------
     >>> falling = 2.0 ** -np.arange(8.0)
-    >>> path = PenaltyPath(falling, np.array([0, 1, 2, 3, 4, 3, 2, 1.0]))
-    >>> round(path.best() * LAG, 3), path.at_border()
-    (0.062, False)
+    >>> path = PenaltyPath(falling, np.array([0, 1, 2, 3, 4, 3, 2, 1.0]), lag=0.5)
+    >>> round(path.best(), 3), path.at_border()
+    (0.125, False)
     """
 
     regularizations: Floats64
     values: Floats64
     parts: tuple[Parts, ...] = ()
     is_complete: bool = True
+    lag: float = FINE.lag
 
     def means(self) -> Floats64:
         """The mean of each value and its neighbours."""
@@ -89,8 +119,16 @@ class PenaltyPath:
         """Whether the best λ may lie outside of the path."""
         return self.peak() in (0, len(self.values) - 1)
 
+    def quickness(self) -> float:
+        """The share of the best value that the first epoch has."""
+        return max(0.0, float(self.values[0] / max(self.values.max(), 1e-12)))
+
     def best(self) -> float:
-        """The λ of a whole fit: the top of a parabola around the peak, divided by the lag."""
+        """The λ of a whole fit: the top of a parabola around the peak, divided by the lag.
+
+        The quicker a table is learned, the less factors are behind λ: with the `quickness` r, the
+        lag is that of the `Fall` and .27 r⁴.
+        """
         peak = self.peak()
         near = slice(max(0, peak - 3), peak + 4)
         at, values = np.log(self.regularizations[near]), self.values[near]
@@ -99,7 +137,7 @@ class PenaltyPath:
             curve, linear, _ = np.polyfit(at - at[0], values, 2)
             if curve < 0:
                 top = at[0] + np.clip(-linear / (2 * curve), at[-1] - at[0], 0.0)
-        return float(np.exp(top)) / LAG
+        return float(np.exp(top)) / (self.lag + _QUICK * self.quickness() ** 4)
 
 
 def judge_of(split: Split, problem: Problem) -> Callable[..., Parts]:
@@ -152,21 +190,23 @@ def follow_path(
     workers: Workers,
     tell: Callable[[PenaltyPath], None] = lambda _: None,
     should_stop: Callable[[], bool] = never,
+    fall: Fall = FINE,
 ) -> PenaltyPath:
     """Train under a falling λ, and rank the held-out interactions after every epoch.
 
     The λ of the problem, which the rule gives, is near the middle of the path.
     """
     train = split.train
-    solver = make_solver(problem, train, random_start(problem, train), workers)
+    problem = replace(problem, learning_rate=_RATE * problem.learning_rate)
+    solver = make_solver(problem, train, start_of(problem, train), workers)
     centre = min(problem.penalty.regularization, clearest_taste(problem.rho, train.n_items))
 
     def falling_penalties() -> Iterator[float]:
-        for regularization in _falling(centre):
+        for regularization in fall.penalties(centre):
             solver.penalize(replace(problem.penalty, regularization=regularization))
             yield regularization
 
-    path, judge = PenaltyPath(np.empty(0), np.empty(0)), judge_of(split, problem)
+    path, judge = PenaltyPath(np.empty(0), np.empty(0), lag=fall.lag), judge_of(split, problem)
     epochs = run_epochs(solver, Epochs(_ENDLESS), should_stop)
     # λ falls before each epoch.
     for regularization, _ in zip(falling_penalties(), epochs, strict=False):
@@ -175,19 +215,14 @@ def follow_path(
             return replace(path, is_complete=reached_peak)
         parts = judge(solver.factors())
         values = np.append(path.values, value_of(parts))
-        path = PenaltyPath(
-            np.append(path.regularizations, regularization), values, (*path.parts, parts)
+        regularizations = np.append(path.regularizations, regularization)
+        path = replace(
+            path, regularizations=regularizations, values=values, parts=(*path.parts, parts)
         )
         tell(path)
-        if path.is_past() and len(values) >= STEPS // 2:
+        if path.is_past() and len(values) >= fall.steps // 2:
             break
     return path
-
-
-def _falling(centre: float) -> Iterator[float]:
-    ratio = (_LOWEST / _HIGHEST) ** (1 / (STEPS - 1))
-    for step in range(_MOST_STEPS):
-        yield centre * _HIGHEST * ratio**step
 
 
 def clearest_taste(rho: RhoName | None, n_items: int) -> float:

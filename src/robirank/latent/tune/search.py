@@ -15,23 +15,24 @@ from robirank._callers import warn
 from robirank._workers import Workers
 from robirank.data.user_items import UserItems
 from robirank.errors import ArgumentError
-from robirank.latent.factors.content import Content
-from robirank.latent.solvers import SOLVERS, make_solver
 from robirank.latent.solvers.problem import Problem
-from robirank.latent.train.local import checksum, fingerprint, random_start
-from robirank.latent.train.loop import Epochs, run_epochs
+from robirank.latent.train.local import checksum, fingerprint
 from robirank.latent.train.request import Request
-from robirank.latent.tune.content import best_content
-from robirank.latent.tune.path import PenaltyPath, follow_path, hold_out, judge_of
+from robirank.latent.tune.fits import (
+    STEP,
+    fits_side_by_side,
+    runs_side_by_side,
+    top_of_fits,
+    whole_fit,
+)
+from robirank.latent.tune.path import PenaltyPath, follow_path, hold_out
 from robirank.latent.tune.settle import scale_of_table, settle_by_table
 from robirank.latent.tune.split import Split, sample_users
 from robirank.latent.tune.trials import Trial, TrialLog
 
 log = logging.getLogger("robirank.latent")
 
-_STEP = 1.1  # between the penalties of whole fits
 _SHORTER, _LARGER = 0.75, 1.04  # epochs of those fits; how much larger the best λ is with all
-_DIVERGED = -1.0  # a value below that of any fit
 
 
 class _ShortFits(NamedTuple):
@@ -160,19 +161,14 @@ class PenaltySearch:
     ) -> tuple[float, float, int | None]:
         """The best λ near one, by three or four fits: value, λ, number of epochs."""
         fits = self._short_fits(params, iterations)
-        tried = self._try(fits, centre, (-1, 0, 1) if fits.together else (0, 1))
-        best = max(tried, key=lambda step: tried[step])
-        if best in (min(tried), max(tried)):
-            tried |= self._try(fits, centre, (best - 1 if best == min(tried) else best + 1,))
-        steps = np.array(sorted(tried), float)
-        curve, linear, _ = np.polyfit(steps, [tried[step] for step in sorted(tried)], 2)
-        best = max(tried, key=lambda step: tried[step])
-        top = float(np.clip(-linear / (2 * curve), steps[0], steps[-1])) if curve < 0 else best
-        return tried[best], centre * _STEP**top * _LARGER, iterations
+        top, value = top_of_fits(
+            lambda steps: self._try(fits, centre, steps), together=fits.together
+        )
+        return value, centre * STEP**top * _LARGER, iterations
 
     def _try(self, fits: _ShortFits, centre: float, steps: Sequence[int]) -> dict[int, float]:
         """The mean value of fits under penalties some steps away from one."""
-        regs = [centre * _STEP**step for step in steps]
+        regs = [centre * STEP**step for step in steps]
         groups = [regs] if fits.together else [[reg] for reg in regs]
         values = [
             [value for group in groups for value in self._fit(fits, group, split)]
@@ -224,51 +220,6 @@ class PenaltySearch:
             log.info("%s", line)
             if self._show:
                 _print(line)
-
-
-def whole_fit(
-    problem: Problem, split: Split, workers: Workers, content: Content | None = None
-) -> dict[str, Any]:
-    """The metric on held-out interactions after all epochs of a fit; −1 where it diverges.
-
-    With features it is the mean of old users and items, new items and new users, which are given
-    apart too, with the content weights that are best for them where none are given.
-    """
-    solver = make_solver(problem, split.train, random_start(problem, split.train), workers)
-    for figures, _ in run_epochs(solver, Epochs(problem.epochs)):
-        if not np.isfinite(figures["loss"]) or figures.get("not_finite"):
-            return {"values": [_DIVERGED]}
-    factors, judge = solver.factors(), judge_of(split, problem)
-    if not problem.has_features:
-        return {"values": [judge(factors)["old"]]}
-    factors, found = factors.on_host(), {}
-    if content is None and split.train.item_features is not None:
-        content = best_content(factors, split, problem)
-        found = {"contents": [content]}
-    parts = judge(factors, content)
-    return {"values": [float(np.mean([*parts.values()]))], "parts": [parts]} | found
-
-
-def runs_side_by_side(problem: Problem) -> bool:
-    """Whether fits under several λ can run at once: on a card, if the solver knows how."""
-    entry = SOLVERS[problem.solver]
-    return problem.device != "cpu" and entry.side_by_side is not None and not problem.has_features
-
-
-def fits_side_by_side(problems: Sequence[Problem], split: Split) -> list[float]:
-    """What `whole_fit` gives for problems that differ in λ, but for rounding, by fits at once."""
-    first, values = problems[0], []
-    start = random_start(first, split.train)
-    for fits in SOLVERS[first.solver].side_by_side(problems, split.train, start):
-        losses = np.array([])
-        for (losses, _), _ in run_epochs(fits, Epochs(first.epochs)):
-            if not np.isfinite(losses).any():
-                break
-        for loss, factors in zip(losses, fits.factors(), strict=True):
-            value = judge_of(split, first)(factors)["old"]
-            values.append(value if np.isfinite(loss) else _DIVERGED)
-        del fits  # room for the next ones
-    return values
 
 
 def _print(line: str) -> None:

@@ -7,8 +7,8 @@ their items independently of each other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,8 +22,17 @@ from robirank.latent.solvers.problem import EXPONENTS, Problem, RowLengths, Tabl
 from robirank.latent.train.loop import Fit
 from robirank.latent.train.request import FitOptions, Request
 from robirank.latent.tune.content import default_content, search_content
+from robirank.latent.tune.fits import (
+    STEP,
+    fits_side_by_side,
+    runs_side_by_side,
+    top_of_fits,
+    whole_fit,
+)
 from robirank.latent.tune.path import (
-    STEPS,
+    COARSE,
+    FINE,
+    Fall,
     PenaltyPath,
     clearest_taste,
     follow_path,
@@ -39,10 +48,16 @@ _MULTIPLE = 1.3  # of the noise, for users with one interaction
 _SMALL = 500  # interactions
 _SAMPLED = 0.73  # with more users the best λ falls less than the noise: as this power of it
 _SHARE_OF_TIME = 1 / 3  # of a time limit that the search may take
+_QUICK = 0.7  # of `PenaltyPath.quickness`: from there on short fits look closer
+_FEW_EPOCHS = 4.0  # of the exact solver, which make it worth while
+# Users × items up to which the search looks at all users; above, at so many users × items, and at
+# no less than a share of the users.
+_WHOLE, _PART, _LEAST_SHARE = 5e8, 1.6e8, 1 / 8
 
 
 def settle(request: Request, fit: Fit, options: FitOptions) -> Problem:
     """Settle what a request left open, by a checkpoint, a search or a rule."""
+    request = within_time(request, fit.shape, options.seconds_left())
     problem = settle_by_shape(request, fit.shape)
     if not SOLVERS[problem.solver].searches:
         return problem
@@ -52,6 +67,25 @@ def settle(request: Request, fit: Fit, options: FitOptions) -> Problem:
     if fit.interactions is None or not _is_open(request, fit.interactions):
         return problem
     return search(request, problem, fit.interactions, fit.validation, options)
+
+
+def within_time(request: Request, shape: TableShape, seconds: float) -> Request:
+    """A request whose solver "auto" is chosen by what a time limit leaves room for.
+
+    The exact solver is taken where a search and some epochs of it fit, by the speed of this
+    machine: its first epochs rank as well as what "sgd" has by then, and its last ones better.
+    """
+    is_open = request.solver == "auto" and request.device == "cpu" and request.engine == "local"
+    if not is_open or seconds == np.inf:
+        return request
+    exact = replace(request, solver="exact")
+    problem = settle_by_shape(exact, shape)
+    epoch = epoch_seconds(problem)
+    assert epoch is not None
+    epochs = min(_FEW_EPOCHS, problem.epochs)
+    if request.regularization is None:
+        epochs /= 1 - _SHARE_OF_TIME
+    return exact if epochs * epoch <= seconds else replace(request, solver="sgd")
 
 
 def _is_open(request: Request, interactions: UserItems) -> bool:
@@ -99,9 +133,9 @@ def search(
     """A problem with the λ and the content weights that fit a table best.
 
     A validation part is what the path is watched on; without one, interactions are held out, and
-    the search needs at least `LEAST_HELD_OUT` of them. Within a time limit the search takes at most
-    a third of it: on a sample of the users where the whole table would take longer. What the search
-    cannot tell is left as it is.
+    the search needs at least `LEAST_HELD_OUT` of them. Of a large table a sample of the users is
+    searched, and within a time limit the search takes at most a third of it: on fewer users where
+    more would take longer. What the search cannot tell is left as it is.
     """
     seconds = options.seconds_left() * _SHARE_OF_TIME
     end = options.seconds_left() - seconds
@@ -111,7 +145,7 @@ def search(
     def is_late() -> bool:
         return options.seconds_left() < end
 
-    sample, held_out = _sample_for(seconds, request, interactions, validation)
+    sample, held_out, fall = _sample_for(seconds, request, interactions, validation)
     if held_out is None:
         split = watched = hold_out(sample, request.seed, options.watched)
     else:
@@ -123,13 +157,14 @@ def search(
         return problem
     with Workers(request.num_threads) as workers:
         if request.regularization is None:
-            path = _path(request, watched, options, workers, is_late)
+            path = _path(request, watched, options, workers, fall, is_late)
             if not path.is_complete:
                 _warn_of_time(options)
                 return problem
             scale = scale_of_table(request.exponents, watched.train, sample, interactions)
-            problem = _with(problem, path.best() * scale, problem.content)
-            log.info("%s: a search found λ = %.4g", request.model, path.best() * scale)
+            reg = _closely(request, watched, path, options, workers, is_late) * scale
+            problem = _with(problem, reg, problem.content)
+            log.info("%s: a search found λ = %.4g", request.model, reg)
         if has_content:
             scale = scale_of_table(request.exponents, split.train, sample, interactions)
             on_split = settle_by_table(request, split.train)
@@ -146,29 +181,105 @@ def _path(
     split: Split,
     options: FitOptions,
     workers: Workers,
+    fall: Fall,
     is_late: Callable[[], bool],
 ) -> PenaltyPath:
     """The path under a falling λ, with a bar that shows it."""
-    with FitProgress(options.show_progress, total=STEPS, title="looking for λ") as bar:
+    with FitProgress(options.show_progress, total=fall.steps, title="looking for λ") as bar:
 
         def tell(path: PenaltyPath) -> None:
             last = {"λ": f"{path.best():.3g}", options.watched: f"{path.values[-1]:.4f}"}
             bar.update(len(path.values), **last)
 
-        return follow_path(settle_by_table(request, split.train), split, workers, tell, is_late)
+        problem = settle_by_table(request, split.train)
+        seconds = epoch_seconds(problem)
+        if seconds is not None:
+            bar.update(0, expected=f"{fall.steps} epochs of about {seconds:.2g} s, search alone")
+        return follow_path(problem, split, workers, tell, is_late, fall)
+
+
+def _closely(
+    request: Request,
+    split: Split,
+    path: PenaltyPath,
+    options: FitOptions,
+    workers: Workers,
+    is_late: Callable[[], bool],
+) -> float:
+    """The λ of a path, or, of a table that is learned quickly, the best near it by short fits.
+
+    Of other tables short fits would prefer too small a λ; and there the lag of a path hardly
+    differs.
+    """
+    problem = settle_by_table(request, split.train)
+    problem = replace(problem, epochs=max(1, problem.epochs // 2))
+    centre = path.best()
+    if problem.has_features or path.quickness() < _QUICK or is_late():
+        return centre
+    together = runs_side_by_side(problem)
+    with FitProgress(options.show_progress, total=3, title="looking closer") as bar:
+
+        def values_of(steps: Sequence[int]) -> dict[int, float]:
+            problems = [
+                _with(problem, centre * STEP**step, problem.content) for step in steps
+            ]
+            if together:
+                return dict(zip(steps, fits_side_by_side(problems, split), strict=True))
+            tried = {}
+            for step, under in zip(steps, problems, strict=True):
+                tried[step] = whole_fit(under, split, workers, should_stop=is_late)["values"][0]
+                shown = {"λ": f"{under.penalty.regularization:.3g}"}
+                bar.update(min(3, 2 + step), **shown, **{options.watched: f"{tried[step]:.4f}"})
+            return tried
+
+        top, _ = top_of_fits(values_of, together=together)
+    return centre if is_late() else centre * STEP**top
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """What a search for λ looks at: a share of the users, and how λ falls."""
+
+    share: float
+    fall: Fall
+
+    @property
+    def epochs(self) -> float:
+        """How many epochs of the whole table it costs, about."""
+        return self.share * self.fall.steps
+
+
+def plan_search(n_users: int, n_items: int, epochs_in_time: float = np.inf) -> SearchPlan:
+    """How to search for λ in a table of so many users with interactions.
+
+    ``epochs_in_time`` is the number of epochs of the whole table that the search may cost.
+
+    Examples
+    --------
+    >>> plan_search(10_000, 5_000).share, plan_search(30_000, 40_000).share
+    (1.0, 0.13333333333333333)
+    """
+    cells = n_users * n_items
+    plan = SearchPlan(1.0, FINE)
+    if cells > _WHOLE:
+        plan = SearchPlan(max(_LEAST_SHARE, _PART / cells), COARSE)
+    if plan.epochs <= epochs_in_time:
+        return plan
+    return SearchPlan(min(plan.share, max(0.0, epochs_in_time) / COARSE.steps), COARSE)
 
 
 def _sample_for(
     seconds: float, request: Request, interactions: UserItems, validation: UserItems | None
-) -> tuple[UserItems, UserItems | None]:
-    """As much of a table and its validation set as a path gets through in the time."""
-    needed = STEPS * (epoch_seconds(settle_by_table(request, interactions)) or 0.0)
-    if needed <= seconds:
-        return interactions, validation
+) -> tuple[UserItems, UserItems | None, Fall]:
+    """The part of a table and of its validation set to search in, within the time."""
     users = np.flatnonzero((validation or interactions).user_counts())
-    sampled = sample_users(users, int(len(users) * max(0.0, seconds) / needed), request.seed)
-    assert sampled is not None
-    return interactions.rows(sampled), None if validation is None else validation.rows(sampled)
+    epoch = epoch_seconds(settle_by_table(request, interactions)) if seconds < np.inf else None
+    plan = plan_search(len(users), interactions.n_items, seconds / epoch if epoch else np.inf)
+    sampled = sample_users(users, int(len(users) * plan.share), request.seed)
+    if sampled is None:
+        return interactions, validation, plan.fall
+    part = None if validation is None else validation.rows(sampled)
+    return interactions.rows(sampled), part, plan.fall
 
 
 def _warn_of_time(options: FitOptions) -> None:
