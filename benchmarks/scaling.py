@@ -38,8 +38,8 @@ from robirank.engine.ray.driver import ClusterEngine
 from robirank.latent.solvers.in_memory import StrataInMemory
 from robirank.latent.solvers.problem import TableShape
 from robirank.latent.solvers.sgd import SgdSolver
-from robirank.latent.train.cluster import make_job
 from robirank.latent.solvers.starts import random_start
+from robirank.latent.train.cluster import make_job
 from robirank.latent.train.request import Request
 from robirank.latent.tune.settle import settle_by_shape, settle_by_table
 

@@ -45,13 +45,7 @@ COLUMNS = {"user": 0, "item": 1, "header": False}
 CASE = f"seed {SEED}"
 
 DEFAULT, GIVEN, SGD = "RoBiRank", "RoBiRank, λ given", "RoBiRank sgd"
-# What version 0.1.0 did by default, but for the step size of U, and today's steps under its λ.
-OLD, OLD_PENALTY = "RoBiRank 0.1.0", "RoBiRank, λ .21"
-SETTINGS: dict[str, dict[str, Any]] = {
-    SGD: {"solver": "sgd"},
-    OLD_PENALTY: {"regularization": 0.21},
-    OLD: {"regularization": 0.21, "learning_rate": 0.02, "iterations": 64},
-}
+SETTINGS: dict[str, dict[str, Any]] = {SGD: {"solver": "sgd"}}
 SEARCH_EPOCHS = 16
 PEERS = {  # and the epochs of the fit that is measured
     "implicit ALS": (LATENT_FIELD["implicit ALS"], 16),
@@ -65,16 +59,13 @@ PEERS = {  # and the epochs of the fit that is measured
     ),
 }
 ALL = (DEFAULT, GIVEN, *PEERS, *SETTINGS)
-#: The comparison with version 0.1.0 is of Gowalla alone, where its λ had been chosen.
-BOARDS = {"gowalla": ALL, "yelp2018": tuple(m for m in ALL if m not in (OLD, OLD_PENALTY))}
+BOARDS = ("gowalla", "yelp2018")
 KEYS = {
     DEFAULT: "exact",
     GIVEN: "given",
     SGD: "sgd",
     "implicit ALS": "als",
     "LightFM WARP": "lightfm",
-    OLD: "old",
-    OLD_PENALTY: "old_penalty",
 }
 
 
@@ -187,7 +178,7 @@ def run_board(board: str, data: Path, folder: Path, methods: set[str]) -> RunDir
         experiment,
         folder,
         data=describe_parts(data, parts),
-        methods=[name for name in BOARDS[board] if name in methods],
+        methods=[name for name in ALL if name in methods],
         command=f"python benchmarks/time_to_quality.py --boards {board}",
     )
     while todo := [name for name, _ in run.todo() if name in methods]:
@@ -212,10 +203,6 @@ def summary(board: str, curves: dict[str, LearningCurve]) -> dict[str, float | N
         for method in (name for name in (DEFAULT, GIVEN, SGD) if name in curves):
             to = curves[method].seconds_to(RECALL, best)
             figures[f"{board}_{KEYS[method]}_seconds_to_{KEYS[rival]}"] = to
-    if {OLD, OLD_PENALTY} <= curves.keys():
-        old = curves[OLD]
-        to = curves[OLD_PENALTY].seconds_to(RECALL, old.last(RECALL))
-        figures[f"{board}_half_time"] = None if to is None else to / old.seconds[-1]
     return {name: None if v is None else round(float(v), 4) for name, v in figures.items()}
 
 

@@ -115,7 +115,7 @@ SOLVERS: dict[str, SolverEntry] = {
         ExactSolver,
         on_device=_exact_on_device,
         side_by_side=_exact_fits,
-        epochs=12,
+        epochs=16,
         learning_rate=0.07,
         searches=True,
         seconds=_exact_seconds,

@@ -33,7 +33,7 @@ from robirank.engine.state import Arrays
 from robirank.latent.factors.dislikes import raise_disliked
 from robirank.latent.factors.factors import Factors
 from robirank.latent.solvers.problem import Penalty, Problem
-from robirank.latent.solvers.user_steps import RENEWED, UserSteps
+from robirank.latent.solvers.user_steps import UserSteps
 from robirank.objectives.listwise import gradients_in_place
 
 STEPS = 60  # of an epoch, about
@@ -135,8 +135,7 @@ class ExactSolver:
         loss, seen, first = 0.0, 0, 0.0
         for i, rate in enumerate(schedule.rates):
             users = np.sort(schedule.order[i * self._batch : (i + 1) * self._batch])
-            if i % RENEWED == 0:
-                self._user_steps.renew(self.V, self._step_number)
+            self._user_steps.renew(self.V, i, self._step_number)
             loss += self._step(users, rate)
             seen += int(counts[users].sum())
             first = first if i else loss / seen

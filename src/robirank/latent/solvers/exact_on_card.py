@@ -37,9 +37,9 @@ from robirank.latent.gpu.kernels import kernels_for
 from robirank.latent.solvers.exact import B1, B2, STEPS, EpochSchedule
 from robirank.latent.solvers.problem import Penalty, Problem
 from robirank.latent.solvers.user_steps import (
-    RENEWED,
     newton_steps,
     pair_weights,
+    renewal,
     sampled_items,
     spectrum,
     weight_sums,
@@ -80,7 +80,7 @@ class DeviceExactFits:
         problem = problems[0]
         assert problem.rho is not None
         self._start, self._table = start, interactions
-        self._spectrum: Any
+        self._curvature: tuple[torch.Tensor, torch.Tensor]
         self._device = device or cuda_device()
         if kernels is None:
             kernels = has_kernels(problem.factors, self._device)
@@ -128,10 +128,10 @@ class DeviceExactFits:
         losses: list[torch.Tensor] = []
         seen: list[int] = []
         first = total = torch.zeros(len(self._V), dtype=torch.float64, device=self._device)
-        self._step_in_epoch = 0
         with device_errors("it trained"):
             batches = self._interactions.batches(schedule.order, self._batch)
-            for batch, rate in zip(batches, schedule.rates, strict=True):
+            for i, (batch, rate) in enumerate(zip(batches, schedule.rates, strict=True)):
+                self._renew_curvature(i)
                 losses.append(self._step(batch, rate))
                 seen.append(losses[-1].shape[1])
                 if len(seen) == 1:
@@ -190,24 +190,28 @@ class DeviceExactFits:
         starts = batch.interactions.starts
         losses = torch.segment_reduce(found.losses.T.contiguous(), "sum", offsets=starts, axis=0).T
         kappa = pair_weights(losses, self._weights[batch.places], self._rho)
-        moved = U - newton_steps(gradient, kappa, penalty, self._curvature())
+        moved = U - newton_steps(gradient, kappa, penalty, self._curvature)
         if self._U.device == self._device:
             self._U.index_copy_(1, batch.places, moved)
         else:
             self._U.index_copy_(1, torch.from_numpy(batch.users), moved.cpu())
         return moved.contiguous()
 
-    def _curvature(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The curvature that users share, renewed after some steps; see `UserSteps`."""
-        if self._step_in_epoch % RENEWED == 0:
-            items = torch.from_numpy(sampled_items(self._table, self.steps_done))
-            rows = self._V.index_select(1, items.to(self._device))
-            rows = rows - rows.mean(dim=1, keepdim=True)
+    def _renew_curvature(self, in_epoch: int) -> None:
+        """Renew the curvature that users share, if it is time; see `UserSteps`."""
+        renews, turns = renewal(in_epoch, self.steps_done)
+        if not renews:
+            return
+        items = torch.from_numpy(sampled_items(self._table, self.steps_done))
+        rows = self._V.index_select(1, items.to(self._device))
+        rows = rows - rows.mean(dim=1, keepdim=True)
+        if turns:
             covariance = (rows.mT @ rows / rows.shape[1]).double().cpu().numpy()
-            found = (torch.from_numpy(array) for array in spectrum(covariance))
-            self._spectrum = tuple(array.to(self._device) for array in found)
-        self._step_in_epoch += 1
-        return self._spectrum
+            values, directions = map(torch.from_numpy, spectrum(covariance))
+            self._curvature = values.to(self._device), directions.to(self._device)
+        else:
+            directions = self._curvature[1]
+            self._curvature = (rows @ directions).square().mean(dim=1), directions
 
     def _rows_of(self, batch: Batch) -> torch.Tensor:
         if self._U.device == self._device:

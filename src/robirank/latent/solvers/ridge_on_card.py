@@ -11,7 +11,6 @@ from robirank._types import Floats64
 from robirank.data.sparse_rows import SparseRows
 from robirank.latent.gpu.device import cuda_device, device_errors
 
-
 _CHUNK = 1 << 18  # rows in double precision at a time
 
 

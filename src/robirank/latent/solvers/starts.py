@@ -28,7 +28,7 @@ import numpy as np
 from scipy import sparse
 
 from robirank._types import Floats32, Floats64
-from robirank.data.feature_rows import SparseRows
+from robirank.data.sparse_rows import SparseRows
 from robirank.data.user_items import UserItems
 from robirank.latent.factors.factors import ITEMS, USERS, Factors, Side, random_rows
 from robirank.latent.solvers.problem import Problem
@@ -69,9 +69,7 @@ def singular_start(problem: Problem, interactions: UserItems) -> Factors:
     return start
 
 
-def _singular_rows(
-    problem: Problem, interactions: UserItems
-) -> tuple[Floats32, Floats32] | None:
+def _singular_rows(problem: Problem, interactions: UserItems) -> tuple[Floats32, Floats32] | None:
     """The rows of U and V in the columns up to the rank; None where a table says nothing."""
     table = _Table(problem, interactions)
     n_users, n_items = interactions.shape
@@ -117,8 +115,7 @@ class _Table:
             entries *= interactions.weight
             rows = np.repeat(np.arange(n_users), counts[0])
             of_user = np.bincount(rows, interactions.weight, n_users).astype(np.float32)
-        R = sparse.csr_matrix((entries, interactions.items, interactions.indptr), interactions.shape)
-        self._design = _design(SparseRows(R), problem)
+        self._design = _design(SparseRows(_matrix(entries, interactions)), problem)
         self._left = self._design.as_array(a * of_user / np.float32(n_items))[:, None]
         self._right = self._design.as_array(b)[:, None]
 
@@ -153,6 +150,11 @@ class _Table:
         return np.asarray(turned if isinstance(turned, np.ndarray) else turned.cpu())
 
 
+def _matrix(entries: Floats32, interactions: UserItems) -> Any:
+    parts = entries, interactions.items, interactions.indptr
+    return sparse.csr_matrix(parts, interactions.shape)
+
+
 def _design(rows: SparseRows, problem: Problem) -> Design:
     if problem.device == "cpu":
         return HostDesign(rows, problem.num_threads)
@@ -167,10 +169,9 @@ def _inverse_root(weights: Floats64) -> Floats32:
 
 
 def _mean_score(U: Floats32, V: Floats32, interactions: UserItems) -> float:
-    """Σ U_x · V_y over interactions, by the sums of each user's rows of items, over their number."""
+    """The mean of U_x · V_y over interactions, by the sums of the rows of each user's items."""
     ones = np.ones(interactions.n_interactions, np.float32)
-    R = SparseRows(sparse.csr_matrix((ones, interactions.items, interactions.indptr), interactions.shape))
-    sums = R.times(V)
+    sums = SparseRows(_matrix(ones, interactions)).times(V)
     return float(np.einsum("ij,ij->", U, sums, dtype=np.float64)) / interactions.n_interactions
 
 

@@ -18,9 +18,10 @@ because a small :math:`σ_0` is :math:`h / \ln 2`. So the step is
 
 with θ = 2, because items move at the same time, along the same directions.
 
-One eigendecomposition of C serves all users of some steps. Along directions in which items hardly
-differ a step of plain gradients is far too short; this one is not, and a fit takes a third of the
-epochs.
+Every fourth step renews C; its eigenvectors, which cost more, change little after the first epochs,
+and are then renewed seldom: the variances along them stand for its eigenvalues. Along directions in
+which items hardly differ a step of plain gradients is far too short; this one is not, and a fit
+takes a third of the epochs.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from robirank._types import Floats32, Floats64, Ints64
 from robirank.data.user_items import UserItems
 from robirank.losses import LN2, RhoName
 
-#: Steps of which one renews C.
-RENEWED = 4
+_RENEWED, _TURNED = 4, 20  # steps of which one renews C; steps of which one turns its directions
+_FIRST_STEPS = 120  # in which every renewal turns them
 _SAMPLE = 4096  # items that C is taken from, about
 _DAMPING = 2.0  # θ
 _NEVER_ONE = 1.0 - 1e-9  # a bound of losses under "type2"
@@ -116,6 +117,21 @@ def newton_steps(gradient: Any, kappa: Any, penalty: Any, curvature: tuple[Any, 
     return along @ vectors.swapaxes(-1, -2)
 
 
+def renewal(in_epoch: int, steps_done: int) -> tuple[bool, bool]:
+    """Whether a step renews C, and whether its directions are turned.
+
+    ``in_epoch`` counts the steps of the epoch, whose first one does both: a fit that goes on from a
+    checkpoint has the same bits.
+
+    Examples
+    --------
+    >>> renewal(0, 300), renewal(3, 303), renewal(4, 304), renewal(4, 64)
+    ((True, True), (False, False), (True, False), (True, True))
+    """
+    renews = in_epoch % _RENEWED == 0
+    return renews, renews and (steps_done < _FIRST_STEPS or in_epoch % _TURNED == 0)
+
+
 class UserSteps:
     """Newton's steps of the users of a table, for factors in memory.
 
@@ -130,12 +146,19 @@ class UserSteps:
         self._weights = weight_sums(interactions)
         self._curvature: tuple[Floats32, Floats32]
 
-    def renew(self, V: Floats32, step: int) -> None:
-        """Take C from items of the table."""
-        rows = V[sampled_items(self._interactions, step)]
+    def renew(self, V: Floats32, in_epoch: int, steps_done: int) -> None:
+        """Take C from items of the table, if it is time."""
+        renews, turns = renewal(in_epoch, steps_done)
+        if not renews:
+            return
+        rows = V[sampled_items(self._interactions, steps_done)]
         rows = rows - rows.mean(axis=0)
         with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
-            self._curvature = spectrum((rows.T @ rows / len(rows)).astype(np.float64))
+            if turns:
+                self._curvature = spectrum((rows.T @ rows / len(rows)).astype(np.float64))
+            else:
+                directions = self._curvature[1]
+                self._curvature = ((rows @ directions) ** 2).mean(axis=0), directions
 
     def of(
         self, users: Ints64, gradient: Floats32, losses: Floats64, penalty: Floats32

@@ -4,8 +4,8 @@ Too small a λ lets noise into the factors, too large a one keeps taste out, and
 a narrow range that differs from table to table. So a run starts with a λ that is too large and
 lowers it after every epoch; a metric on held-out interactions rises, as directions of taste come
 in, and falls again, as noise does. The factors are always a little behind λ: what fits best after
-an epoch under λ fits best, at the end of a whole fit, under λ divided by a `lag`. That ratio hardly differs
-between tables (docs/method/penalty.md).
+an epoch under λ fits best, at the end of a whole fit, under λ divided by a lag. That ratio depends
+on how quickly a table is learned, and hardly on anything else (docs/method/penalty.md).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Fall:
 
 
 #: Of a whole table; and of a sample of the users of a large one, in fewer and coarser steps.
-FINE, COARSE = Fall(1.75, 0.9, 0.68, 13), Fall(1.3, 0.86, 0.64, 10)
+FINE, COARSE = Fall(1.75, 0.9, 0.68, 13), Fall(1.3, 0.86, 0.66, 10)
 _MOST_STEPS = 24
 _QUICK = 0.27  # what the lag gains where all is learned in an epoch
 _RATE = 0.4  # of the learning rate of a fit: it does not fall along the path

@@ -48,7 +48,7 @@ _MULTIPLE = 1.3  # of the noise, for users with one interaction
 _SMALL = 500  # interactions
 _SAMPLED = 0.73  # with more users the best λ falls less than the noise: as this power of it
 _SHARE_OF_TIME = 1 / 3  # of a time limit that the search may take
-_QUICK = 0.7  # of `PenaltyPath.quickness`: from there on short fits look closer
+_QUICK, _SHORT = 0.7, 6  # `PenaltyPath.quickness` from which on fits of so many epochs look closer
 _FEW_EPOCHS = 4.0  # of the exact solver, which make it worth while
 # Users × items up to which the search looks at all users; above, at so many users × items, and at
 # no less than a share of the users.
@@ -212,7 +212,7 @@ def _closely(
     differs.
     """
     problem = settle_by_table(request, split.train)
-    problem = replace(problem, epochs=max(1, problem.epochs // 2))
+    problem = replace(problem, epochs=min(_SHORT, problem.epochs))
     centre = path.best()
     if problem.has_features or path.quickness() < _QUICK or is_late():
         return centre
@@ -220,9 +220,7 @@ def _closely(
     with FitProgress(options.show_progress, total=3, title="looking closer") as bar:
 
         def values_of(steps: Sequence[int]) -> dict[int, float]:
-            problems = [
-                _with(problem, centre * STEP**step, problem.content) for step in steps
-            ]
+            problems = [_with(problem, centre * STEP**step, problem.content) for step in steps]
             if together:
                 return dict(zip(steps, fits_side_by_side(problems, split), strict=True))
             tried = {}
