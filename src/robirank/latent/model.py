@@ -47,15 +47,17 @@ class LatentRoBiRank(LatentModel):
         "exact" sums over all items in every step, without sampling; "sgd" is the paper's
         Algorithm 1 with sampled items and exact ξ-steps. "auto" takes "exact" where an epoch of it
         costs up to about a minute on two cores (6·users·items·factors ≤ 1e13 or so) and "sgd"
-        beyond; ``solver_`` says which.
+        beyond; with a ``time_limit``, "exact" where a search for λ and four epochs fit into it, by
+        the speed of this machine. ``solver_`` says which.
     rho : {"log", "identity", "type2"}, default="log"
         RoBiRank, the identity loss (the paper's baseline), or the bound that is tight to DCG
-        (which hardly learns from a random start, as the paper predicts).
+        (which learns little from a random start, as the paper predicts, so take "exact", which has
+        a better one).
     regularization : float, optional
         λ. By default the program chooses it, because the best one differs between tables by a
-        factor of four and the wrong one costs dearly. "exact" trains about 16 epochs under a
-        falling λ and takes the one that ranks held-out interactions best
-        (`robirank.latent.tune.path`);
+        factor of four and the wrong one costs dearly. "exact" trains about 13 epochs under a
+        falling λ, of large tables on a sample of the users, and takes the one that ranks held-out
+        interactions best (`robirank.latent.tune.path`);
         "sgd", a table of fewer than about 10,000 interactions and a fit without time for it take
         `robirank.latent.tune.settle.default_regularization`, which needs the numbers of
         interactions of rows and columns alone. ``regularization_`` says what was taken;
@@ -63,10 +65,10 @@ class LatentRoBiRank(LatentModel):
     user_exponent, item_exponent : float, default=0.5, 0.85
         How the weights a and b grow with the interactions of a row.
     iterations : int, optional
-        Epochs. Default: 32 for "exact", 64 for "sgd".
+        Epochs. Default: 16 for "exact", 64 for "sgd".
     learning_rate : float, optional
-        Of V. Default: 0.05 for "exact" (Adam), 0.1 for "sgd" (row-wise Adagrad, and twice as much
-        for U). It falls to zero over the iterations.
+        Of V. Default: 0.07 for "exact" (Adam; U takes steps of Newton's), 0.1 for "sgd" (row-wise
+        Adagrad, and twice as much for U). It falls to zero over the iterations.
     weighting : {"binary", "log", "count"}, default="binary"
         What w_xy is: one as in the paper, log2(1 + count), or the count.
     negatives : int, default=128

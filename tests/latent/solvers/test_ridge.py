@@ -6,7 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from robirank.data.feature_rows import FeatureRows
-from robirank.latent.solvers.ridge import HostDesign, choose_penalty, folds, ridge
+from robirank.latent.solvers.design import HostDesign
+from robirank.latent.solvers.ridge import choose_penalty, folds, ridge
 
 
 def problem(n=200, columns=30, d=5, seed=0):

@@ -30,15 +30,10 @@ from robirank.engine.interface import Figures, never
 from robirank.engine.state import Arrays
 from robirank.latent.factors.centres import Centres
 from robirank.latent.factors.factors import Factors, Side
+from robirank.latent.solvers.design import Design, HostDesign, design_of
 from robirank.latent.solvers.interface import PullableSolver
 from robirank.latent.solvers.problem import Penalty, Problem
-from robirank.latent.solvers.ridge import (
-    Design,
-    HostDesign,
-    choose_penalty,
-    folds,
-    ridge,
-)
+from robirank.latent.solvers.ridge import choose_penalty, folds, ridge
 
 _PENALTY = 2.0  # μ of the centres that rows are pulled to
 _USUAL_PENALTY = 1.0  # μ of the centres of rows without interactions, while a fit goes on
@@ -61,13 +56,7 @@ class _Featured:
         if features is None:
             return None
         features = features.without_empty_columns()
-        design: Any
-        if problem.device == "cpu":
-            design = HostDesign(features, problem.num_threads)
-        else:
-            from robirank.latent.solvers.ridge_on_card import CardDesign
-
-            design = CardDesign(features)
+        design = design_of(features, problem.device, problem.num_threads)
         return cls(design, design.as_array(weights))
 
     def centres(self, rows: Any, least: float) -> Any:

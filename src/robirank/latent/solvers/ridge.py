@@ -13,78 +13,14 @@ row for each row of F instead: with :math:`C = B^{1/2}`,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-
-from robirank._types import Floats32, Floats64
-from robirank.data.sparse_rows import SparseRows
+from robirank.latent.solvers.design import Design
 
 #: Steps after which the solution hardly changes any more.
 ALL_STEPS = 16
 _FOLDS = 5  # one row of so many is held out to choose μ
-_CHUNK = 1 << 14  # rows in double precision at a time
 _PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1)  # values of μ to choose from
-
-
-class Design(Protocol):
-    """The features F of rows, in memory or on a card; arrays are those of NumPy or PyTorch."""
-
-    shape: tuple[int, int]
-
-    def times(self, W: Any) -> Any:
-        """F W."""
-
-    def transposed_times(self, rows: Any) -> Any:
-        """Fᵀ rows."""
-
-    def squares(self, weights: Any) -> Any:
-        """The diagonal of Fᵀ B F, a number for each feature."""
-
-    def dots(self, a: Any, b: Any) -> Any:
-        """The inner products of the columns of two matrices, in double precision."""
-
-    def gram(self, rows: Any) -> Floats64:
-        """The inner products of all columns of a matrix, in double precision."""
-
-    def as_array(self, values: Any) -> Any:
-        """Numbers as a float32 array where the features are."""
-
-
-class HostDesign:
-    """The features of rows in memory; the number of threads changes no bit of a product."""
-
-    def __init__(self, features: SparseRows, num_threads: int = 0) -> None:
-        self._features, self._num_threads = features, num_threads
-        self.shape = features.matrix.shape
-
-    def times(self, W: Floats32) -> Floats32:
-        """F W."""
-        return self._features.times(W, self._num_threads)
-
-    def transposed_times(self, rows: Floats32) -> Floats32:
-        """Fᵀ rows."""
-        return self._features.transposed_times(rows, self._num_threads)
-
-    def squares(self, weights: Floats32) -> Floats32:
-        """The diagonal of Fᵀ B F."""
-        return self._features.squares(weights)
-
-    def dots(self, a: Floats32, b: Floats32) -> Floats64:
-        """The inner products of the columns of two matrices."""
-        return np.einsum("ij,ij->j", a, b, dtype=np.float64)
-
-    def gram(self, rows: Floats32) -> Floats64:
-        """The inner products of all columns of a matrix."""
-        total = np.zeros((rows.shape[1],) * 2)
-        for first in range(0, len(rows), _CHUNK):
-            chunk = rows[first : first + _CHUNK].astype(np.float64)
-            total += chunk.T @ chunk
-        return total
-
-    def as_array(self, values: Any) -> Floats32:
-        """Numbers as float32 ones."""
-        return np.asarray(values, np.float32)
 
 
 def ridge(
@@ -108,7 +44,10 @@ def ridge(
     --------
     Two rows with the same feature: half of their sum, but for the penalty.
 
+    >>> import numpy as np
     >>> from scipy.sparse import csr_matrix
+    >>> from robirank.data.sparse_rows import SparseRows
+    >>> from robirank.latent.solvers.design import HostDesign
     >>> F = HostDesign(SparseRows(csr_matrix([[1.0], [1.0]], dtype=np.float32)))
     >>> V, ones = np.array([[1.0], [3.0]], np.float32), np.ones(2, np.float32)
     >>> ridge(F, ones, V, 1e-6).round(3).tolist(), ridge(F, ones, V, 2.0).tolist()

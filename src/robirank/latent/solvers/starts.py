@@ -31,8 +31,8 @@ from robirank._types import Floats32, Floats64
 from robirank.data.sparse_rows import SparseRows
 from robirank.data.user_items import UserItems
 from robirank.latent.factors.factors import ITEMS, USERS, Factors, Side, random_rows
+from robirank.latent.solvers.design import design_of
 from robirank.latent.solvers.problem import Problem
-from robirank.latent.solvers.ridge import Design, HostDesign
 
 #: Makes the factors with which a solver begins.
 Start = Callable[[Problem, UserItems], Factors]
@@ -113,9 +113,10 @@ class _Table:
         of_user = counts[0].astype(np.float32)
         if interactions.weight is not None:
             entries *= interactions.weight
-            rows = np.repeat(np.arange(n_users), counts[0])
-            of_user = np.bincount(rows, interactions.weight, n_users).astype(np.float32)
-        self._design = _design(SparseRows(_matrix(entries, interactions)), problem)
+            users = np.repeat(np.arange(n_users), counts[0])
+            of_user = np.bincount(users, interactions.weight, n_users).astype(np.float32)
+        rows = SparseRows(_matrix(entries, interactions))
+        self._design = design_of(rows, problem.device, problem.num_threads)
         self._left = self._design.as_array(a * of_user / np.float32(n_items))[:, None]
         self._right = self._design.as_array(b)[:, None]
 
@@ -153,15 +154,6 @@ class _Table:
 def _matrix(entries: Floats32, interactions: UserItems) -> Any:
     parts = entries, interactions.items, interactions.indptr
     return sparse.csr_matrix(parts, interactions.shape)
-
-
-def _design(rows: SparseRows, problem: Problem) -> Design:
-    if problem.device == "cpu":
-        return HostDesign(rows, problem.num_threads)
-    from robirank.latent.solvers.ridge_on_card import CardDesign
-
-    design: Design = CardDesign(rows)
-    return design
 
 
 def _inverse_root(weights: Floats64) -> Floats32:

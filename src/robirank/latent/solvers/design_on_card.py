@@ -1,4 +1,4 @@
-"""The features of rows on a card; see `robirank.latent.solvers.ridge`."""
+"""A sparse matrix on a card; see `robirank.latent.solvers.design`."""
 
 from __future__ import annotations
 
