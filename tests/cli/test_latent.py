@@ -31,6 +31,7 @@ from robirank.cli.interactions import Columns, known
 from robirank.cli.latent import _parts
 from robirank.data.ids import Ids
 from robirank.data.names import Names
+from robirank.latent.solvers import SOLVERS
 
 COMMAND = [sys.executable, "-m", "robirank"]
 EATERS = ("ann", "bob", "eve", "kim", "lea", "max")
@@ -705,7 +706,8 @@ def test_order_ages_and_dislikes(folder, tmp_path):
 def test_a_dry_run_says_what_a_fit_costs(folder, tmp_path):
     told = run("latent", "train", folder / "train.tsv", "-o", tmp_path / "m", "--dry-run", "--json")
     cost = json.loads(told.stdout)
-    assert (cost["solver"], cost["epochs"], cost["search_epochs"]) == ("exact", 32, 0)
+    epochs = SOLVERS["exact"].epochs
+    assert (cost["solver"], cost["epochs"], cost["search_epochs"]) == ("exact", epochs, 0)
     assert cost["seconds"] > 0
     assert not (tmp_path / "m").exists()
 

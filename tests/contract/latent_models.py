@@ -4,7 +4,7 @@ from robirank import WARP, LatentRoBiRank
 
 LATENT = [
     LatentRoBiRank(8, iterations=30, random_state=0),
-    LatentRoBiRank(8, rho="identity", regularization=10.0, iterations=30, random_state=0),
+    LatentRoBiRank(8, rho="identity", regularization=14.0, iterations=30, random_state=0),
     LatentRoBiRank(8, weighting="log", iterations=30, random_state=0),
     LatentRoBiRank(8, solver="sgd", learning_rate=0.2, parts=4, iterations=30, random_state=0),
     WARP(8, regularization=2.0, learning_rate=0.2, parts=4, iterations=30, random_state=0),

@@ -154,6 +154,25 @@ def test_a_step_of_adam():
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
+def test_a_fit_has_the_same_bits_twice_and_the_metrics_of_the_processor():
+    data = rr.make_interactions(900, 700, 30_000, random_state=0)
+    train, test = rr.split_ratio(data, random_state=0)
+    settings = {"factors": 16, "regularization": 0.2, "random_state": 0}
+    one, again, here = (
+        rr.LatentRoBiRank(device=device, **settings).fit(train, show_progress=False)
+        for device in ("cuda", "cuda", "cpu")
+    )
+    np.testing.assert_array_equal(one.user_factors, again.user_factors)
+    np.testing.assert_array_equal(one.item_factors, again.item_factors)
+    found, expected = (
+        rr.evaluate(model.set_params(device="cpu"), train=train, test=test, k=20)
+        for model in (one, here)
+    )
+    for name in ("ndcg@20", "recall@20"):
+        assert found[name] == pytest.approx(expected[name], rel=0.02)
+    assert one.objective(train) == pytest.approx(here.objective(train), rel=2e-3)
+
+
 @pytest.mark.parametrize("n_best", [1, 50, 400])
 @pytest.mark.parametrize("with_liked", [False, True])
 def test_the_best_rows(n_best, with_liked):

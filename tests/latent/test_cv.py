@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 import robirank as rr
+from robirank.latent.tune.fits import STEP
 from robirank.latent.tune.trials import Trial
 
 SEARCH = "robirank.latent.tune.search"
@@ -49,7 +50,9 @@ def test_what_was_tried_is_told(searched):
     assert len({len(column) for column in found.values()}) == 1
     fits = [reg for kind, reg in zip(found["kind"], found["regularization"], strict=True)
             if kind == "fit"]  # fmt: skip
-    assert len(fits) == 3
+    assert 3 <= len(fits) <= 6
+    steps = np.sort(np.log(fits) / np.log(STEP))
+    np.testing.assert_allclose(np.diff(steps), 1.0)
     assert found["kind"].count("path") > 6
     assert searched.best_score_ == max(
         value for kind, value in zip(found["kind"], found["value"], strict=True) if kind == "fit"
@@ -76,14 +79,13 @@ def test_warp_is_searched_in_the_same_way(split):
 def test_several_splits_are_averaged(split, searched):
     search = rr.LatentRoBiRankCV(MODEL, cv=2).fit(split[0], show_progress=False)
     assert set(search.cv_results_["split"]) == {0, 1}
-    ratio = search.best_params_["regularization"] / searched.best_params_["regularization"]
-    assert 0.8 < ratio < 1.25
+    # Near the best λ the metric is flat, so that λ says less than what the model is worth.
+    assert recall(search.best_estimator_, split) > 0.98 * recall(searched.best_estimator_, split)
 
 
 def test_a_sample_of_the_users_is_enough(split, searched):
     search = rr.LatentRoBiRankCV(MODEL, sample_users=300).fit(split[0], show_progress=False)
-    ratio = search.best_params_["regularization"] / searched.best_params_["regularization"]
-    assert 0.7 < ratio < 1.4
+    assert recall(search.best_estimator_, split) > 0.97 * recall(searched.best_estimator_, split)
     assert len(search.best_estimator_.user_factors) == split[0].n_users
 
 
@@ -108,7 +110,7 @@ def test_a_search_goes_on_where_it_was_interrupted(split, searched, tmp_path, mo
         patch.setattr(f"{SEARCH}.follow_path", lambda *_: pytest.fail("again"))
         again = rr.LatentRoBiRankCV(MODEL)
         again.fit(split[0], False, checkpoint=tmp_path / "fit", resume=True)
-    assert len(calls) == 2
+    assert len(calls) == searched.cv_results_["kind"].count("fit") - 1
     assert again.best_params_ == searched.best_params_
     assert_array_equal(again.best_estimator_.item_factors, searched.best_estimator_.item_factors)
     other = rr.LatentRoBiRankCV(MODEL, metric="recall@5")
@@ -119,11 +121,11 @@ def test_a_search_goes_on_where_it_was_interrupted(split, searched, tmp_path, mo
         again.fit(split[0], False, checkpoint=tmp_path / "fit", resume=True)
 
 
-def test_it_prints_a_line_for_each_trial(split, capfd):
+def test_it_prints_a_line_for_each_trial(split, searched, capfd):
     rr.LatentRoBiRankCV(MODEL).fit(split[0])
     shown = capfd.readouterr().err
     assert shown.count("falling λ") == 1
-    assert shown.count("fit        λ") == 3
+    assert shown.count("fit        λ") == searched.cv_results_["kind"].count("fit")
 
 
 def test_the_border_is_told(split, monkeypatch):

@@ -112,7 +112,7 @@ def same(answer, expected):
     """Equal but for the rounding of rows that were folded in beside others."""
     scores = ([item["score"] for item in one["items"]] for one in (answer, expected))
     return answer["basis"] == expected["basis"] and next(scores) == pytest.approx(
-        next(scores), abs=1e-3
+        next(scores), rel=1e-3, abs=1e-3
     )
 
 

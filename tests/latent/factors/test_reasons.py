@@ -22,7 +22,7 @@ CONTENT = (2.0, 8.0, 0.7)
 def plain():
     """A model without features, and its table of outside ids."""
     table, _, _ = featured.shop()
-    return featured.model().fit(table, show_progress=False), table
+    return featured.model(iterations=24).fit(table, show_progress=False), table
 
 
 @pytest.fixture(scope="module", params=["users", "items", "both", "content"])
@@ -32,7 +32,8 @@ def with_features(request):
     known = {"user_features": users, "item_features": items}
     left_out = {"users": ["item_features"], "items": ["user_features"]}.get(request.param, [])
     known = {name: part for name, part in known.items() if name not in left_out}
-    model = featured.model(content=CONTENT if request.param == "content" else (0, 0, 1))
+    content = CONTENT if request.param == "content" else (0, 0, 1)
+    model = featured.model(content=content, iterations=24)
     return model.fit(table, show_progress=False, **known), table
 
 
@@ -125,7 +126,7 @@ def test_reasons_add_up_to_the_score_of_recommend(plain, fold_in):
             assert set(why.items) == {*rows.indices.tolist()}
             assert (np.diff(why.effects) <= 0).all()
             distances.append(why.distance)
-    assert np.median(distances) < (1e-3 if fold_in else 0.2)
+    assert np.median(distances) < (1e-3 if fold_in else 0.02)
 
 
 @pytest.mark.parametrize("fold_in", [False, True])
@@ -140,7 +141,10 @@ def test_features_are_reasons_too(with_features, fold_in):
             assert_adds_up(why, scores[place])
             assert bool(why.user_features) == (model.user_centres_ is not None and not fold_in)
             assert bool(why.item_features) == (model.item_centres_ is not None)
-            assert why.distance < (1e-3 if fold_in else 0.5)
+    users = [f"u{number}" for number in range(0, 120, 7)]
+    reasons = [model.explain(user, table, "i3", recalculate_user=fold_in) for user in users]
+    # Centres are taken anew after the last epoch, and some users wait for an item to leave its own.
+    assert np.median([why.distance for why in reasons]) < (1e-3 if fold_in else 0.15)
 
 
 def test_a_new_item_is_told_by_its_features(with_features):
@@ -181,7 +185,8 @@ def test_a_new_user_of_the_model_has_features_alone(with_features):
     assert why.items == ()
     assert why.distance < 1e-6
     assert_adds_up(why, total(why))
-    assert "Because of what you are: taste=t1" in str(why)
+    assert "Because of what you are: " in str(why)
+    assert "taste=t1" in str(why)
 
 
 def test_users_and_items_by_position_by_name_and_by_id(plain):

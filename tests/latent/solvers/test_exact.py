@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from latent.plain import objective as plain_objective
-from latent.plain import random_problem
+from latent.plain import random_problem, user_loss
 from latent.tiny import as_factors, rows_of
 from robirank import _core, listwise_loss
 from robirank._workers import Workers
@@ -26,19 +26,29 @@ RHOS = ("log", "identity", "type2")
 class Steps:
     """The exact solver, and how far it is."""
 
-    def __init__(self, U, V, interactions, *, user_rate=0.3, epochs=4, workers=None, **changes):
+    def __init__(self, U, V, interactions, *, epochs=4, workers=None, **changes):
         settings = {"rho": "log", "regularization": 0.1, "learning_rate": 0.02, "seed": 0}
         size = {"factors": U.shape[1], "epochs": epochs, "params": {}}
         request = Request("LatentRoBiRank", "exact", **size, **settings | changes)
         problem = settle_by_table(request, interactions)
         start = as_factors(U.copy(), V.copy())
         self.solver = ExactSolver(problem, interactions, start, workers or Workers(1))
-        self.solver._user_rate = user_rate
         self.epochs, self.done = epochs, 0
 
     def epoch(self, *arguments):
         self.done += 1
         return self.solver.epoch(self.done - 1, self.epochs, *arguments)
+
+    def hold_users(self):
+        """Leave U as it is; returns a list of users and gradients that grows with each step."""
+        seen = []
+
+        def of(users, gradient, *_):
+            seen.append((users, gradient.copy()))
+            return np.zeros_like(gradient)
+
+        self.solver._user_steps.of = of
+        return seen
 
     def __getattr__(self, name):
         return getattr(self.solver, name)
@@ -54,13 +64,19 @@ def penalty(interactions, reg):
 
 
 def first_gradients(U, V, interactions, **changes):
-    """What reaches U and V in a first step of all users, read from the optimiser's state."""
-    steps = solver(U, V, interactions, user_rate=1.0, **changes)
+    """What reaches U and V in a first step of all users, whose rows are held still.
+
+    That of V is read from the optimiser's state.
+    """
+    steps = solver(U, V, interactions, **changes)
+    seen = steps.hold_users()
     figures = steps.epoch()
     state = steps.state()
     assert state["steps"] == [1]
-    length = np.sqrt(state["user_sum"])[:, None] + 1e-8
-    return figures, (U - state["U"]) * length, state["first"] / 0.1
+    ((users, gradient),) = seen
+    by_users = np.zeros_like(U)
+    by_users[users] = gradient
+    return figures, by_users, state["first"] / 0.1
 
 
 @settings(max_examples=25)
@@ -97,6 +113,21 @@ def test_gradient_against_finite_differences(rho):
 
 
 @pytest.mark.parametrize("rho", RHOS)
+def test_items_are_stepped_with_the_new_rows_of_the_users(rho):
+    U, V, table, interactions = random_problem(11, users=8, items=40, counts=True)
+    steps = solver(U, V, interactions, rho=rho, regularization=1e-6)
+    steps.epoch()
+    losses = [user_loss(u, V, weights, rho) for u, weights in zip(U, table, strict=True)]
+    by_scores = np.array([gradient for _, gradient in losses])  # of the old scores
+    moved = steps.state()["U"]
+    assert np.abs(moved - U).max() > 0.1
+    wanted = by_scores.T @ moved
+    assert_allclose(
+        steps.state()["first"] / 0.1, wanted, rtol=2e-3, atol=1e-3 * np.abs(wanted).max()
+    )
+
+
+@pytest.mark.parametrize("rho", RHOS)
 def test_loss_is_the_listwise_loss_of_the_scores(rho):
     U, V, table, interactions = random_problem(2, items=300, counts=True)
     figures, *_ = first_gradients(U, V, interactions, rho=rho)
@@ -125,7 +156,8 @@ def test_training_lowers_the_objective(rho):
 
 def test_every_user_with_records_is_visited_once_and_others_stay():
     U, V, table, interactions = random_problem(4, users=700, items=40, share=0.03)
-    steps = solver(U, V, interactions, learning_rate=1e-9, user_rate=1e-9)
+    steps = solver(U, V, interactions, learning_rate=1e-9)
+    steps.hold_users()
     figures = steps.epoch()
     # Nothing moves, so the steps' losses add up to the objective's.
     assert_allclose(
@@ -146,7 +178,7 @@ def test_penalty_of_the_items_comes_once_an_epoch():
     # Factors of users are zero, so that the penalty alone moves V, by the shares of the steps.
     _, V, table, interactions = random_problem(5, users=20, items=30)
     U = np.zeros((20, 3), np.float32)
-    steps = solver(U, V, interactions, regularization=0.5, learning_rate=1e-9, user_rate=1e-9)
+    steps = solver(U, V, interactions, regularization=0.5, learning_rate=1e-9)
     n_steps = -(-np.count_nonzero(table.any(axis=1)) // 8)
     pulls = []
     original = _core.adam
@@ -187,7 +219,9 @@ def test_same_bits_for_any_number_of_threads():
             assert_array_equal(array, one[name], err_msg=name)
 
 
-def test_restored_state_goes_on_with_the_same_bits():
+@pytest.mark.parametrize("first_steps", [120, 0])  # in which the directions are always renewed
+def test_restored_state_goes_on_with_the_same_bits(first_steps, monkeypatch):
+    monkeypatch.setattr("robirank.latent.solvers.user_steps._FIRST_STEPS", first_steps)
     through, loss = trained(1, epochs=4)
     broken, same_loss = trained(2, epochs=4, restart=2)
     assert same_loss == loss

@@ -7,6 +7,7 @@ import pytest
 import robirank as rr
 from robirank.latent.solvers.speed import Speed, measured_speed
 from robirank.latent.tune.estimate import Estimate
+from robirank.latent.tune.path import COARSE, FINE
 
 
 def test_an_epoch_takes_its_steps_and_its_scores():
@@ -30,12 +31,19 @@ def test_it_is_told_in_words():
 def test_a_search_is_counted_where_there_is_one():
     large = rr.make_interactions(400, 200, 12_000, random_state=0)
     small = rr.make_interactions(60, 40, 900, random_state=0)
-    assert rr.LatentRoBiRank().estimate(large).search_epochs == 16
+    assert rr.LatentRoBiRank().estimate(large).search_epochs == FINE.steps
     assert rr.LatentRoBiRank().estimate(small).search_epochs == 0
     assert rr.LatentRoBiRank(regularization=0.2).estimate(large).search_epochs == 0
     assert rr.LatentRoBiRank(iterations=7).estimate(large).epochs == 7
     assert rr.LatentRoBiRank(solver="sgd").estimate(large).search_epochs == 0
     assert rr.WARP().estimate(large).seconds is None
+
+
+def test_of_a_large_table_a_share_of_the_users_is_searched(monkeypatch):
+    monkeypatch.setattr("robirank.latent.tune.settle._WHOLE", 40_000)
+    monkeypatch.setattr("robirank.latent.tune.settle._PART", 20_000)
+    data = rr.make_interactions(400, 200, 12_000, random_state=0)  # 80,000 pairs
+    assert rr.LatentRoBiRank().estimate(data).search_epochs == -(-COARSE.steps // 4)
 
 
 def test_the_memory_is_about_what_a_fit_takes():

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import robirank as rr
 from robirank._workers import Workers
 from robirank.data.user_items import as_user_items
-from robirank.latent.tune.path import LAG, PenaltyPath, follow_path, hold_out
+from robirank.latent.tune.path import COARSE, FINE, PenaltyPath, follow_path, hold_out
 from robirank.latent.tune.settle import settle_by_table
 from robirank.latent.tune.split import LEAST_HELD_OUT
 
@@ -30,8 +30,8 @@ def recall(model, split):
     return rr.evaluate(model, train=split[0], test=split[1], k=20)["recall@20"]
 
 
-def path_of(values, first=1.0, ratio=0.9):
-    return PenaltyPath(first * ratio ** np.arange(len(values)), np.asarray(values, float))
+def path_of(values, first=1.0, ratio=0.9, lag=1.0):
+    return PenaltyPath(first * ratio ** np.arange(len(values)), np.asarray(values, float), lag=lag)
 
 
 # The peak
@@ -40,8 +40,30 @@ def path_of(values, first=1.0, ratio=0.9):
 @given(st.floats(-1.4, -0.4), st.floats(0.05, 2.0))
 def test_the_top_of_a_parabola_is_found(top, width):
     at = 0.0 + np.log(0.9) * np.arange(20)
-    path = PenaltyPath(np.exp(at), 1 - width * (at - top) ** 2)
-    assert_allclose(path.best() * LAG, np.exp(top), rtol=1e-4)
+    path = PenaltyPath(np.exp(at), 1 - width * (at - top) ** 2, lag=0.5)
+    lag = 0.5 + 0.27 * path.quickness() ** 4
+    assert_allclose(path.best() * lag, np.exp(top), rtol=1e-4)
+
+
+def test_the_quicker_a_table_is_learned_the_less_lags_behind():
+    values = np.append(1 - 0.02 * (np.arange(12.0) - 6) ** 2, [0.1] * 3)
+    best = []
+    for first in (0.0, 0.5, 0.9, 1.0):
+        path = path_of([first, *values], lag=0.6)
+        assert path.quickness() == first
+        best.append(path.best())
+    assert_allclose(best, best[0] * 0.6 / (0.6 + 0.27 * np.array([0.0, 0.5, 0.9, 1.0]) ** 4))
+
+
+def test_a_metric_that_is_nowhere_above_zero_has_no_quickness():
+    assert path_of(np.zeros(9)).quickness() == 0.0
+
+
+def test_a_fall_begins_where_it_says_and_keeps_its_ratio():
+    regs = np.array([*COARSE.penalties(2.0)])
+    assert regs[0] == 2.0 * COARSE.highest
+    assert_allclose(regs[1:] / regs[:-1], COARSE.ratio)
+    assert COARSE.steps < FINE.steps
 
 
 def test_noise_of_single_epochs_does_not_decide():
@@ -59,7 +81,7 @@ def test_a_path_knows_its_end_and_its_borders():
     both = path_of([*rising, *(7 - np.arange(1, 8.0))])
     assert both.is_past()
     assert not both.at_border()
-    assert 0.9**14 <= both.best() * LAG <= 1.0
+    assert 0.9**14 <= both.best() <= 1.0
 
 
 # Holding out
@@ -115,7 +137,8 @@ def test_a_validation_set_is_what_the_path_is_watched_on(split, default, monkeyp
     monkeypatch.setattr("robirank.latent.tune.settle.hold_out", lambda *_: pytest.fail("held out"))
     model = rr.LatentRoBiRank(**SETTINGS)
     model.fit(split[0], show_progress=False, validation=split[1])
-    assert 0.7 < model.regularization_ / default.regularization_ < 1.4
+    # From .06 to .15 the metric is flat, so that λ says less than what the model is worth.
+    assert recall(model, split) > 0.99 * recall(default, split)
 
 
 def test_a_time_limit_that_does_not_bind_changes_nothing(split, default):
@@ -125,7 +148,7 @@ def test_a_time_limit_that_does_not_bind_changes_nothing(split, default):
 
 
 def test_a_short_time_limit_skips_the_search_and_says_so(split):
-    model = rr.LatentRoBiRank(**SETTINGS)
+    model = rr.LatentRoBiRank(solver="exact", **SETTINGS)
     with (
         pytest.warns(UserWarning, match="was over in the first epoch"),
         pytest.warns(UserWarning, match="time_limit=1e-06 leaves too little time to search for λ"),
@@ -144,10 +167,10 @@ def test_a_search_within_a_time_limit_may_look_at_some_users_only(split, default
         return follow_path(problem, parts, *rest)
 
     monkeypatch.setattr("robirank.latent.tune.settle.follow_path", follow)
-    limit = 3 * 16 * 1000.0 * 0.75  # a third of it is enough for three quarters of the users
+    limit = 3 * COARSE.steps * 1000.0 * 0.75  # a third is enough for three quarters of the users
     model = rr.LatentRoBiRank(**SETTINGS).fit(split[0], show_progress=False, time_limit=limit)
     assert 0.7 < seen[0] / 900 < 0.8
-    assert 0.7 < model.regularization_ / default.regularization_ < 1.4
+    assert recall(model, split) > 0.98 * recall(default, split)
 
 
 def test_a_path_that_is_cut_short_is_not_believed(split):
@@ -197,7 +220,8 @@ def test_any_solver_can_follow_a_path(split, name):
         path = follow_path(settle_by_table(request, parts.train), parts, workers, told.append)
     assert len(told) == len(path.values)
     assert (np.diff(path.regularizations) < 0).all()
-    assert path.values.max() > 1.5 * path.values[0]
+    assert path.values.max() > {"sgd": 1.5, "exact": 1.1}[name] * path.values[0]
+    assert path.is_past() or name == "sgd"
 
 
 # What else reads λ
@@ -209,7 +233,9 @@ def test_a_weighting_does_not_change_the_scale_of_the_penalty(split):
     fives = rr.Interactions.from_matrix((split[0].matrix * 5).tocsr())
     counted = rr.LatentRoBiRank(regularization=0.2, iterations=4, weighting="count", **SETTINGS)
     counted.fit(fives, show_progress=False)
-    assert_allclose(counted.item_factors, plain.item_factors, atol=2e-3)
+    # Singular vectors may have other signs.
+    one, other = (model.user_factors @ model.item_factors.T for model in (plain, counted))
+    assert_allclose(other, one, atol=5e-3)
 
 
 def test_partial_fit_keeps_the_ratio_to_the_noise(split, default, tmp_path):

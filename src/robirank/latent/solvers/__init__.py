@@ -178,7 +178,8 @@ def make_solver(
 
 def start_of(problem: Problem, interactions: UserItems) -> Factors:
     """The factors with which the solver of a problem begins."""
-    return SOLVERS[problem.solver].start(problem, interactions)
+    start = random_start if problem.random_start else SOLVERS[problem.solver].start
+    return start(problem, interactions)
 
 
 def robirank_solvers() -> list[str]:

@@ -230,6 +230,8 @@ class Problem:
         Whether rows are pulled to what their features say; see `robirank.latent.solvers.centred`.
     content : Content
         The weights of content scores in the model; see `robirank.latent.factors.content`.
+    random_start : bool
+        Whether factors begin at random rows, whatever the start of the solver.
     """
 
     solver: str
@@ -249,6 +251,7 @@ class Problem:
     noise_level: float = 0.0
     has_features: bool = False
     content: Content = NO_CONTENT
+    random_start: bool = False
 
     @property
     def idle_loss(self) -> float:

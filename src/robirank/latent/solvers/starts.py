@@ -5,7 +5,7 @@ bilinear in U and V: a direction grows where a singular value σ of
 
 .. math:: M = A^{-1/2} (R - \bar R) B^{-1/2} / (2 \ln 2)
 
-exceeds λ, fastest where σ is largest. R has the weights of the interactions, the row of a user in
+exceeds λ, fastest where σ is largest. R has ones where there is an interaction, the row of a user in
 :math:`\bar R` is their mean over all items, and A and B are the row weights of the penalty. So
 factors that begin at
 
@@ -13,6 +13,9 @@ factors that begin at
 
 with the leading singular vectors L and N of M need no epochs to find these directions among random
 ones. The vectors are found by subspace iteration from random ones, a dozen sparse products.
+
+Weights of interactions are left out: those of a few that weigh a thousand times as much as others
+would fill the leading vectors, and taste is in which items are taken. The first epochs bring them.
 
 References
 ----------
@@ -27,7 +30,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from robirank._types import Floats32, Floats64
+from robirank._types import Floats32, Floats64, Ints64
 from robirank.data.sparse_rows import SparseRows
 from robirank.data.user_items import UserItems
 from robirank.latent.factors.factors import ITEMS, USERS, Factors, Side, random_rows
@@ -37,9 +40,10 @@ from robirank.latent.solvers.problem import Problem
 #: Makes the factors with which a solver begins.
 Start = Callable[[Problem, UserItems], Factors]
 
-_SCORE = 8.0  # the mean score of an interaction at the start; a factor of two changes little
+_SCORE = 8.0  # the size of the scores of interactions at the start; twice it changes little
+_SAMPLE = 1 << 18  # interactions by which it is told, about
 _ITERATIONS, _SPARE = 4, 8  # of the subspace; its columns beyond the factors
-_LEAST_SCORE = 1e-6  # below, of the scale of R, a table says nothing
+_LEAST_STRENGTH = 1e-4  # of the whole of the table; with less, its rows hardly differ
 _REST = 0.1  # the length of random rows in the columns beyond the rank of the table
 
 
@@ -81,16 +85,18 @@ def _singular_rows(problem: Problem, interactions: UserItems) -> tuple[Floats32,
     image = table.times(basis)
     squares, turn = np.linalg.eigh(table.gram(image))
     strengths = np.sqrt(np.maximum(squares[::-1][:rank], 0.0))
+    if not strengths[0] > _LEAST_STRENGTH * table.norm:
+        return None
     turn = turn[:, ::-1][:, :rank]
     roots = np.sqrt(strengths)
     with np.errstate(divide="ignore", invalid="ignore"):
         to_users = np.where(strengths > 0, turn / roots, 0.0)
     U = table.roots[0][:, None] * table.on_host(image, to_users)
     V = table.roots[1][:, None] * table.on_host(basis, turn * roots)
-    score = _mean_score(U, V, interactions)
-    if not score > _LEAST_SCORE:
+    size = _size_of_scores(U, V, interactions)
+    if not size > 0:
         return None
-    scale = np.float32(np.sqrt(_SCORE / score))
+    scale = np.float32(np.sqrt(_SCORE / size))
     return scale * U, scale * V
 
 
@@ -100,24 +106,23 @@ class _Table:
     Attributes
     ----------
     roots : pair of float32 arrays
-        A^(-1/2) and B^(-1/2); 0 for rows without interactions.
+        A^(-1/2) and B^(-1/2), up to a number each; 0 for rows without interactions.
+    norm : float
+        That of A^(-1/2) R B^(-1/2), the root of the sum of its squares.
     """
 
     def __init__(self, problem: Problem, interactions: UserItems) -> None:
-        n_users, n_items = interactions.shape
         counts = interactions.user_counts(), interactions.item_counts()
-        weights = problem.penalty.users.of(counts[0]), problem.penalty.items.of(counts[1])
-        self.roots = tuple(_inverse_root(w) for w in weights)
-        a, b = self.roots
+        a, b = self.roots = (
+            _inverse_root(counts[0], problem.penalty.users.exponent),
+            _inverse_root(counts[1], problem.penalty.items.exponent),
+        )
         entries = np.repeat(a, counts[0]) * b[interactions.items]
-        of_user = counts[0].astype(np.float32)
-        if interactions.weight is not None:
-            entries *= interactions.weight
-            users = np.repeat(np.arange(n_users), counts[0])
-            of_user = np.bincount(users, interactions.weight, n_users).astype(np.float32)
+        self.norm = float(np.linalg.norm(entries))
         rows = SparseRows(_matrix(entries, interactions))
         self._design = design_of(rows, problem.device, problem.num_threads)
-        self._left = self._design.as_array(a * of_user / np.float32(n_items))[:, None]
+        shares = counts[0].astype(np.float32) / np.float32(interactions.n_items)
+        self._left = self._design.as_array(a * shares)[:, None]
         self._right = self._design.as_array(b)[:, None]
 
     def times(self, rows: Any) -> Any:
@@ -156,15 +161,17 @@ def _matrix(entries: Floats32, interactions: UserItems) -> Any:
     return sparse.csr_matrix(parts, interactions.shape)
 
 
-def _inverse_root(weights: Floats64) -> Floats32:
-    return np.where(weights > 0, 1.0 / np.sqrt(np.maximum(weights, 1e-30)), 0.0).astype(np.float32)
+def _inverse_root(counts: Ints64, exponent: float) -> Floats32:
+    n = np.maximum(counts, 1).astype(np.float64)
+    return ((counts > 0) * n ** (-0.5 * exponent)).astype(np.float32)
 
 
-def _mean_score(U: Floats32, V: Floats32, interactions: UserItems) -> float:
-    """The mean of U_x · V_y over interactions, by the sums of the rows of each user's items."""
-    ones = np.ones(interactions.n_interactions, np.float32)
-    sums = SparseRows(_matrix(ones, interactions)).times(V)
-    return float(np.einsum("ij,ij->", U, sums, dtype=np.float64)) / interactions.n_interactions
+def _size_of_scores(U: Floats32, V: Floats32, interactions: UserItems) -> float:
+    """The root of the mean of (U_x · V_y)² over interactions, or so-manieth ones of them."""
+    places = np.arange(0, interactions.n_interactions, 1 + interactions.n_interactions // _SAMPLE)
+    users = np.searchsorted(interactions.indptr, places, side="right") - 1
+    scores = np.einsum("ij,ij->i", U[users], V[interactions.items[places]])
+    return float(np.sqrt(np.mean(scores.astype(np.float64) ** 2)))
 
 
 def _named(U: Floats32, V: Floats32, interactions: UserItems) -> Factors:

@@ -6,8 +6,10 @@ With the rows of items fixed, the loss of user x has, but for the concavity of �
     \ln 2 \sum_y w_y ρ'(t_y) \sum_{y'} h_{yy'} (1 - h_{yy'})
     (V_y - V_{y'}) (V_y - V_{y'})^T, \qquad h_{yy'} = 1 / (1 + 2^{s_y - s_{y'}})
 
-where y runs over the user's items. The pairs that weigh most are of items that many users take, so
-pairs of items drawn by their numbers of interactions stand for them: twice their covariance C.
+where y runs over the user's items. The pairs that weigh most are of items that many users take, and
+at first every item counts, also those that nobody takes. So pairs of items stand for them of which
+three quarters are drawn by their numbers of interactions and one quarter evenly: twice their
+covariance C.
 The weights of all pairs add up to at most
 
 .. math:: κ_x = \sum_y w_y ρ'(t_y) \sum_{y'} h_{yy'} \approx \ln 2 \sum_y w_y t_y ρ'(t_y),
@@ -36,26 +38,31 @@ from robirank.losses import LN2, RhoName
 
 _RENEWED, _TURNED = 4, 20  # steps of which one renews C; steps of which one turns its directions
 _FIRST_STEPS = 120  # in which every renewal turns them
-_SAMPLE = 4096  # items that C is taken from, about
+_SAMPLE = 4096  # interactions whose items C is taken from, about
 _DAMPING = 2.0  # θ
 _NEVER_ONE = 1.0 - 1e-9  # a bound of losses under "type2"
 
 
 def sampled_items(interactions: UserItems, step: int) -> Any:
-    """Items by their numbers of interactions: those of each so-manieth interaction.
+    """Items that C is taken from: those of every so-manieth interaction, and a third as many evenly.
 
     Examples
     --------
     >>> table = UserItems(np.array([0, 2, 3]), np.array([0, 1, 1], np.int32), None, n_items=2)
     >>> sampled_items(table, step=0).tolist()
-    [0, 1, 1]
+    [0, 1, 1, 0]
     """
     stride = max(1, interactions.n_interactions // _SAMPLE)
-    return interactions.items[step % stride :: stride]
+    taken = interactions.items[step % stride :: stride]
+    evenly = np.linspace(0, interactions.n_items, -(-len(taken) // 3), endpoint=False) + step
+    return np.concatenate([taken, evenly.astype(np.int64) % interactions.n_items])
 
 
 def spectrum(covariance: Floats64) -> tuple[Floats32, Floats32]:
-    """Eigenvalues and eigenvectors of covariances; of what is not finite, none.
+    """Eigenvalues and eigenvectors of covariances.
+
+    Of what is not finite the values are infinite, so that users stay where they are; the loop
+    reports the divergence.
 
     Examples
     --------
@@ -63,10 +70,10 @@ def spectrum(covariance: Floats64) -> tuple[Floats32, Floats32]:
     >>> values.tolist()
     [1.0, 3.0]
     """
-    if not np.isfinite(covariance).all():  # the loop reports divergence
-        covariance = np.zeros_like(covariance)
-    values, vectors = np.linalg.eigh(covariance)
-    return np.maximum(values, 0.0).astype(np.float32), vectors.astype(np.float32)
+    finite = np.isfinite(covariance).all(axis=(-2, -1))[..., None]
+    values, vectors = np.linalg.eigh(np.where(finite[..., None], covariance, 0.0))
+    values = np.where(finite, np.maximum(values, 0.0), np.inf)
+    return values.astype(np.float32), vectors.astype(np.float32)
 
 
 def pair_weights(losses: Any, weights: Any, rho: RhoName) -> Any:

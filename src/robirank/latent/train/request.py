@@ -60,6 +60,8 @@ class Request:
         ω of `robirank.latent.factors.order`; None: to be found.
     half_life : float, str or None
         The age at which a record weighs half.
+    random_start : bool
+        Whether factors begin at random rows, whatever the start of the solver.
     """
 
     model: str
@@ -83,6 +85,7 @@ class Request:
     order: bool = False
     order_weight: float | None = None
     half_life: float | str | None = None
+    random_start: bool = False
 
     def table(self, data: Any) -> UserItems:
         """A table with the weights of its records; with times where their order is learned."""
@@ -136,6 +139,7 @@ class Request:
             mean_weight=shape.mean_weight,
             noise_level=noise_level,
             has_features=shape.has_features,
+            random_start=self.random_start,
         )
 
     def _solver_on_cluster(self) -> str:

@@ -184,7 +184,11 @@ def has_followers(table: UserItems) -> bool:
 
 
 def _of_order(request: Request) -> Request:
-    """What the fit of the order is asked for."""
+    """What the fit of the order is asked for.
+
+    It begins at random rows. What follows what may be a line or a circle of items, along which no
+    direction is stronger than others: singular vectors lead away from it.
+    """
     return replace(
         request,
         model=f"{request.model}, what follows",
@@ -192,6 +196,7 @@ def _of_order(request: Request) -> Request:
         order=False,
         half_life=None,
         content=Content(),
+        random_start=True,
     )
 
 

@@ -152,7 +152,7 @@ def search(
         watched = Split(sample, held_out, options.watched)
         split = hold_out(sample, request.seed, options.watched) if has_content else watched
     if min(part.held_out.n_interactions for part in (split, watched)) < LEAST_HELD_OUT:
-        if sample is not interactions:
+        if sample is not interactions and options.time_limit is not None:
             _warn_of_time(options)
         return problem
     with Workers(request.num_threads) as workers:
