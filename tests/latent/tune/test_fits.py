@@ -97,7 +97,7 @@ def test_a_whole_fit_is_worth_what_its_model_is(split):
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_a_whole_fit_that_diverges_has_the_least_value(split):
     with Workers(1) as workers:
-        problem = problem_under(split, regularization=1e-30, learning_rate=1e20)
+        problem = problem_under(split, regularization=1e-30, learning_rate=1e38)
         assert whole_fit(problem, split, workers)["values"] == [-1.0]
 
 

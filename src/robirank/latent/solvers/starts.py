@@ -5,8 +5,8 @@ bilinear in U and V: a direction grows where a singular value σ of
 
 .. math:: M = A^{-1/2} (R - \bar R) B^{-1/2} / (2 \ln 2)
 
-exceeds λ, fastest where σ is largest. R has ones where there is an interaction, the row of a user in
-:math:`\bar R` is their mean over all items, and A and B are the row weights of the penalty. So
+exceeds λ, fastest where σ is largest. R has ones where there is an interaction, the row of a user
+in :math:`\bar R` is their mean over all items, and A and B are the row weights of the penalty. So
 factors that begin at
 
 .. math:: U = c A^{-1/2} L σ^{1/2}, \qquad V = c B^{-1/2} N σ^{1/2}
@@ -41,7 +41,7 @@ from robirank.latent.solvers.problem import Problem
 Start = Callable[[Problem, UserItems], Factors]
 
 _SCORE = 8.0  # the size of the scores of interactions at the start; twice it changes little
-_SAMPLE = 1 << 18  # interactions by which it is told, about
+_SAMPLE = 1 << 12  # interactions by which it is told, about
 _ITERATIONS, _SPARE = 4, 8  # of the subspace; its columns beyond the factors
 _LEAST_STRENGTH = 1e-4  # of the whole of the table; with less, its rows hardly differ
 _REST = 0.1  # the length of random rows in the columns beyond the rank of the table

@@ -44,7 +44,7 @@ _NEVER_ONE = 1.0 - 1e-9  # a bound of losses under "type2"
 
 
 def sampled_items(interactions: UserItems, step: int) -> Any:
-    """Items that C is taken from: those of every so-manieth interaction, and a third as many evenly.
+    """Items that C is taken from: some by their interactions, and a third as many evenly.
 
     Examples
     --------
@@ -70,9 +70,9 @@ def spectrum(covariance: Floats64) -> tuple[Floats32, Floats32]:
     >>> values.tolist()
     [1.0, 3.0]
     """
-    finite = np.isfinite(covariance).all(axis=(-2, -1))[..., None]
-    values, vectors = np.linalg.eigh(np.where(finite[..., None], covariance, 0.0))
-    values = np.where(finite, np.maximum(values, 0.0), np.inf)
+    is_finite = np.asarray(np.isfinite(covariance).all(axis=(-2, -1)))[..., None]
+    values, vectors = np.linalg.eigh(np.where(is_finite[..., None], covariance, 0.0))
+    values = np.where(is_finite, np.maximum(values, 0.0), np.inf)
     return values.astype(np.float32), vectors.astype(np.float32)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -42,11 +41,10 @@ def default_content(shape: TableShape) -> Content:
 def search_content(
     problem: Problem, split: Split, workers: Workers, should_stop: Callable[[], bool] = never
 ) -> Content | None:
-    """The weights under which a fit of half the epochs ranks held-out interactions best.
+    """The weights under which a fit ranks held-out interactions best.
 
     None where it was stopped before its end.
     """
-    problem = replace(problem, epochs=max(1, problem.epochs // 2))
     solver = make_solver(problem, split.train, start_of(problem, split.train), workers)
     for _ in run_epochs(solver, Epochs(problem.epochs), should_stop):
         if should_stop():

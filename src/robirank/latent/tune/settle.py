@@ -214,7 +214,7 @@ def _closely(
     problem = settle_by_table(request, split.train)
     problem = replace(problem, epochs=min(_SHORT, problem.epochs))
     centre = path.best()
-    if problem.has_features or path.quickness() < _QUICK or is_late():
+    if path.quickness() < _QUICK or is_late():
         return centre
     together = runs_side_by_side(problem)
     with FitProgress(options.show_progress, total=3, title="looking closer") as bar:
