@@ -79,6 +79,16 @@ def test_a_fit_is_that_of_the_cpu(rho):
         np.testing.assert_allclose(one, other, atol=0.01)
 
 
+def test_a_fit_of_many_factors_is_that_of_the_cpu():
+    """Its items see the users' old rows, and no scores are taken anew."""
+    settings = {"factors": 128, "regularization": 0.2, "iterations": 4}
+    here, there = (
+        model(device).set_params(**settings).fit(TABLE, False) for device in ("cpu", "cuda")
+    )
+    assert there.history_[-1]["loss"] == pytest.approx(here.history_[-1]["loss"], rel=1e-4)
+    np.testing.assert_allclose(scores_of(there), scores_of(here), atol=0.02)
+
+
 def test_one_seed_one_result():
     one, other = (model("cuda").fit(TABLE, False) for _ in range(2))
     np.testing.assert_array_equal(one.user_factors, other.user_factors)

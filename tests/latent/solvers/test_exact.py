@@ -113,15 +113,17 @@ def test_gradient_against_finite_differences(rho):
 
 
 @pytest.mark.parametrize("rho", RHOS)
-def test_items_are_stepped_with_the_new_rows_of_the_users(rho):
-    U, V, table, interactions = random_problem(11, users=8, items=40, counts=True)
+@pytest.mark.parametrize(("factors", "share"), [(3, 1.0), (96, 0.5), (128, 0.0)])
+def test_items_see_less_of_the_step_of_users_the_more_factors_there_are(factors, share, rho):
+    U, V, table, interactions = random_problem(11, users=8, items=40, d=factors, counts=True)
+    U, V = (rows / np.float32(np.sqrt(factors / 3)) for rows in (U, V))
     steps = solver(U, V, interactions, rho=rho, regularization=1e-6)
     steps.epoch()
     losses = [user_loss(u, V, weights, rho) for u, weights in zip(U, table, strict=True)]
     by_scores = np.array([gradient for _, gradient in losses])  # of the old scores
     moved = steps.state()["U"]
     assert np.abs(moved - U).max() > 0.1
-    wanted = by_scores.T @ moved
+    wanted = by_scores.T @ (U + share * (moved - U))
     assert_allclose(
         steps.state()["first"] / 0.1, wanted, rtol=2e-3, atol=1e-3 * np.abs(wanted).max()
     )

@@ -147,7 +147,7 @@ def test_directions_that_are_kept_have_the_variances_of_now(monkeypatch):
     """C is then diagonal along the directions of before."""
     monkeypatch.setattr(user_steps, "_FIRST_STEPS", 0)
     _, V, _, interactions = random_problem(1, items=40, d=5)
-    steps = user_steps.UserSteps(interactions, "log")
+    steps = user_steps.UserSteps(interactions, "log", factors=5)
     steps.renew(V, 0, 0)
     directions = steps._curvature[1]
     V = 2 * V

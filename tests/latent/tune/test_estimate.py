@@ -39,6 +39,11 @@ def test_a_search_is_counted_where_there_is_one():
     assert rr.WARP().estimate(large).seconds is None
 
 
+def test_a_search_with_fewer_factors_costs_less_than_so_many_epochs_of_the_fit():
+    data = rr.make_interactions(3000, 2000, 40_000, random_state=0)
+    assert 1 <= rr.LatentRoBiRank(512).estimate(data).search_epochs < FINE.steps
+
+
 def test_of_a_large_table_a_share_of_the_users_is_searched(monkeypatch):
     monkeypatch.setattr("robirank.latent.tune.settle._WHOLE", 40_000)
     monkeypatch.setattr("robirank.latent.tune.settle._PART", 20_000)

@@ -146,6 +146,33 @@ def test_a_table_that_is_learned_slowly_gets_none(split, monkeypatch):
     assert fits == []
 
 
+# More than 64 factors
+
+
+def test_a_search_has_64_factors_at_most(monkeypatch):
+    data = rr.make_interactions(300, 200, 12_000, random_state=0)
+    seen = []
+    follow = settle.follow_path
+    monkeypatch.setattr(f"{SETTLE}.follow_path", lambda *a: seen.append(a[0].factors) or follow(*a))
+    usual, wide, narrow = (
+        rr.LatentRoBiRank(d, iterations=1, random_state=0).fit(data, show_progress=False)
+        for d in (64, 128, 16)
+    )
+    assert seen == [64, 64, 16]
+    assert wide.regularization_ == pytest.approx(2**0.06 * usual.regularization_)
+    assert wide.item_factors.shape == (200, 128)
+    assert narrow.item_factors.shape == (200, 16)
+
+
+def test_many_factors_are_learned_in_smaller_steps():
+    rates = [
+        settle.settle_by_shape(rr.LatentRoBiRank(d, solver=solver).request(), shape(60, 50, 900))
+        for solver in ("exact", "sgd")
+        for d in (16, 64, 256)
+    ]
+    assert [problem.learning_rate for problem in rates] == [0.07, 0.07, 0.035, 0.1, 0.1, 0.1]
+
+
 # "auto" within a time limit
 
 

@@ -30,6 +30,7 @@ from robirank.latent.solvers.warp import WarpSolver
 #: Floating-point operations of an epoch up to which "auto" takes the exact solver: about a minute
 #: on two cores.
 EXACT_LIMIT = 1e13
+_USUAL_FACTORS = 64  # for which the learning rates were chosen
 _KERNEL_FLOPS = 200  # what the listwise kernel costs an item, counted as if it were a product
 _CARD_FLOPS = 1.5e14  # that the exact solver does in a second on a card, as measured
 _CARD_EPOCH = 0.04  # seconds of the launches of kernels, at least
@@ -54,6 +55,8 @@ class SolverEntry:
         The number of epochs where none is asked for.
     learning_rate : float
         The step size of V where none is asked for.
+    slower_when_wide : bool
+        Whether that falls with the root of the number of factors beyond 64; see `rate_of`.
     searches : bool
         Whether a fit without a λ looks for one; see `robirank.latent.tune.settle`.
     seconds : callable or None
@@ -70,10 +73,21 @@ class SolverEntry:
     side_by_side: Any = None
     epochs: int = 64
     learning_rate: float = 0.1
+    slower_when_wide: bool = False
     searches: bool = False
     seconds: Callable[[Problem], float] | None = None
     dislikes: bool = False
     start: Start = random_start
+
+    def rate_of(self, factors: int) -> float:
+        """The step size of V where none is asked for.
+
+        Adam moves every number of a row by about the step size, however little its gradient says,
+        so the noise of a row grows with the root of its length.
+        """
+        if not self.slower_when_wide:
+            return self.learning_rate
+        return self.learning_rate * min(1.0, _USUAL_FACTORS / factors) ** 0.5
 
 
 def _exact_flops(n_users: int, n_items: int, factors: int) -> float:
@@ -117,6 +131,7 @@ SOLVERS: dict[str, SolverEntry] = {
         side_by_side=_exact_fits,
         epochs=16,
         learning_rate=0.07,
+        slower_when_wide=True,
         searches=True,
         seconds=_exact_seconds,
         dislikes=True,

@@ -7,12 +7,11 @@ back,
     d loss / d U_X = G V,      d loss / d V = Gᵀ U_X.
 
 The gradient of a user has no noise, so U_X takes a step of Newton's (see
-`robirank.latent.solvers.user_steps`), and the items see it at once: d loss / d V is taken with the
-new U_X. (Where V follows the users of an epoch ago, weak tastes take three times as many epochs to
-grow.) Every item gets a gradient in every step, a noisy one, so V gets Adam. Items are cut into
-ranges that threads share: a range's scores, its gradient and its Adam step touch no other range,
-and the partial sums of G V are added in the ranges' order, so the bits do not depend on the number
-of threads.
+`robirank.latent.solvers.user_steps`), and with up to 64 factors the items see it at once: d loss /
+d V is taken with the new U_X. Every item gets a gradient in every step, a noisy one, so V gets
+Adam. Items are cut into ranges that threads share: a range's scores, its gradient and its Adam step
+touch no other range, and the partial sums of G V are added in the ranges' order, so the bits do not
+depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ class ExactSolver:
         self._users = np.flatnonzero(interactions.user_counts() > 0)
         self._batch = batch_users(len(self._users), interactions.n_items)
         self._step_number = 0
-        self._user_steps = UserSteps(interactions, problem.rho)
+        self._user_steps = UserSteps(interactions, problem.rho, problem.factors)
         self._first, self._second = np.zeros_like(self.V), np.zeros_like(self.V)
         self._scores = score_rows(self._batch, interactions.n_items)
         self._user_centres: Floats32 | None = None
@@ -165,13 +164,14 @@ class ExactSolver:
     def _update_users(
         self, users: Ints64, U: Floats32, gradient: Floats32, losses: Floats64
     ) -> Floats32:
-        """One step of Newton's on rows of U; returns them."""
+        """One step of Newton's on rows of U; returns those that the items are stepped with."""
         penalty, centres = self._user_penalty[users], self._user_centres
         with np.errstate(over="ignore", invalid="ignore"):  # the loop reports divergence
             gradient += penalty[:, None] * (U if centres is None else U - centres[users])
-            moved: Floats32 = U - self._user_steps.of(users, gradient, losses, penalty)
-        self.U[users] = moved
-        return moved
+            step = self._user_steps.of(users, gradient, losses, penalty)
+            self.U[users] = U - step
+            seen: Floats32 = U - np.float32(self._user_steps.caution.seen) * step
+        return seen
 
     def _update_items(
         self, U: Floats32, items: slice, by_scores: Floats32, rate: float, share: float

@@ -24,6 +24,7 @@ from robirank.engine.state import Arrays
 from robirank.latent.factors.factors import Factors
 from robirank.latent.gpu import fused, plain
 from robirank.latent.gpu.batch import (
+    BOTH,
     OF_ITEMS,
     OF_USERS,
     AdamState,
@@ -31,12 +32,14 @@ from robirank.latent.gpu.batch import (
     Batch,
     DeviceInteractions,
     Gradients,
+    Sides,
 )
 from robirank.latent.gpu.device import cuda_device, device_errors, free_memory, has_kernels
 from robirank.latent.gpu.kernels import kernels_for
 from robirank.latent.solvers.exact import B1, B2, STEPS, EpochSchedule
 from robirank.latent.solvers.problem import Penalty, Problem
 from robirank.latent.solvers.user_steps import (
+    Caution,
     newton_steps,
     pair_weights,
     renewal,
@@ -87,6 +90,7 @@ class DeviceExactFits:
         self._steps: ModuleType = fused if kernels else plain
         self._kernels = kernels_for(problem.factors, self._device.index or 0) if kernels else None
         self._rho, self._seed = problem.rho, problem.seed
+        self._caution = Caution.of(problem.factors)
         self._rate = problem.rate * problem.learning_rate
         self._counts = interactions.user_counts(), interactions.item_counts()
         self._users = np.flatnonzero(self._counts[0] > 0)
@@ -161,17 +165,13 @@ class DeviceExactFits:
     def _step(self, batch: Batch, rate: float) -> torch.Tensor:
         """One step on a batch of users; returns the loss of each interaction in each fit.
 
-        The scores of the users' new rows are taken anew for the items: kernels that write no score
-        to memory have none to keep.
+        Where the items see the users' step, scores are taken anew for them: kernels that write no
+        score to memory have none to keep.
         """
-        U = self._rows_of(batch)
-        found: Gradients = self._steps.gradients_of_all(
-            U, self._V, batch.interactions, self._rho, OF_USERS
-        )
+        U, seen = self._rows_of(batch), self._caution.seen > 0
+        found = self._gradients(U, batch, OF_USERS if seen else BOTH)
         U = self._update_users(batch, U, found)
-        items = self._steps.gradients_of_all(
-            U, self._V, batch.interactions, self._rho, OF_ITEMS
-        ).items
+        items = self._gradients(U, batch, OF_ITEMS).items if seen else found.items
         self.steps_done += 1
         n, share = self.steps_done, U.shape[1] / max(1, len(self._users))
         if self._item_centres is not None:  # the step below pulls rows to zero
@@ -181,8 +181,14 @@ class DeviceExactFits:
         self._steps.adam(self._V, items, self._adam, step)
         return found.losses
 
+    def _gradients(self, U: torch.Tensor, batch: Batch, sides: Sides) -> Gradients:
+        found: Gradients = self._steps.gradients_of_all(
+            U, self._V, batch.interactions, self._rho, sides
+        )
+        return found
+
     def _update_users(self, batch: Batch, U: torch.Tensor, found: Gradients) -> torch.Tensor:
-        """One step of Newton's on the rows of a batch; returns them."""
+        """One step of Newton's on the rows of a batch; returns those that the items see."""
         penalty = self._user_penalty[:, batch.places]
         centres = self._user_centres
         away = U if centres is None else U - centres[batch.places]
@@ -190,12 +196,13 @@ class DeviceExactFits:
         starts = batch.interactions.starts
         losses = torch.segment_reduce(found.losses.T.contiguous(), "sum", offsets=starts, axis=0).T
         kappa = pair_weights(losses, self._weights[batch.places], self._rho)
-        moved = U - newton_steps(gradient, kappa, penalty, self._curvature)
+        step = newton_steps(gradient, kappa, penalty, self._curvature, self._caution.damping)
+        moved = U - step
         if self._U.device == self._device:
             self._U.index_copy_(1, batch.places, moved)
         else:
             self._U.index_copy_(1, torch.from_numpy(batch.users), moved.cpu())
-        return moved.contiguous()
+        return (U - self._caution.seen * step).contiguous()
 
     def _renew_curvature(self, in_epoch: int) -> None:
         """Renew the curvature that users share, if it is time; see `UserSteps`."""

@@ -18,7 +18,12 @@ because a small :math:`σ_0` is :math:`h / \ln 2`. So the step is
 
 .. math:: U_x \leftarrow U_x - (θ \, 2 \ln 2 \, κ_x C + λ a_x I)^{-1} \; \partial / \partial U_x
 
-with θ = 2, because items move at the same time, along the same directions.
+with θ = 2 or more, because items move at the same time, along the same directions.
+
+The items can be stepped with the users' new rows or with the old ones. With the new ones weak
+tastes grow faster. But where there are more directions than strong tastes, users follow the noise
+of the items at once, the items follow them, and the noise stays. So the more factors, the larger is
+θ, and the older are the rows that the items see: `Caution`.
 
 Every fourth step renews C; its eigenvectors, which cost more, change little after the first epochs,
 and are then renewed seldom: the variances along them stand for its eigenvalues. Along directions in
@@ -28,7 +33,7 @@ takes a third of the epochs.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,8 +44,36 @@ from robirank.losses import LN2, RhoName
 _RENEWED, _TURNED = 4, 20  # steps of which one renews C; steps of which one turns its directions
 _FIRST_STEPS = 120  # in which every renewal turns them
 _SAMPLE = 4096  # interactions whose items C is taken from, about
-_DAMPING = 2.0  # θ
 _NEVER_ONE = 1.0 - 1e-9  # a bound of losses under "type2"
+
+
+class Caution(NamedTuple):
+    """How far users go in a step, and how much of it the items see at once.
+
+    Attributes
+    ----------
+    damping : float
+        θ.
+    seen : float
+        The share of the users' step in the rows that items are stepped with.
+    """
+
+    damping: float
+    seen: float
+
+    @classmethod
+    def of(cls, factors: int) -> Caution:
+        """Of so many factors; docs/method/latent.md has what was measured.
+
+        Examples
+        --------
+        >>> Caution.of(64), Caution.of(96)
+        (Caution(damping=2.0, seen=1.0), Caution(damping=3.0, seen=0.5))
+        >>> Caution.of(256)
+        Caution(damping=4.0, seen=0.0)
+        """
+        share = min(max(factors / 64 - 1.0, 0.0), 1.0)
+        return cls(2.0 + 2.0 * share, 1.0 - share)
 
 
 def sampled_items(interactions: UserItems, step: int) -> Any:
@@ -100,7 +133,9 @@ def pair_weights(losses: Any, weights: Any, rho: RhoName) -> Any:
     return weights * (1.0 - 2.0 ** (1.0 - 1.0 / rest)) * rest**2
 
 
-def newton_steps(gradient: Any, kappa: Any, penalty: Any, curvature: tuple[Any, Any]) -> Any:
+def newton_steps(
+    gradient: Any, kappa: Any, penalty: Any, curvature: tuple[Any, Any], damping: float = 2.0
+) -> Any:
     """The steps of users, one a row, from gradients with the penalty's share.
 
     Parameters
@@ -110,6 +145,8 @@ def newton_steps(gradient: Any, kappa: Any, penalty: Any, curvature: tuple[Any, 
         κ_x and λ a_x.
     curvature : pair of arrays
         What `spectrum` gives for C.
+    damping : float
+        θ.
 
     Examples
     --------
@@ -119,7 +156,7 @@ def newton_steps(gradient: Any, kappa: Any, penalty: Any, curvature: tuple[Any, 
     """
     values, vectors = curvature
     along = gradient @ vectors
-    along /= (_DAMPING * 2.0 * LN2) * kappa[..., None] * values[..., None, :] + penalty[..., None]
+    along /= (damping * 2.0 * LN2) * kappa[..., None] * values[..., None, :] + penalty[..., None]
     return along @ vectors.swapaxes(-1, -2)
 
 
@@ -145,10 +182,12 @@ class UserSteps:
     ----------
     interactions : UserItems
     rho : str
+    factors : int
     """
 
-    def __init__(self, interactions: UserItems, rho: RhoName) -> None:
+    def __init__(self, interactions: UserItems, rho: RhoName, factors: int) -> None:
         self._interactions, self._rho = interactions, rho
+        self.caution = Caution.of(factors)
         self._weights = weight_sums(interactions)
         self._curvature: tuple[Floats32, Floats32]
 
@@ -171,7 +210,8 @@ class UserSteps:
     ) -> Floats32:
         """The steps of some users, from their gradients and losses, and their λ a_x."""
         kappa = pair_weights(losses, self._weights[users], self._rho).astype(np.float32)
-        steps: Floats32 = newton_steps(gradient, kappa, penalty, self._curvature)
+        damping = self.caution.damping
+        steps: Floats32 = newton_steps(gradient, kappa, penalty, self._curvature, damping)
         return steps
 
 

@@ -130,7 +130,7 @@ class Request:
             rho=self.rho,
             sizes=shape.sizes,
             penalty=Penalty(regularization, *weights),
-            learning_rate=self.learning_rate or entry.learning_rate,
+            learning_rate=self.learning_rate or entry.rate_of(self.factors),
             rate=self.rate,
             samples=self.samples,
             parts=self.parts,

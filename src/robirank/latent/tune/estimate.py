@@ -11,7 +11,7 @@ from robirank.latent.solvers.exact import BATCH_BYTES, batch_users
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.train.request import Request
 from robirank.latent.tune.path import HELD_OUT
-from robirank.latent.tune.settle import plan_search, settle_by_table
+from robirank.latent.tune.settle import plan_search, searched, settle_by_table
 from robirank.latent.tune.split import LEAST_HELD_OUT
 
 _FLOAT = 4  # bytes
@@ -31,7 +31,8 @@ class Estimate:
     epochs : int
         Of the fit, at the end of which the model is there.
     search_epochs : int
-        Of the search for λ before it, about; 0 where λ is given or taken from the rule.
+        What the search for λ before it costs, in epochs of the fit, about; 0 where λ is given or
+        taken from the rule.
     epoch_seconds : float or None
         Of one epoch; None where nobody knows.
     bytes : int
@@ -74,15 +75,20 @@ def estimate(request: Request, table: UserItems) -> Estimate:
     return Estimate(
         problem.solver,
         problem.epochs,
-        _search_epochs(problem) if searches else 0,
+        _search_epochs(request, problem, table) if searches else 0,
         epoch_seconds(problem),
         int(_bytes(problem, table, searches=searches)),
     )
 
 
-def _search_epochs(problem: Problem) -> int:
+def _search_epochs(request: Request, problem: Problem, table: UserItems) -> int:
     sizes = problem.sizes
-    return ceil(plan_search(sizes.active_users, sizes.n_items).epochs)
+    epochs = plan_search(sizes.active_users, sizes.n_items).epochs
+    narrow = settle_by_table(searched(request, problem.solver), table)
+    share = 1.0
+    if narrow.factors < problem.factors:
+        share = (epoch_seconds(narrow) or 1.0) / (epoch_seconds(problem) or 1.0)
+    return ceil(share * epochs)
 
 
 def in_words(seconds: float) -> str:

@@ -46,6 +46,8 @@ log = logging.getLogger("robirank.latent")
 
 _MULTIPLE = 1.3  # of the noise, for users with one interaction
 _SMALL = 500  # interactions
+_SEARCHED = 64  # factors of a search, at most
+_WIDER = 0.06  # the power of the number of factors with which the best λ grows
 _SAMPLED = 0.73  # with more users the best λ falls less than the noise: as this power of it
 _SHARE_OF_TIME = 1 / 3  # of a time limit that the search may take
 _QUICK, _SHORT = 0.7, 6  # `PenaltyPath.quickness` from which on fits of so many epochs look closer
@@ -123,6 +125,15 @@ def settle_by_table(request: Request, interactions: UserItems) -> Problem:
     return settle_by_shape(request, TableShape.of_user_items(interactions))
 
 
+def searched(request: Request, solver: str) -> Request:
+    """What the search for the λ of a request asks for: no more than 64 factors.
+
+    The best λ hardly depends on their number (docs/method/penalty.md), and with more of them the
+    metric is noisier and an epoch longer.
+    """
+    return replace(request, solver=solver, factors=min(request.factors, _SEARCHED))
+
+
 def search(
     request: Request,
     problem: Problem,
@@ -141,11 +152,12 @@ def search(
     end = options.seconds_left() - seconds
 
     has_content = request.content is None and interactions.item_features is not None
+    narrow = searched(request, problem.solver)
 
     def is_late() -> bool:
         return options.seconds_left() < end
 
-    sample, held_out, fall = _sample_for(seconds, request, interactions, validation)
+    sample, held_out, fall = _sample_for(seconds, narrow, interactions, validation)
     if held_out is None:
         split = watched = hold_out(sample, request.seed, options.watched)
     else:
@@ -157,12 +169,13 @@ def search(
         return problem
     with Workers(request.num_threads) as workers:
         if request.regularization is None:
-            path = _path(request, watched, options, workers, fall, is_late)
+            path = _path(narrow, watched, options, workers, fall, is_late)
             if not path.is_complete:
                 _warn_of_time(options)
                 return problem
             scale = scale_of_table(request.exponents, watched.train, sample, interactions)
-            reg = _closely(request, watched, path, options, workers, is_late) * scale
+            scale *= (request.factors / narrow.factors) ** _WIDER
+            reg = _closely(narrow, watched, path, options, workers, is_late) * scale
             problem = _with(problem, reg, problem.content)
             log.info("%s: a search found λ = %.4g", request.model, reg)
         if has_content:
@@ -369,7 +382,7 @@ def default_regularization(
     """
     level = noise_level(users, items, exponents)
     items_there = n_items or int(items.sum(0))
-    multiple = _MULTIPLE * max(users.mean(), 1.0) ** -0.2 * (factors / 64) ** 0.06
+    multiple = _MULTIPLE * max(users.mean(), 1.0) ** -0.2 * (factors / 64) ** _WIDER
     reg = gradient_scale(rho, items_there) * (multiple * level)
     return min(reg, clearest_taste(rho, items_there)) if users.sum(1) < _SMALL else reg
 
