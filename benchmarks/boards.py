@@ -47,7 +47,7 @@ PUBLISHED: dict[str, tuple[float, float, str]] = {
     "yelp2018": (0.0744, 0.0617, "BSL on LightGCN"),
     "ir-gowalla": (0.2128, 0.1729, "SL@20 on LightGCN"),
 }
-LONG = [32, 64]  # epochs of a longer search, which chooses them too
+LONG = [16, 32]  # epochs of a longer search, which chooses them too
 TRIALS = 6  # of a peer, at least, however short the search of RoBiRank was
 MOST_EASE_ITEMS = 15_000  # a dense matrix of items × items is inverted
 SEED = 0

@@ -1,4 +1,4 @@
-"""How many factors? Default fits with 32 to 512 of them on published splits and ones of our own.
+"""How many factors? Default fits with 32 to 256 of them on published splits and ones of our own.
 
     python benchmarks/factors.py [--boards gowalla …] [--factors 32 64 …] [--device cuda]
 
@@ -6,8 +6,8 @@ Every fit looks for its own λ, as always. Told are Recall@20 and NDCG@20 on the
 megabytes of the model, and, for the largest one, what its strongest directions alone are worth: its
 rows are turned so that columns are in the order of strength, and cut. Beside each figure stands its
 ratio to that of 64 factors. Boards are folders of ``$ROBIRANK_DATA/implicit``; Last.fm, LastFM and
-Toys are split here, a fifth of each user's records at random. On a card all of it takes some five
-minutes, on two cores half a day. The last line is one JSON object.
+Toys are split here, a fifth of each user's records at random. On two cores all of it takes half an
+hour. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ import numpy as np
 import robirank as rr
 from robirank.latent.factors.factor_model import FactorModel
 
-DATA = Path(os.environ.get("ROBIRANK_DATA", "shared/data"))
+DATA = Path(os.environ.get("ROBIRANK_DATA", "../shared/data"))
 PUBLISHED = ("ir-ml100k", "ir-health", "ir-yahoo-music", "ir-electronic", "gowalla", "yelp2018")
 SEQUENCES = {"toys": "Toys_and_Games", "s3-lastfm": "LastFM"}
 BOARDS = (*PUBLISHED, "lastfm", *SEQUENCES)
-WIDTHS = (32, 64, 128, 256, 512)
+WIDTHS = (32, 64, 128, 256)
 USUAL = 64
 
 

@@ -39,7 +39,7 @@ from scipy import sparse
 
 import robirank as rr
 
-DATA = Path(os.environ.get("ROBIRANK_DATA", "shared/data"))
+DATA = Path(os.environ.get("ROBIRANK_DATA", "../shared/data"))
 FILES = {"toys": "Toys_and_Games", "lastfm": "LastFM"}
 #: HR@10 and NDCG@10 as published, of all items: S3-Rec's repository, and TIGER's paper for Toys.
 PUBLISHED = {

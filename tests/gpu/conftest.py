@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 def as_if_a_card(monkeypatch):
     """``device="cuda"`` means PyTorch on the CPU."""
     for module in (
+        "solvers.design_on_card",
         "solvers.exact_on_card",
         "factors.topk_on_card",
         "solvers.fold_in_on_card",

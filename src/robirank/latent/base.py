@@ -414,7 +414,7 @@ class LatentModel(FactorModel):
         >>> data = make_interactions(200, 100, 3000, random_state=0)
         >>> cost = LatentRoBiRank(factors=8).estimate(data)
         >>> cost.solver, cost.epochs, cost.search_epochs, cost.seconds < 60
-        ('exact', 32, 0, True)
+        ('exact', 16, 0, True)
         """
         return estimate(self.request(), as_user_items(user_items, self.weighting))
 

@@ -74,7 +74,7 @@ class LatentMethod:
 POPULARITY = "Popularity"
 _ROBIRANK = "robirank:LatentRoBiRank"
 _PENALTY = {"regularization": (None, REGULARIZATION_FACTOR)}
-_EXACT = {"learning_rate": (0.05, RATE_FACTOR), **_PENALTY}
+_EXACT = {"learning_rate": (0.07, RATE_FACTOR), **_PENALTY}
 _SGD = {"learning_rate": (0.1, RATE_FACTOR), **_PENALTY}
 
 _METHODS = (
