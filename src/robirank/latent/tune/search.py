@@ -32,7 +32,7 @@ from robirank.latent.tune.trials import Trial, TrialLog
 
 log = logging.getLogger("robirank.latent")
 
-_SHORTER, _LARGER = 0.75, 1.04  # epochs of those fits; how much larger the best λ is with all
+_SHORTER = 0.75  # epochs of those fits
 
 
 class _ShortFits(NamedTuple):
@@ -164,7 +164,7 @@ class PenaltySearch:
         top, value = top_of_fits(
             lambda steps: self._try(fits, centre, steps), together=fits.together
         )
-        return value, centre * STEP**top * _LARGER, iterations
+        return value, centre * STEP**top, iterations
 
     def _try(self, fits: _ShortFits, centre: float, steps: Sequence[int]) -> dict[int, float]:
         """The mean value of fits under penalties some steps away from one."""
