@@ -33,7 +33,8 @@ class Workers:
 
     def map(self, work: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> list[_Result]:
         """Do the work for every task; results are in the order of the tasks."""
-        if self._pool is None:
+        tasks = list(tasks)
+        if self._pool is None or len(tasks) == 1:  # which needs no other thread
             return [work(task) for task in tasks]
         return list(self._pool.map(work, tasks))
 

@@ -18,7 +18,8 @@ _FLOAT = 4  # bytes
 _OF_RECORD = (
     250  # bytes of parts, draws and ξ of "sgd" and "warp", as measured (benchmarks/cost.py)
 )
-_ROWS_OF_ITEMS = 3  # V, and two averages of Adam
+_ROWS_OF_ITEMS = 3  # V, and two averages of Adam; of the start, bases of singular vectors
+_CHUNK = 1 << 14  # rows in double precision, twice, when the start multiplies columns
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ def _bytes(problem: Problem, table: UserItems, *, searches: bool) -> float:
     if problem.solver != "exact":
         return tables + 3 * _FLOAT * rows * d + _OF_RECORD * sizes.n_interactions
     moved = _FLOAT * d * (sizes.n_users + _ROWS_OF_ITEMS * sizes.n_items)
+    start = moved + 16 * d * min(_CHUNK, max(sizes.n_users, sizes.n_items))
     batch = batch_users(sizes.active_users, sizes.n_items)
     scores = min(BATCH_BYTES, _FLOAT * batch * sizes.n_items)
-    return tables + moved + 2 * scores
+    return tables + max(start, moved + 2 * scores)
