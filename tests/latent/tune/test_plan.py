@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import robirank as rr
+from latent import featured
 from robirank.data.user_items import as_user_items
 from robirank.latent.solvers.problem import TableShape
 from robirank.latent.tune import settle
@@ -144,6 +145,24 @@ def test_a_table_that_is_learned_slowly_gets_none(split, monkeypatch):
     found, of_path, fits = searched_with(values, split, monkeypatch)
     assert found == of_path
     assert fits == []
+
+
+@pytest.mark.parametrize("content", [None, (2.0, 8.0, 0.7)])
+def test_short_fits_are_judged_with_the_content_weights_that_are_given(content, monkeypatch):
+    table, _, items = featured.shop()
+    monkeypatch.setattr(f"{SETTLE}.LEAST_HELD_OUT", 1)
+    monkeypatch.setattr(f"{SETTLE}._QUICK", 0.0)
+    seen = []
+
+    def fit(problem, split, workers, content=None, should_stop=None):
+        seen.append(content)
+        return {"values": [0.5]}
+
+    monkeypatch.setattr(f"{SETTLE}.whole_fit", fit)
+    model = featured.model(content=content, regularization=None)
+    model.fit(table, show_progress=False, item_features=items)
+    assert len(seen) >= 2
+    assert {weights if weights is None else tuple(weights) for weights in seen} == {content}
 
 
 # More than 64 factors

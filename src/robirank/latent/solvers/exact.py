@@ -170,7 +170,7 @@ class ExactSolver:
             gradient += penalty[:, None] * (U if centres is None else U - centres[users])
             step = self._user_steps.of(users, gradient, losses, penalty)
             self.U[users] = U - step
-            seen: Floats32 = U - np.float32(self._user_steps.caution.seen) * step
+            seen: Floats32 = U - np.float32(self._user_steps.settings.seen) * step
         return seen
 
     def _update_items(

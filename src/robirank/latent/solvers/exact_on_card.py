@@ -39,7 +39,7 @@ from robirank.latent.gpu.kernels import kernels_for
 from robirank.latent.solvers.exact import B1, B2, STEPS, EpochSchedule
 from robirank.latent.solvers.problem import Penalty, Problem
 from robirank.latent.solvers.user_steps import (
-    Caution,
+    StepSettings,
     newton_steps,
     pair_weights,
     renewal,
@@ -90,7 +90,7 @@ class DeviceExactFits:
         self._steps: ModuleType = fused if kernels else plain
         self._kernels = kernels_for(problem.factors, self._device.index or 0) if kernels else None
         self._rho, self._seed = problem.rho, problem.seed
-        self._caution = Caution.of(problem.factors)
+        self._step_settings = StepSettings.of(problem.factors)
         self._rate = problem.rate * problem.learning_rate
         self._counts = interactions.user_counts(), interactions.item_counts()
         self._users = np.flatnonzero(self._counts[0] > 0)
@@ -168,7 +168,7 @@ class DeviceExactFits:
         Where the items see the users' step, scores are taken anew for them: kernels that write no
         score to memory have none to keep.
         """
-        U, seen = self._rows_of(batch), self._caution.seen > 0
+        U, seen = self._rows_of(batch), self._step_settings.seen > 0
         found = self._gradients(U, batch, OF_USERS if seen else BOTH)
         U = self._update_users(batch, U, found)
         items = self._gradients(U, batch, OF_ITEMS).items if seen else found.items
@@ -196,13 +196,13 @@ class DeviceExactFits:
         starts = batch.interactions.starts
         losses = torch.segment_reduce(found.losses.T.contiguous(), "sum", offsets=starts, axis=0).T
         kappa = pair_weights(losses, self._weights[batch.places], self._rho)
-        step = newton_steps(gradient, kappa, penalty, self._curvature, self._caution.damping)
+        step = newton_steps(gradient, kappa, penalty, self._curvature, self._step_settings.damping)
         moved = U - step
         if self._U.device == self._device:
             self._U.index_copy_(1, batch.places, moved)
         else:
             self._U.index_copy_(1, torch.from_numpy(batch.users), moved.cpu())
-        return (U - self._caution.seen * step).contiguous()
+        return (U - self._step_settings.seen * step).contiguous()
 
     def _renew_curvature(self, in_epoch: int) -> None:
         """Renew the curvature that users share, if it is time; see `UserSteps`."""

@@ -76,6 +76,6 @@ def _seconds_of_step(n_users: int, factors: int, rho: RhoName, num_threads: int)
 
 
 def _after(calls: int) -> Callable[[], bool]:
-    """A function that is true from the so-manieth call on."""
+    """A function that returns True from its ``calls``-th call on."""
     number = count(1)
     return lambda: next(number) >= calls

@@ -167,7 +167,7 @@ def _inverse_root(counts: Ints64, exponent: float) -> Floats32:
 
 
 def _size_of_scores(U: Floats32, V: Floats32, interactions: UserItems) -> float:
-    """The root of the mean of (U_x · V_y)² over interactions, or so-manieth ones of them."""
+    """The root of the mean of (U_x · V_y)² over interactions, of many over every k-th one."""
     places = np.arange(0, interactions.n_interactions, 1 + interactions.n_interactions // _SAMPLE)
     users = np.searchsorted(interactions.indptr, places, side="right") - 1
     scores = np.einsum("ij,ij->i", U[users], V[interactions.items[places]])

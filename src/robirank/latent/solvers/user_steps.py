@@ -23,7 +23,7 @@ with θ = 2 or more, because items move at the same time, along the same directi
 The items can be stepped with the users' new rows or with the old ones. With the new ones weak
 tastes grow faster. But where there are more directions than strong tastes, users follow the noise
 of the items at once, the items follow them, and the noise stays. So the more factors, the larger is
-θ, and the older are the rows that the items see: `Caution`.
+θ, and the older are the rows that the items see: `StepSettings`.
 
 Every fourth step renews C; its eigenvectors, which cost more, change little after the first epochs,
 and are then renewed seldom: the variances along them stand for its eigenvalues. Along directions in
@@ -47,7 +47,7 @@ _SAMPLE = 4096  # interactions whose items C is taken from, about
 _NEVER_ONE = 1.0 - 1e-9  # a bound of losses under "type2"
 
 
-class Caution(NamedTuple):
+class StepSettings(NamedTuple):
     """How far users go in a step, and how much of it the items see at once.
 
     Attributes
@@ -62,15 +62,15 @@ class Caution(NamedTuple):
     seen: float
 
     @classmethod
-    def of(cls, factors: int) -> Caution:
+    def of(cls, factors: int) -> StepSettings:
         """Of so many factors; docs/method/latent.md has what was measured.
 
         Examples
         --------
-        >>> Caution.of(64), Caution.of(96)
-        (Caution(damping=2.0, seen=1.0), Caution(damping=3.0, seen=0.5))
-        >>> Caution.of(256)
-        Caution(damping=4.0, seen=0.0)
+        >>> StepSettings.of(64), StepSettings.of(96)
+        (StepSettings(damping=2.0, seen=1.0), StepSettings(damping=3.0, seen=0.5))
+        >>> StepSettings.of(256)
+        StepSettings(damping=4.0, seen=0.0)
         """
         share = min(max(factors / 64 - 1.0, 0.0), 1.0)
         return cls(2.0 + 2.0 * share, 1.0 - share)
@@ -187,7 +187,7 @@ class UserSteps:
 
     def __init__(self, interactions: UserItems, rho: RhoName, factors: int) -> None:
         self._interactions, self._rho = interactions, rho
-        self.caution = Caution.of(factors)
+        self.settings = StepSettings.of(factors)
         self._weights = weight_sums(interactions)
         self._curvature: tuple[Floats32, Floats32]
 
@@ -210,7 +210,7 @@ class UserSteps:
     ) -> Floats32:
         """The steps of some users, from their gradients and losses, and their λ a_x."""
         kappa = pair_weights(losses, self._weights[users], self._rho).astype(np.float32)
-        damping = self.caution.damping
+        damping = self.settings.damping
         steps: Floats32 = newton_steps(gradient, kappa, penalty, self._curvature, damping)
         return steps
 

@@ -238,7 +238,8 @@ def _closely(
                 return dict(zip(steps, fits_side_by_side(problems, split), strict=True))
             tried = {}
             for step, under in zip(steps, problems, strict=True):
-                tried[step] = whole_fit(under, split, workers, should_stop=is_late)["values"][0]
+                fitted = whole_fit(under, split, workers, request.content, is_late)
+                tried[step] = fitted["values"][0]
                 shown = {"λ": f"{under.penalty.regularization:.3g}"}
                 bar.update(min(3, 2 + step), **shown, **{options.watched: f"{tried[step]:.4f}"})
             return tried
