@@ -60,12 +60,14 @@ def singular_start(problem: Problem, interactions: UserItems) -> Factors:
 
     Rows without interactions are zeros.
     """
-    start = random_start(problem, interactions)
-    U, V = start.users.rows, start.items.rows
     found = _singular_rows(problem, interactions)
     if found is None:
-        return start
+        return random_start(problem, interactions)
     rank = found[0].shape[1]
+    if rank == problem.factors:
+        return _named(*found, interactions)
+    start = random_start(problem, interactions)
+    U, V = start.users.rows, start.items.rows
     for rows, leading in zip((U, V), found, strict=True):
         rows[:, :rank] = leading
         rows[:, rank:] *= _REST
@@ -120,7 +122,7 @@ class _Table:
         entries = np.repeat(a, counts[0]) * b[interactions.items]
         self.norm = float(np.linalg.norm(entries))
         rows = SparseRows(_matrix(entries, interactions))
-        self._design = design_of(rows, problem.device, problem.num_threads)
+        self._design = design_of(rows, problem)
         shares = counts[0].astype(np.float32) / np.float32(interactions.n_items)
         self._left = self._design.as_array(a * shares)[:, None]
         self._right = self._design.as_array(b)[:, None]
