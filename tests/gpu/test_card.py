@@ -8,12 +8,23 @@ import scipy.sparse as sp
 import torch
 
 import robirank as rr
+from robirank.data.sparse_rows import SparseRows
 from robirank.data.user_items import as_user_items
 from robirank.latent.factors import topk_on_card
 from robirank.latent.factors.questions import items_of_users
 from robirank.latent.factors.topk import top_rows
 from robirank.latent.gpu import fused, kernels, plain
-from robirank.latent.gpu.batch import AdamState, AdamStep, BatchInteractions
+from robirank.latent.gpu.batch import (
+    AdamState,
+    AdamStep,
+    Batch,
+    BatchInteractions,
+    Curvature,
+    Gradients,
+    UserStep,
+)
+from robirank.latent.solvers import exact_on_card
+from robirank.latent.solvers.design_on_card import CardDesign
 
 STEP = AdamStep(0.3, 0.9, 0.99, 0.05, 1.7)
 
@@ -151,6 +162,69 @@ def test_a_step_of_adam():
         steps.adam(own, gradient.clone(), AdamState(*averages, penalty), STEP)
         results.append((own, *averages))
     for one, other in zip(*results, strict=True):
+@pytest.mark.parametrize("rho", ["log", "identity", "type2"])
+@pytest.mark.parametrize("travels", [False, True])
+@pytest.mark.parametrize(("n", "d", "seen"), [(1, 4, 1.0), (70, 40, 0.5), (65, 256, 0.0)])
+def test_a_step_of_users(n, d, seen, travels, rho):
+    """Of two models with curvatures of their own, beside plain PyTorch."""
+    rng = np.random.default_rng(0)
+    everyone, scale = n + 9, {"log": 1.0, "identity": 50.0, "type2": 0.9}[rho]
+
+    def numbers(*shape):
+        return torch.tensor(rng.random(shape)).float().cuda()
+
+    U, _, interactions = block(n, 300, d, 0.05, 0.3)
+    places = torch.tensor(np.sort(rng.choice(everyone, n, replace=False))).cuda()
+    batch = Batch(places.cpu().numpy(), places, interactions)
+    rows, losses = torch.stack([U, 2 * U]), scale * numbers(2, len(interactions.items))
+    found = Gradients(losses, numbers(2, n, d), lambda rows: rows)
+    bases = torch.linalg.qr(numbers(2, d, d)).Q.contiguous()
+    curvature = Curvature(numbers(2, d), bases, bases.mT.contiguous())
+    weights, centres = 9 * numbers(everyone), None if travels else numbers(everyone, d)
+    weights[places] += interactions.starts.diff()  # a loss under type2 is less than its weight
+    step = UserStep(weights, 0.1 + numbers(2, everyone), centres, curvature, 2.0, seen)
+    results = []
+    for steps in (fused.step_users, exact_on_card.step_users):
+        moved = torch.full((2, n if travels else everyone, d), 7.0).cuda()
+        seen_rows = steps(rows, found, batch, rho, step, moved)
+        results.append((seen_rows, moved))
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=2e-4, atol=2e-4)
+    if not travels:  # the rows of others stay
+        others = np.setdiff1d(np.arange(everyone), batch.users)
+        assert (results[0][1][:, others] == 7.0).all()
+
+
+@pytest.mark.parametrize("width", [1, 16, 72, 264])
+def test_a_sparse_product(width):
+    rng = np.random.default_rng(0)
+    F = sp.random(300, 90, 0.1, random_state=0, format="csr", dtype=np.float32)
+    F[7] = 0
+    design = CardDesign(SparseRows(F), 16)
+    W, rows, weights = (
+        rng.random(shape).astype(np.float32) for shape in ((90, width), (300, width), 300)
+    )
+    for found, expected in (
+        (design.times(design.as_array(W)), F @ W),
+        (design.transposed_times(design.as_array(rows)), F.T @ rows),
+        (design.squares(design.as_array(weights)), F.multiply(F).T @ weights),
+    ):
+        np.testing.assert_allclose(found.cpu().numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("factors", [16, 96, 128])
+def test_rows_of_users_may_travel(factors, monkeypatch):
+    """Where U does not fit the card, a fit is the same."""
+    data = rr.make_interactions(300, 400, 9_000, random_state=0)
+    settings = {"factors": factors, "iterations": 3, "regularization": 0.2, "random_state": 0}
+    fits = []
+    for share in (0.5, 0.0):
+        monkeypatch.setattr(exact_on_card, "_USER_SHARE", share)
+        fits.append(rr.LatentRoBiRank(device="cuda", **settings).fit(data, show_progress=False))
+    np.testing.assert_array_equal(fits[0].user_factors, fits[1].user_factors)
+    np.testing.assert_array_equal(fits[0].item_factors, fits[1].item_factors)
+
+
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 

@@ -22,6 +22,10 @@ from robirank.latent.gpu.batch import (
 from robirank.latent.gpu.kernels import (
     ADAM_NUMBERS,
     ADAM_THREADS,
+    NEWTON_THREADS,
+    NEWTON_USERS,
+    SPARSE_COLUMNS,
+    SPARSE_THREADS,
     GRID_THREADS,
     SUM_THREADS,
     TABLE_THREADS,
@@ -70,6 +74,54 @@ def gradients_of_all(
     results = [Gradients(*model) for model in zip(*gradients, strict=True)]
     for number in wide.any(dim=1).nonzero()[:, 0].tolist():
         rows_of_model = U[number], V[number]
+def step_users(
+    U: torch.Tensor,
+    found: Gradients,
+    batch: Batch,
+    rho: RhoName,
+    step: UserStep,
+    moved: torch.Tensor,
+) -> torch.Tensor:
+    """One step of Newton's on the rows of a batch; returns those that items are stepped with.
+
+    ``moved`` gets the new rows: where their users are, if it has all users, else in the batch's
+    order.
+    """
+    models, users, factors = U.shape
+    n_all, n_moved = step.penalties.shape[1], moved.shape[1]
+    seen_rows = torch.empty_like(U) if step.seen else None
+    kernels_for(factors, U.device.index or 0).launch(
+        "step_users",
+        (-(-users // NEWTON_USERS), 1, models),
+        *(U, found.users, found.losses, batch.interactions.starts, batch.places),
+        *(step.weights, step.penalties, step.centres, *step.curvature, _RHO_NUMBERS[rho]),
+        *(2 * LN2 * step.damping, float(step.seen), users, n_all, factors),
+        *(batch.places if n_moved == n_all else None, n_moved, moved, seen_rows),
+        threads=NEWTON_THREADS,
+    )
+    return U if seen_rows is None else seen_rows
+
+
+def sparse_times(
+    starts: torch.Tensor,
+    columns: torch.Tensor,
+    values: torch.Tensor,
+    dense: torch.Tensor,
+    factors: int,
+) -> torch.Tensor:
+    """A CSR matrix times a dense one, with the same bits each time, by the kernels of a fit."""
+    dense = dense.contiguous()
+    n_rows, width = len(starts) - 1, dense.shape[1]
+    out = torch.empty((n_rows, width), device=dense.device)
+    kernels_for(factors, dense.device.index or 0).launch(
+        "sparse_times",
+        (n_rows, -(-width // SPARSE_COLUMNS), 1),
+        *(starts, columns, values, dense, width, out),
+        threads=SPARSE_THREADS,
+    )
+    return out
+
+
         if all(bool(torch.isfinite(rows).all()) for rows in rows_of_model):
             results[number] = _with_wide(*rows_of_model, wide[number], interactions, rho, sides)
         else:  # it has diverged, which the loop reports

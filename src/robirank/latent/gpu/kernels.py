@@ -30,6 +30,11 @@ from robirank.storage.files import write_whole
 GRID_THREADS, TABLE_THREADS, SUM_THREADS = 256, 2 * (KERNEL_BINS + 32), 1024
 #: Threads of a block of adam, and numbers of a thread.
 ADAM_THREADS, ADAM_NUMBERS = 256, 4
+#: Threads of a block of step_users, and its users.
+NEWTON_THREADS = 256
+NEWTON_USERS = NEWTON_THREADS // 32
+#: Threads of a block of sparse_times, and its columns.
+SPARSE_THREADS, SPARSE_COLUMNS = 256, 64
 
 _SOURCES = ("layout.cu", "products.cu", "scores.cu", "gradients.cu", "steps.cu")
 _RANGE_UNIT = 64  # items of a range are a multiple: tiles do not reach into the next
@@ -289,6 +294,9 @@ def source_of(layout: Layout) -> str:
         "kGridThreads": GRID_THREADS,
         "kTableThreads": TABLE_THREADS,
         "kSumThreads": SUM_THREADS,
+        "kNewtonThreads": NEWTON_THREADS,
+        "kSparseThreads": SPARSE_THREADS,
+        "kSparseColumns": SPARSE_COLUMNS,
         "kAdamThreads": ADAM_THREADS,
         "kAdamNumbers": ADAM_NUMBERS,
         "kExpectedGroups": layout.groups,

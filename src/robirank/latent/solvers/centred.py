@@ -56,7 +56,7 @@ class _Featured:
         if features is None:
             return None
         features = features.without_empty_columns()
-        design = design_of(features, problem.device, problem.num_threads)
+        design = design_of(features, problem)
         return cls(design, design.as_array(weights))
 
     def centres(self, rows: Any, least: float) -> Any:

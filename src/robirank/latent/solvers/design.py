@@ -8,6 +8,7 @@ import numpy as np
 
 from robirank._types import Floats32, Floats64
 from robirank.data.sparse_rows import SparseRows
+from robirank.latent.solvers.problem import Problem
 
 _CHUNK = 1 << 14  # rows in double precision at a time
 
@@ -72,11 +73,11 @@ class HostDesign:
         return np.asarray(values, np.float32)
 
 
-def design_of(rows: SparseRows, device: str, num_threads: int = 0) -> Design:
-    """The matrix in the memory of this process, or on its card."""
-    if device == "cpu":
-        return HostDesign(rows, num_threads)
+def design_of(rows: SparseRows, problem: Problem) -> Design:
+    """The matrix in the memory of this process, or on the card of a problem."""
+    if problem.device == "cpu":
+        return HostDesign(rows, problem.num_threads)
     from robirank.latent.solvers.design_on_card import CardDesign
 
-    design: Design = CardDesign(rows)
+    design: Design = CardDesign(rows, problem.factors)
     return design

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from robirank._types import Floats64
 from robirank.data.sparse_rows import SparseRows
-from robirank.latent.gpu.device import cuda_device, device_errors
+from robirank.latent.gpu import fused
+from robirank.latent.gpu.device import cuda_device, device_errors, has_kernels
 
 _CHUNK = 1 << 18  # rows in double precision at a time
 
@@ -17,36 +19,40 @@ _CHUNK = 1 << 18  # rows in double precision at a time
 class CardDesign:
     """The features of rows on a card, and their transpose.
 
+    One seed gives the same bits by the kernels; the products of PyTorch may differ in the last bit
+    from run to run.
+
     Parameters
     ----------
     features : SparseRows
+    factors : int
+        Those of the fit, for which there are kernels.
     device : torch.device, optional
         Default: the current card. The CPU is for tests.
     """
 
-    def __init__(self, features: SparseRows, device: torch.device | None = None) -> None:
+    def __init__(
+        self, features: SparseRows, factors: int, device: torch.device | None = None
+    ) -> None:
         self._device = device or cuda_device()
+        self._factors = factors if has_kernels(factors, self._device) else None
         self.shape = features.matrix.shape
         with device_errors("the features were copied to it"):
-            self._matrix = _uploaded(features.matrix, self._device)
-            self._transposed = _uploaded(features.matrix.T.tocsr(), self._device)
+            self._matrix = _CardRows.of(features.matrix, self._device)
+            self._transposed = _CardRows.of(features.matrix.T.tocsr(), self._device)
 
     def times(self, W: torch.Tensor) -> torch.Tensor:
         """F W."""
-        return self._matrix @ W
+        return self._matrix.times(W, self._factors)
 
     def transposed_times(self, rows: torch.Tensor) -> torch.Tensor:
         """Fᵀ rows."""
-        return self._transposed @ rows
+        return self._transposed.times(rows, self._factors)
 
     def squares(self, weights: torch.Tensor) -> torch.Tensor:
         """The diagonal of Fᵀ B F."""
-        T = self._transposed
-        squares = torch.sparse_csr_tensor(
-            T.crow_indices(), T.col_indices(), T.values() ** 2, T.shape, check_invariants=False
-        )
-        diagonal: torch.Tensor = (squares @ weights[:, None])[:, 0]
-        return diagonal
+        squared = self._transposed._replace(values=self._transposed.values**2)
+        return squared.times(weights[:, None], self._factors)[:, 0]
 
     def dots(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         """The inner products of the columns of two matrices."""
@@ -64,8 +70,33 @@ class CardDesign:
         return torch.as_tensor(values, dtype=torch.float32, device=self._device)
 
 
-def _uploaded(matrix: Any, device: torch.device) -> torch.Tensor:
-    parts = [matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data]
-    tensors = [torch.from_numpy(np.ascontiguousarray(part)) for part in parts]
-    csr = torch.sparse_csr_tensor(*tensors, size=matrix.shape, check_invariants=False)
-    return csr.to(device)
+class _CardRows(NamedTuple):
+    """A CSR matrix on a device."""
+
+    starts: torch.Tensor
+    columns: torch.Tensor
+    values: torch.Tensor
+    n_columns: int
+
+    @classmethod
+    def of(cls, matrix: Any, device: torch.device) -> _CardRows:
+        parts = (
+            matrix.indptr.astype(np.int64),
+            matrix.indices.astype(np.int32),
+            np.ascontiguousarray(matrix.data, np.float32),
+        )
+        starts, columns, values = (torch.from_numpy(part).to(device) for part in parts)
+        return cls(starts, columns, values, matrix.shape[1])
+
+    def times(self, dense: torch.Tensor, factors: int | None) -> torch.Tensor:
+        """The product with a dense matrix, by the kernels for so many factors; None: by PyTorch."""
+        if factors is not None:
+            return fused.sparse_times(self.starts, self.columns, self.values, dense, factors)
+        shape = len(self.starts) - 1, self.n_columns
+        columns = self.columns.long()
+        with warnings.catch_warnings():  # that sparse tensors are new, and not checked again
+            warnings.simplefilter("ignore", UserWarning)
+            csr = torch.sparse_csr_tensor(
+                self.starts, columns, self.values, shape, check_invariants=False
+            )
+            return csr @ dense

@@ -130,3 +130,24 @@ extern "C" __global__ void score_pairs(const float* U, const float* V, const i64
   sum = sum_of_warp(sum);
   if (lane == 0) out[pair] = sum;
 }
+// A sparse matrix (blockIdx.x: which row) times a dense one with `width` columns (blockIdx.y: which
+// of them). Slices of threads share the entries of a row out, and their sums are added in order.
+extern "C" __global__ __launch_bounds__(kSparseThreads) void sparse_times(
+    const i64* starts, const int* columns, const float* values, const float* dense, int width,
+    float* out) {
+  constexpr int kSlices = kSparseThreads / kSparseColumns;
+  __shared__ float sums[kSlices][kSparseColumns];
+  const int slice = threadIdx.x / kSparseColumns, own = threadIdx.x % kSparseColumns;
+  const int column = blockIdx.y * kSparseColumns + own;
+  float sum = 0.f;
+  if (column < width)
+#pragma unroll 4
+    for (i64 e = starts[blockIdx.x] + slice; e < starts[blockIdx.x + 1]; e += kSlices)
+      sum = fmaf(values[e], dense[static_cast<i64>(columns[e]) * width + column], sum);
+  sums[slice][own] = sum;
+  __syncthreads();
+  if (slice || column >= width) return;
+  for (int i = 1; i < kSlices; ++i) sum += sums[i][own];
+  out[static_cast<i64>(blockIdx.x) * width + column] = sum;
+}
+
