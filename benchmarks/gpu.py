@@ -61,6 +61,7 @@ KERNELS = (
     *("count_scores", "user_tables", "gradient_of_users", "gradient_of_items", "adam"),
     *("to_halves", "user_grids", "sum_users", "add_interactions"),
 )
+Sums = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 Figures = dict[str, float]
 #: Users, items, factors, interactions of a user, size of the factors, and of every third user.
 SHAPES = [
@@ -143,7 +144,7 @@ def check(_: Any) -> Figures:
     for n, m, d, each, size, third in SHAPES:
         U, V, interactions = random_block(n, m, d, each, size, third)
         for rho in ("log", "identity", "type2"):
-            found, again = (fused.gradients(U, V, interactions, rho) for _ in range(2))
+            found, again = (by_kernels(U, V, interactions, rho) for _ in range(2))
             expected = summed_directly(U.double(), V.double(), interactions, rho)
             errors = [distance(a, b) for a, b in zip(found, expected, strict=True)]
             same = all(torch.equal(a, b) for a, b in zip(found, again, strict=True))
@@ -165,21 +166,27 @@ def check_long_ranges() -> float:
     cut = Kernels.ranges
     Kernels.ranges = one_range  # type: ignore[method-assign]
     U, V, interactions = random_block(64, 400_000, 64, 40, 0.35)
-    found = fused.gradients(U, V, interactions, "log")
+    found = by_kernels(U, V, interactions, "log")
     Kernels.ranges = cut  # type: ignore[method-assign]
     expected = summed_directly(U.double(), V.double(), interactions, "log")
     errors = [distance(a, b) for a, b in zip(found, expected, strict=True)]
     print("in one range of items: " + "  ".join(f"{error:.0e}" for error in errors))
     return max(errors)
 
+def by_kernels(U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: Any) -> Sums:
+    """Losses, and the gradients by users and by items; items are stepped with half of U."""
+    found = fused.gradients(U, V, interactions, rho)
+    return found.losses, found.users, found.of_items(0.5 * U)
+
+
 
 def summed_directly(
     U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: Any
-) -> Gradients:
+) -> Sums:
     """A pair of a relevant item and another at a time, in the precision of U."""
     own = interactions._replace(weights=interactions.weights.to(U.dtype))
     losses, by_score = plain.direct_score_gradients(U @ V.T, own, rho)
-    return Gradients(losses, by_score @ V, by_score.T @ U)
+    return losses, by_score @ V, by_score.T @ (0.5 * U)
 
 
 def check_steps() -> None:
@@ -432,8 +439,8 @@ def floors(users: int, items: int, factors: int) -> dict[str, float]:
 def row_speedup(items: int) -> Figures:
     """One step at that many items: the kernels beside plain PyTorch."""
     U, V, interactions = random_block(512, items, 64, 44, 0.35)
-    with_kernels = timed(lambda: fused.gradients(U, V, interactions, "log"), 10)
-    without = timed(lambda: plain.gradients(U, V, interactions, "log"), 3)
+    with_kernels = timed(lambda: fused.gradients(U, V, interactions, "log").of_items(U), 10)
+    without = timed(lambda: plain.gradients(U, V, interactions, "log").of_items(U), 3)
     print(f"  a step of 512 users: {1e3 * with_kernels:.2f} ms, plain {1e3 * without:.2f} ms")
     return {"row_speedup": without / with_kernels}
 
@@ -445,8 +452,8 @@ def kernel_times(items: int) -> Figures:
     averages = AdamState(torch.zeros_like(V), torch.zeros_like(V), torch.zeros_like(V[:, 0]))
 
     def step() -> None:
-        found = fused.gradients(U, V, interactions, "log")
-        fused.adam(V[None], found.items[None], averages, AdamStep(0.0, 0.9, 0.99, 0.0, 1.0))
+        items = fused.gradients(U, V, interactions, "log").of_items(0.5 * U)
+        fused.adam(V[None], items[None], averages, AdamStep(0.0, 0.9, 0.99, 0.0, 1.0))
 
     step()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:

@@ -42,6 +42,22 @@ def block(n, m, d, share, size, wide=False):
     return U, V, BatchInteractions.of_users(interactions, np.arange(n), U.device)
 
 
+def by_kernels(U, V, interactions, rho="log", rows=None):
+    """Losses and both gradients, of one model or of several; items are stepped with ``rows``."""
+    steps = fused.gradients if U.ndim == 2 else fused.gradients_of_all
+    found = steps(U, V, interactions, rho)
+    return found.losses, found.users, found.of_items(U if rows is None else rows)
+
+
+def directly(U, V, interactions, rho="log", rows=None):
+    """The same of one model, a pair of items at a time in double precision."""
+    U, V, exact = U.double(), V.double(), interactions.weights.double()
+    rows = U if rows is None else rows.double()
+    by_pairs = interactions._replace(weights=exact)
+    losses, by_score = plain.direct_score_gradients(U @ V.T, by_pairs, rho)
+    return losses, by_score @ V, by_score.T @ rows
+
+
 @pytest.mark.parametrize("rho", ["log", "identity", "type2"])
 @pytest.mark.parametrize(
     ("n", "m", "d", "share", "size", "wide"),
@@ -57,13 +73,11 @@ def block(n, m, d, share, size, wide=False):
 )
 def test_losses_and_gradients(rho, n, m, d, share, size, wide):
     U, V, interactions = block(n, m, d, share, size, wide)
-    found, again = (fused.gradients(U, V, interactions, rho) for _ in range(2))
-    exact = interactions._replace(weights=interactions.weights.double())
-    losses, by_score = plain.direct_score_gradients(U.double() @ V.double().T, exact, rho)
-    expected = losses, by_score @ V.double(), by_score.T @ U.double()
+    found, again = (by_kernels(U, V, interactions, rho) for _ in range(2))
+    expected = directly(U, V, interactions, rho)
     for one, other, same in zip(found, expected, again, strict=True):
         assert torch.equal(one, same)
-        assert (one - other).norm() <= 1e-3 * other.norm() + 1e-4 * float(losses.norm())
+        assert (one - other).norm() <= 1e-3 * other.norm() + 1e-4 * float(expected[0].norm())
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -72,9 +86,11 @@ def test_several_models_at_once(n, m, d, wide):
     U, V, interactions = block(n, m, d, 0.02, 0.4, wide)
     models = [(U, V), (2 * U, V), (U.flip(0), 0.5 * V.flip(1))]
     Us, Vs = (torch.stack(factors) for factors in zip(*models, strict=True))
-    found = fused.gradients_of_all(Us, Vs, interactions, "log")
+    rows = 0.5 * Us.flip(2)
+    found = by_kernels(Us, Vs, interactions, rows=rows)
     for number, (u, v) in enumerate(models):
-        for one, other in zip(found, fused.gradients(u, v, interactions, "log"), strict=True):
+        alone = by_kernels(u, v, interactions, rows=rows[number])
+        for one, other in zip(found, alone, strict=True):
             assert torch.equal(one[number], other)
 
 
@@ -103,12 +119,8 @@ def one_range(monkeypatch):
 @pytest.mark.parametrize(("m", "share"), [(20_001, 0.002), (200_001, 0.0002)])
 def test_long_ranges_of_items(m, share, d):
     U, V, interactions = block(70, m, d, share, 2.4 / d**0.5)
-    found = fused.gradients(U, V, interactions, "log")
-    exact = interactions._replace(weights=interactions.weights.double())
-    losses, by_score = plain.direct_score_gradients(U.double() @ V.double().T, exact, "log")
-    for one, other in zip(
-        found, (losses, by_score @ V.double(), by_score.T @ U.double()), strict=True
-    ):
+    found = by_kernels(U, V, interactions)
+    for one, other in zip(found, directly(U, V, interactions), strict=True):
         assert (one - other).norm() <= 5e-4 * other.norm()
 
 
@@ -119,14 +131,14 @@ def test_products_of_many_factors(n, m, d):
     U, V, interactions = block(n, m, d, 0.02, 0.3)
     models = [(U, V), (0.5 * U, V.flip(0))]
     Us, Vs = (torch.stack(factors) for factors in zip(*models, strict=True))
-    found, again = (fused.gradients_of_all(Us, Vs, interactions, "log") for _ in range(2))
-    exact = interactions._replace(weights=interactions.weights.double())
-    for number, (u, v) in enumerate((u.double(), v.double()) for u, v in models):
-        losses, by_score = plain.direct_score_gradients(u @ v.T, exact, "log")
-        expected = losses, by_score @ v, by_score.T @ u
-        for one, other, same in zip(found, expected, again, strict=True):
-            assert torch.equal(one[number], same[number])
-            assert (one[number] - other).norm() <= 1e-3 * other.norm()
+    for rows in (None, Us.flip(2)):
+        found, again = (by_kernels(Us, Vs, interactions, rows=rows) for _ in range(2))
+        for number, (u, v) in enumerate(models):
+            right = None if rows is None else rows[number]
+            expected = directly(u, v, interactions, rows=right)
+            for one, other, same in zip(found, expected, again, strict=True):
+                assert torch.equal(one[number], same[number])
+                assert (one[number] - other).norm() <= 1e-3 * other.norm()
 
 
 @pytest.mark.usefixtures("products", "one_range")
@@ -144,24 +156,12 @@ def test_a_model_that_has_diverged_leaves_others_alone():
     U, V, interactions = block(65, 3000, 40, 0.02, 0.4)
     bad = V.clone()
     bad[7, 3] = torch.nan
-    found = fused.gradients_of_all(torch.stack([U, U]), torch.stack([V, bad]), interactions, "log")
-    for one, other in zip(found, fused.gradients(U, V, interactions, "log"), strict=True):
+    found = by_kernels(torch.stack([U, U]), torch.stack([V, bad]), interactions)
+    for one, other in zip(found, by_kernels(U, V, interactions), strict=True):
         assert torch.equal(one[0], other)
         assert one[1].isnan().all()
 
 
-def test_a_step_of_adam():
-    rng = np.random.default_rng(0)
-    V, gradient, first, second = (
-        torch.tensor(rng.random((2, 301, 40))).float().cuda() for _ in range(4)
-    )
-    penalty = torch.tensor(rng.random((2, 301))).float().cuda()
-    results = []
-    for steps in (plain, fused):
-        own, *averages = V.clone(), first.clone(), second.clone()
-        steps.adam(own, gradient.clone(), AdamState(*averages, penalty), STEP)
-        results.append((own, *averages))
-    for one, other in zip(*results, strict=True):
 @pytest.mark.parametrize("rho", ["log", "identity", "type2"])
 @pytest.mark.parametrize("travels", [False, True])
 @pytest.mark.parametrize(("n", "d", "seen"), [(1, 4, 1.0), (70, 40, 0.5), (65, 256, 0.0)])
@@ -225,6 +225,18 @@ def test_rows_of_users_may_travel(factors, monkeypatch):
     np.testing.assert_array_equal(fits[0].item_factors, fits[1].item_factors)
 
 
+def test_a_step_of_adam():
+    rng = np.random.default_rng(0)
+    V, gradient, first, second = (
+        torch.tensor(rng.random((2, 301, 40))).float().cuda() for _ in range(4)
+    )
+    penalty = torch.tensor(rng.random((2, 301))).float().cuda()
+    results = []
+    for steps in (plain, fused):
+        own, *averages = V.clone(), first.clone(), second.clone()
+        steps.adam(own, gradient.clone(), AdamState(*averages, penalty), STEP)
+        results.append((own, *averages))
+    for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 

@@ -18,13 +18,13 @@ from robirank.latent.factors.questions import items_of_users
 from robirank.latent.factors.topk import prepare_rows, top_rows
 from robirank.latent.gpu.device import DeviceError, device_errors, has_kernels
 from robirank.latent.gpu.layout import KernelError
-from robirank.latent.solvers import SOLVERS
+from robirank.latent.solvers import exact_on_card, start_of
 from robirank.latent.solvers.exact import ExactSolver
+from robirank.latent.solvers.exact_on_card import DeviceExactSolver
 from robirank.latent.train.loop import DivergenceError
 from robirank.latent.tune.fits import fits_side_by_side, whole_fit
 from robirank.latent.tune.path import hold_out
 from robirank.latent.tune.settle import settle_by_table
-from robirank.objectives.listwise import gradients_in_place
 
 TABLE = make_interactions(80, 70, 1500, random_state=0)
 CPU = torch.device("cpu")
@@ -40,31 +40,11 @@ def model(device, **params):
     return LatentRoBiRank(8, device=device, **settings)
 
 
-class ScoresAnew(ExactSolver):
-    """Takes the gradient by items from the scores of the users' new rows, as a card does."""
-
-    def _update_users(self, users, *arguments):
-        U = super()._update_users(users, *arguments)
-        scores = self._scores[: len(users)]
-        self.products.scores(U, scores)
-        gradients_in_place(
-            scores, *self._interactions.of_users(users), rho=self._rho, num_threads=1
-        )
-        return U
-
-
-@pytest.fixture
-def in_the_order_of_a_card(monkeypatch):
-    """Fits on the CPU take scores anew for the items."""
-    monkeypatch.setitem(SOLVERS, "exact", replace(SOLVERS["exact"], make=ScoresAnew))
-
-
 def scores_of(model):
     """What does not depend on the signs that a start gives to singular vectors."""
     return model.user_factors @ model.item_factors.T
 
 
-@pytest.mark.usefixtures("in_the_order_of_a_card")
 @pytest.mark.parametrize("rho", ["log", "identity", "type2"])
 def test_a_fit_is_that_of_the_cpu(rho):
     reg = {"log": 0.1, "identity": 20.0, "type2": 0.002}[rho]
@@ -79,14 +59,46 @@ def test_a_fit_is_that_of_the_cpu(rho):
         np.testing.assert_allclose(one, other, atol=0.01)
 
 
-def test_a_fit_of_many_factors_is_that_of_the_cpu():
-    """Its items see the users' old rows, and no scores are taken anew."""
-    settings = {"factors": 128, "regularization": 0.2, "iterations": 4}
+@pytest.mark.parametrize("factors", [96, 128])
+def test_a_fit_of_many_factors_is_that_of_the_cpu(factors):
+    """Its items see half of the users' step, or their old rows."""
+    settings = {"factors": factors, "regularization": 0.2, "iterations": 4}
     here, there = (
         model(device).set_params(**settings).fit(TABLE, False) for device in ("cpu", "cuda")
     )
     assert there.history_[-1]["loss"] == pytest.approx(here.history_[-1]["loss"], rel=1e-4)
     np.testing.assert_allclose(scores_of(there), scores_of(here), atol=0.02)
+
+
+@pytest.mark.parametrize("factors", [64, 96, 256])
+def test_an_epoch_has_as_many_steps_as_on_the_cpu(factors):
+    """60, and twice as many with 256 factors."""
+    table = as_user_items(make_interactions(1200, 20, 5000, random_state=0))
+    request = LatentRoBiRank(factors, solver="exact", regularization=0.1, random_state=0).request()
+    problem = settle_by_table(request, table)
+    start = start_of(problem, table)
+    with Workers(1) as workers:
+        here = ExactSolver(problem, table, start, workers)
+        there = DeviceExactSolver(problem, table, start, device=CPU)
+        for solver in (here, there):
+            solver.epoch(0, 1)
+            assert int(solver.state()["steps"][0]) == (120 if factors == 256 else 60)
+
+
+@pytest.mark.parametrize("size", [3, 200])
+def test_the_spectrum_of_a_covariance(size):
+    """Small ones on the host, large ones on the device; what is not finite has infinite values."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((2, 2 * size, size))
+    covariance = rows.swapaxes(1, 2) @ rows / (2 * size)
+    values, vectors = exact_on_card._spectrum(torch.tensor(covariance))
+    rebuilt = vectors @ torch.diag_embed(values) @ vectors.mT
+    np.testing.assert_allclose(rebuilt.numpy(), covariance, atol=1e-5)
+    covariance[0, 0, 0] = np.nan
+    values, vectors = exact_on_card._spectrum(torch.tensor(covariance))
+    assert values[0].isinf().all()
+    assert values[1].isfinite().all()
+    assert vectors.isfinite().all()
 
 
 def test_one_seed_one_result():
@@ -158,7 +170,7 @@ def test_fits_side_by_side_are_those_of_one_after_the_other(room, monkeypatch):
     problems = problems_under([0.05, 0.1, 0.2], split.train)
     with Workers(1) as workers:
         expected = [whole_fit(problem, split, workers)["values"][0] for problem in problems]
-    found = fits_side_by_side(problems, split)
+    found = fits_side_by_side(problems, split, start_of(problems[0], split.train))
     assert found == expected
     assert len(set(found)) == 3
 
@@ -166,7 +178,8 @@ def test_fits_side_by_side_are_those_of_one_after_the_other(room, monkeypatch):
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_a_fit_that_diverges_does_not_stop_those_beside_it():
     split = hold_out(as_user_items(TABLE), 0, "ndcg@5")
-    found = fits_side_by_side(problems_under([0.1, 1e38], split.train), split)
+    problems = problems_under([0.1, 1e38], split.train)
+    found = fits_side_by_side(problems, split, start_of(problems[0], split.train))
     assert found[0] > 0
     assert found[1] == -1
 
@@ -311,7 +324,6 @@ def test_a_checkpoint_belongs_to_a_device(tmp_path, monkeypatch):
         model("auto").fit(TABLE, False, checkpoint=tmp_path / "c", resume=True)
 
 
-@pytest.mark.usefixtures("in_the_order_of_a_card")
 def test_what_follows_is_learned_on_a_card():
     data = make_interactions(150, 40, 1500, random_state=3)
     times = np.random.default_rng(0).permutation(len(data))

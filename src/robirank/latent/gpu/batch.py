@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -212,44 +212,30 @@ class Grid:
 
 
 class Gradients(NamedTuple):
-    """The losses and gradients of a batch of users.
+    """The losses and gradients of a batch of users, with scores S and G = d loss / d S.
 
     Attributes
     ----------
     losses : float32 tensor
         The loss of each interaction.
-    users, items : float32 tensors
-        The gradient of the loss by the rows of the batch's users, and of all items; without
-        numbers where it was not asked for.
+    users : float32 tensor
+        The gradient of the loss by the rows of the batch's users, G V.
+    of_items : callable
+        Gives Gᵀ rows: with the rows of the batch's users, the gradient by the rows of all items.
+        What it needs is kept as long as it is.
     """
 
     losses: torch.Tensor
     users: torch.Tensor
-    items: torch.Tensor
-
-
-class Sides(NamedTuple):
-    """Whose gradients are asked for."""
-
-    users: bool = True
-    items: bool = True
-
-
-BOTH, OF_USERS, OF_ITEMS = Sides(), Sides(items=False), Sides(users=False)
+    of_items: Callable[[torch.Tensor], torch.Tensor]
 
 
 def stacked(parts: Sequence[Gradients]) -> Gradients:
     """The gradients of several models, with an axis for the models first."""
-    return Gradients(*(torch.stack(part) for part in zip(*parts, strict=True)))
-
-
-def back(
-    by_score: torch.Tensor, U: torch.Tensor, V: torch.Tensor, sides: Sides
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The gradients of users and items, from those by scores."""
-    return (
-        by_score @ V if sides.users else U.new_empty(0),
-        by_score.T @ U if sides.items else V.new_empty(0),
+    return Gradients(
+        torch.stack([part.losses for part in parts]),
+        torch.stack([part.users for part in parts]),
+        lambda rows: torch.stack([p.of_items(r) for p, r in zip(parts, rows, strict=True)]),
     )
 
 
@@ -273,6 +259,38 @@ class AdamStep(NamedTuple):
     b2: float
     rate: float
     correction: float
+
+
+class Curvature(NamedTuple):
+    """Of each model: the eigenvalues of C, its eigenvectors as columns, and as rows."""
+
+    values: torch.Tensor
+    directions: torch.Tensor
+    transposed: torch.Tensor
+
+
+class UserStep(NamedTuple):
+    """What a step of Newton's on rows of users goes by; see `robirank.latent.solvers.user_steps`.
+
+    Attributes
+    ----------
+    weights : float32 tensor
+        The sum of the weights of each user's interactions, of all users.
+    penalties : float32 tensor of shape (models, all users)
+        λ a_x.
+    centres : float32 tensor of shape (all users, factors) or None
+        What the penalty pulls rows to; None: to zero.
+    curvature : Curvature
+    damping, seen : float
+        θ, and the share of the step in the rows that items are stepped with.
+    """
+
+    weights: torch.Tensor
+    penalties: torch.Tensor
+    centres: torch.Tensor | None
+    curvature: Curvature
+    damping: float
+    seen: float
 
 
 def score_bound(U: torch.Tensor, V: torch.Tensor) -> torch.Tensor:

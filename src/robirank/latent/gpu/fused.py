@@ -8,25 +8,24 @@ import torch
 
 from robirank.latent.gpu import plain
 from robirank.latent.gpu.batch import (
-    BOTH,
     FAR,
     MOST_WIDTH,
     AdamState,
     AdamStep,
+    Batch,
     BatchInteractions,
     Gradients,
-    Sides,
-    back,
+    UserStep,
     stacked,
 )
 from robirank.latent.gpu.kernels import (
     ADAM_NUMBERS,
     ADAM_THREADS,
+    GRID_THREADS,
     NEWTON_THREADS,
     NEWTON_USERS,
     SPARSE_COLUMNS,
     SPARSE_THREADS,
-    GRID_THREADS,
     SUM_THREADS,
     TABLE_THREADS,
     Address,
@@ -35,7 +34,7 @@ from robirank.latent.gpu.kernels import (
     kernels_for,
 )
 from robirank.latent.gpu.layout import KERNEL_BINS
-from robirank.losses import RhoName
+from robirank.losses import LN2, RhoName
 
 # So few items, or so many relevant ones, are summed directly: their derivatives cancel beyond half
 # precision.
@@ -44,36 +43,37 @@ _RHO_NUMBERS = {"identity": 0, "log": 1, "type2": 2}
 
 
 def gradients(
-    U: torch.Tensor,
-    V: torch.Tensor,
-    interactions: BatchInteractions,
-    rho: RhoName,
-    sides: Sides = BOTH,
+    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
 ) -> Gradients:
     """As `robirank.latent.gpu.plain.gradients`, on a card."""
-    results = gradients_of_all(U[None], V[None], interactions, rho, sides)
-    return Gradients(*(part[0] for part in results))
+    return _of_one(gradients_of_all(U[None], V[None], interactions, rho))
 
 
 def gradients_of_all(
-    U: torch.Tensor,
-    V: torch.Tensor,
-    interactions: BatchInteractions,
-    rho: RhoName,
-    sides: Sides = BOTH,
+    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
 ) -> Gradients:
     """As `robirank.latent.gpu.plain.gradients_of_all`, on a card."""
     pairs = U.shape[1] * V.shape[1]
     if V.shape[1] <= _FEW_ITEMS or len(interactions.items) > _MANY_RELEVANT * pairs:
-        return stacked([_direct(u, v, interactions, rho, sides) for u, v in zip(U, V, strict=True)])
+        return stacked([_direct(u, v, interactions, rho) for u, v in zip(U, V, strict=True)])
     batch = FusedBatch(U, V, interactions)
-    gradients = batch.gradients(rho, sides)
+    found = batch.gradients(rho)
     wide = batch.wide()  # seldom; the card goes on while this waits for the grids
-    if wide is None:
-        return gradients
-    results = [Gradients(*model) for model in zip(*gradients, strict=True)]
-    for number in wide.any(dim=1).nonzero()[:, 0].tolist():
-        rows_of_model = U[number], V[number]
+    return found if wide is None else _with_wide(found, wide, U, V, interactions, rho)
+
+
+def adam(V: torch.Tensor, gradient: torch.Tensor, state: AdamState, step: AdamStep) -> None:
+    """As `robirank.latent.gpu.plain.adam`."""
+    factors, rows = V.shape[-1], V.numel() // V.shape[-1]
+    kernels_for(factors, V.device.index or 0).launch(
+        "adam",
+        (-(-rows * factors // (ADAM_THREADS * ADAM_NUMBERS)), 1, 1),
+        *(V, state.first, state.second, gradient, state.penalty, factors, rows),
+        *map(float, step),
+        threads=ADAM_THREADS,
+    )
+
+
 def step_users(
     U: torch.Tensor,
     found: Gradients,
@@ -122,25 +122,6 @@ def sparse_times(
     return out
 
 
-        if all(bool(torch.isfinite(rows).all()) for rows in rows_of_model):
-            results[number] = _with_wide(*rows_of_model, wide[number], interactions, rho, sides)
-        else:  # it has diverged, which the loop reports
-            results[number] = Gradients(*(torch.full_like(x, torch.nan) for x in results[number]))
-    return stacked(results)
-
-
-def adam(V: torch.Tensor, gradient: torch.Tensor, state: AdamState, step: AdamStep) -> None:
-    """As `robirank.latent.gpu.plain.adam`."""
-    factors, rows = V.shape[-1], V.numel() // V.shape[-1]
-    kernels_for(factors, V.device.index or 0).launch(
-        "adam",
-        (-(-rows * factors // (ADAM_THREADS * ADAM_NUMBERS)), 1, 1),
-        *(V, state.first, state.second, gradient, state.penalty, factors, rows),
-        *map(float, step),
-        threads=ADAM_THREADS,
-    )
-
-
 class FusedBatch:
     """The kernels' steps for one batch of users, of several models at once.
 
@@ -171,6 +152,7 @@ class FusedBatch:
             torch.empty,
             V.device,
             u=users * row,
+            rows=users * row,
             v=layout.padded(items) * row,
             points=n,
             scales=2 * of_users,
@@ -206,11 +188,9 @@ class FusedBatch:
         models, users, _ = self._sizes
         return self._room.tensor("scales", torch.float32, models, users, 2)[:, :, 1] == 0
 
-    def gradients(self, rho: RhoName, sides: Sides = BOTH) -> Gradients:
+    def gradients(self, rho: RhoName) -> Gradients:
         """Losses, and the gradient by the rows of the batch and of all items."""
-        losses, none = self._losses(rho), self._V.new_empty((len(self._V), 0))
-        by_users = self._to_users() if sides.users else none
-        return Gradients(losses, by_users, self._to_items() if sides.items else none)
+        return Gradients(self._losses(rho), self._to_users(), self._to_items)
 
     def _losses(self, rho: RhoName) -> torch.Tensor:
         """The losses; the tables are there, too."""
@@ -251,14 +231,18 @@ class FusedBatch:
         )
         return out
 
-    def _to_items(self) -> torch.Tensor:
+    def _to_items(self, rows: torch.Tensor) -> torch.Tensor:
         (models, users, items), kernels, room = self._sizes, self._kernels, self._room
         out, factors = torch.empty_like(self._V), self._U.shape[2]
+        right = room["u"]
+        if rows is not self._U:
+            right = room["rows"]
+            kernels.write_halves(rows, right)
         kernels.launch(
             "gradient_of_items",
             (-(-items // kernels.layout.block_items), 1, models),
-            *(room["u"], room["v"], room["scales"], room["lines"], room["unit"], users, items),
-            *(self._zeros["largest"], factors, out),
+            *(room["u"], right, room["v"], room["scales"], room["lines"], room["unit"]),
+            *(users, items, self._zeros["largest"], factors, out),
         )
         interactions, n = self._interactions, self._n
         by_item = interactions.by_item
@@ -267,7 +251,7 @@ class FusedBatch:
         kernels.launch(
             "add_interactions",
             (n, 1, models),
-            *(interactions.items, interactions.rows, by_item, room["of_relevant"], self._U),
+            *(interactions.items, interactions.rows, by_item, room["of_relevant"], rows),
             *(n, factors, users, items, out),
             threads=min(256, -(-factors // 32) * 32),
         )
@@ -307,46 +291,69 @@ def _count(
 
 
 def _with_wide(
+    found: Gradients,
+    wide: torch.Tensor,
+    U: torch.Tensor,
+    V: torch.Tensor,
+    interactions: BatchInteractions,
+    rho: RhoName,
+) -> Gradients:
+    """The same, where the scores of some users of some models spread too far for a grid."""
+    models: dict[int, Gradients | None] = {}  # none of one that has diverged
+    for number in wide.any(dim=1).nonzero()[:, 0].tolist():
+        u, v = U[number], V[number]
+        is_finite = bool(u.isfinite().all()) and bool(v.isfinite().all())
+        models[number] = _by_parts(u, v, wide[number], interactions, rho) if is_finite else None
+        part = models[number]
+        found.losses[number] = torch.nan if part is None else part.losses
+        found.users[number] = torch.nan if part is None else part.users
+
+    def of_items(rows: torch.Tensor) -> torch.Tensor:
+        items = found.of_items(rows)
+        for number, part in models.items():
+            items[number] = torch.nan if part is None else part.of_items(rows[number])
+        return items
+
+    return Gradients(found.losses, found.users, of_items)
+
+
+def _by_parts(
     U: torch.Tensor,
     V: torch.Tensor,
     wide: torch.Tensor,
     interactions: BatchInteractions,
     rho: RhoName,
-    sides: Sides,
 ) -> Gradients:
     """Of one model: users whose scores spread too far are summed pair by pair, others as usual."""
-    losses = torch.empty(len(interactions.items), device=U.device)
-    by_user = torch.zeros_like(U) if sides.users else U.new_empty(0)
-    by_item = torch.zeros_like(V) if sides.items else V.new_empty(0)
-    for rows, step in ((wide, _direct), (~wide, _fused)):
-        chosen = rows.nonzero()[:, 0]
+    losses, users = torch.empty(len(interactions.items), device=U.device), torch.empty_like(U)
+    parts: list[tuple[torch.Tensor, Gradients]] = []
+    for is_part, step in ((wide, _direct), (~wide, _by_grid)):
+        chosen = is_part.nonzero()[:, 0]
         if len(chosen):
-            part = step(U[chosen], V, interactions.of_rows(chosen), rho, sides)
-            losses[rows[interactions.rows.long()]] = part.losses
-            if sides.users:
-                by_user[chosen] = part.users
-            if sides.items:
-                by_item += part.items
-    return Gradients(losses, by_user, by_item)
+            part = step(U[chosen], V, interactions.of_rows(chosen), rho)
+            losses[is_part[interactions.rows.long()]] = part.losses
+            users[chosen] = part.users
+            parts.append((chosen, part))
+    return Gradients(
+        losses,
+        users,
+        lambda rows: torch.stack([part.of_items(rows[chosen]) for chosen, part in parts]).sum(0),
+    )
 
 
 def _direct(
-    U: torch.Tensor,
-    V: torch.Tensor,
-    interactions: BatchInteractions,
-    rho: RhoName,
-    sides: Sides,
+    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
 ) -> Gradients:
     losses, by_score = plain.direct_score_gradients(U @ V.T, interactions, rho)
-    return Gradients(losses, *back(by_score, U, V, sides))
+    return plain.from_scores(losses, by_score, V)
 
 
-def _fused(
-    U: torch.Tensor,
-    V: torch.Tensor,
-    interactions: BatchInteractions,
-    rho: RhoName,
-    sides: Sides,
+def _by_grid(
+    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
 ) -> Gradients:
-    result = FusedBatch(U[None], V[None], interactions).gradients(rho, sides)
-    return Gradients(*(part[0] for part in result))
+    return _of_one(FusedBatch(U[None], V[None], interactions).gradients(rho))
+
+
+def _of_one(found: Gradients) -> Gradients:
+    """Of one model, without the axis for models."""
+    return Gradients(found.losses[0], found.users[0], lambda rows: found.of_items(rows[None])[0])

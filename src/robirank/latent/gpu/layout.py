@@ -46,7 +46,7 @@ class Blocks(NamedTuple):
 # Of wgmma, by width: as many warps as registers and shared memory have room for.
 _TOGETHER = {
     64: Blocks(32, 16, 16, 64, 2, 64),
-    128: Blocks(24, 12, 16, 64, 1, 64),
+    128: Blocks(24, 12, 16, 64, 1, 32),
     192: Blocks(16, 8, 12, 64, 1, 32),
     256: Blocks(12, 8, 8, 32, 1, 32),
 }
@@ -141,6 +141,6 @@ class Layout:
         return 2 * groups * (items * self._row + 8)
 
     def _users(self, unit: int) -> int:
-        """Two steps of gradient_of_items: tables, rows, grids, units of users, and a barrier."""
-        step = self.blocks.step_users * (4 * KERNEL_BINS + self._row + 8 + 2) + 8
+        """Two steps of gradient_of_items: tables, rows twice, grids, units, and a barrier."""
+        step = self.blocks.step_users * (4 * KERNEL_BINS + 2 * self._row + 8 + 2) + 8
         return 2 * -(-step // unit) * unit

@@ -16,15 +16,12 @@ from __future__ import annotations
 import torch
 
 from robirank.latent.gpu.batch import (
-    BOTH,
     PLAIN_BINS,
     AdamState,
     AdamStep,
     BatchInteractions,
     Gradients,
     Grid,
-    Sides,
-    back,
     score_bound,
     stacked,
 )
@@ -35,27 +32,24 @@ _CELLS = 1 << 24  # numbers of an interaction and a bin, or of an interaction an
 
 
 def gradients(
-    U: torch.Tensor,
-    V: torch.Tensor,
-    interactions: BatchInteractions,
-    rho: RhoName,
-    sides: Sides = BOTH,
+    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
 ) -> Gradients:
     """Losses of a batch of users, and the gradient by their factors and by all items'."""
     scores = U @ V.T
     losses, by_score = score_gradients(scores, interactions, rho, reach=score_bound(U, V))
-    return Gradients(losses, *back(by_score, U, V, sides))
+    return from_scores(losses, by_score, V)
 
 
 def gradients_of_all(
-    U: torch.Tensor,
-    V: torch.Tensor,
-    interactions: BatchInteractions,
-    rho: RhoName,
-    sides: Sides = BOTH,
+    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
 ) -> Gradients:
     """The `gradients` of several models with the same interactions, models along the first axis."""
-    return stacked([gradients(u, v, interactions, rho, sides) for u, v in zip(U, V, strict=True)])
+    return stacked([gradients(u, v, interactions, rho) for u, v in zip(U, V, strict=True)])
+
+
+def from_scores(losses: torch.Tensor, by_score: torch.Tensor, V: torch.Tensor) -> Gradients:
+    """Gradients by rows, from those by scores."""
+    return Gradients(losses, by_score @ V, lambda rows: by_score.T @ rows)
 
 
 def score_gradients(

@@ -24,19 +24,17 @@ from robirank.engine.state import Arrays
 from robirank.latent.factors.factors import Factors
 from robirank.latent.gpu import fused, plain
 from robirank.latent.gpu.batch import (
-    BOTH,
-    OF_ITEMS,
-    OF_USERS,
     AdamState,
     AdamStep,
     Batch,
+    Curvature,
     DeviceInteractions,
     Gradients,
-    Sides,
+    UserStep,
 )
 from robirank.latent.gpu.device import cuda_device, device_errors, free_memory, has_kernels
 from robirank.latent.gpu.kernels import kernels_for
-from robirank.latent.solvers.exact import B1, B2, STEPS, EpochSchedule
+from robirank.latent.solvers.exact import B1, B2, EpochSchedule
 from robirank.latent.solvers.problem import Penalty, Problem
 from robirank.latent.solvers.user_steps import (
     StepSettings,
@@ -47,12 +45,16 @@ from robirank.latent.solvers.user_steps import (
     spectrum,
     weight_sums,
 )
+from robirank.losses import RhoName
 
 _MOST_USERS = 8192  # in a step
 _USER_SHARE = 0.5  # of the free memory, for U
 _FITS_SHARE, _MOST_FITS = 0.5, 16  # of the free memory, for fits side by side; at most
 _SUMMED_TOGETHER = 64  # steps whose losses are summed at a time
 _PLAIN_CELLS = 1 << 27  # scores at a time without kernels
+# Factors up to which the processor finds eigenvectors sooner than the card: with 64 .4 and .8 ms,
+# with 128 1.3 and 1.6, with 256 4.8 and 2.2.
+_SMALL_SPECTRUM = 128
 
 
 class DeviceExactFits:
@@ -83,11 +85,12 @@ class DeviceExactFits:
         problem = problems[0]
         assert problem.rho is not None
         self._start, self._table = start, interactions
-        self._curvature: tuple[torch.Tensor, torch.Tensor]
+        self._curvature: Curvature
         self._device = device or cuda_device()
         if kernels is None:
             kernels = has_kernels(problem.factors, self._device)
         self._steps: ModuleType = fused if kernels else plain
+        self._step_users = fused.step_users if kernels else step_users
         self._kernels = kernels_for(problem.factors, self._device.index or 0) if kernels else None
         self._rho, self._seed = problem.rho, problem.seed
         self._step_settings = StepSettings.of(problem.factors)
@@ -97,7 +100,8 @@ class DeviceExactFits:
         most = _MOST_USERS
         if not kernels:
             most = max(1, min(most, _PLAIN_CELLS // interactions.n_items))
-        self._batch = int(np.clip(len(self._users) // STEPS, min(8, most), most))
+        batch = len(self._users) // self._step_settings.steps
+        self._batch = int(np.clip(batch, min(8, most), most))
         self.steps_done = 0
         with device_errors("the factors were copied to it"):
             self._interactions = DeviceInteractions(interactions, self._device, self._kernels)
@@ -163,15 +167,10 @@ class DeviceExactFits:
         }
 
     def _step(self, batch: Batch, rate: float) -> torch.Tensor:
-        """One step on a batch of users; returns the loss of each interaction in each fit.
-
-        Where the items see the users' step, scores are taken anew for them: kernels that write no
-        score to memory have none to keep.
-        """
-        U, seen = self._rows_of(batch), self._step_settings.seen > 0
-        found = self._gradients(U, batch, OF_USERS if seen else BOTH)
-        U = self._update_users(batch, U, found)
-        items = self._gradients(U, batch, OF_ITEMS).items if seen else found.items
+        """One step on a batch of users; returns the loss of each interaction in each fit."""
+        U = self._rows_of(batch)
+        found: Gradients = self._steps.gradients_of_all(U, self._V, batch.interactions, self._rho)
+        items = found.of_items(self._update_users(batch, U, found))
         self.steps_done += 1
         n, share = self.steps_done, U.shape[1] / max(1, len(self._users))
         if self._item_centres is not None:  # the step below pulls rows to zero
@@ -181,28 +180,18 @@ class DeviceExactFits:
         self._steps.adam(self._V, items, self._adam, step)
         return found.losses
 
-    def _gradients(self, U: torch.Tensor, batch: Batch, sides: Sides) -> Gradients:
-        found: Gradients = self._steps.gradients_of_all(
-            U, self._V, batch.interactions, self._rho, sides
-        )
-        return found
-
     def _update_users(self, batch: Batch, U: torch.Tensor, found: Gradients) -> torch.Tensor:
         """One step of Newton's on the rows of a batch; returns those that the items see."""
-        penalty = self._user_penalty[:, batch.places]
-        centres = self._user_centres
-        away = U if centres is None else U - centres[batch.places]
-        gradient = torch.addcmul(found.users, penalty[..., None], away)
-        starts = batch.interactions.starts
-        losses = torch.segment_reduce(found.losses.T.contiguous(), "sum", offsets=starts, axis=0).T
-        kappa = pair_weights(losses, self._weights[batch.places], self._rho)
-        step = newton_steps(gradient, kappa, penalty, self._curvature, self._step_settings.damping)
-        moved = U - step
+        damping, seen, _ = self._step_settings
+        step = UserStep(
+            self._weights, self._user_penalty, self._user_centres, self._curvature, damping, seen
+        )
         if self._U.device == self._device:
-            self._U.index_copy_(1, batch.places, moved)
-        else:
-            self._U.index_copy_(1, torch.from_numpy(batch.users), moved.cpu())
-        return (U - self._step_settings.seen * step).contiguous()
+            return self._step_users(U, found, batch, self._rho, step, self._U)
+        moved = torch.empty_like(U)
+        seen = self._step_users(U, found, batch, self._rho, step, moved)
+        self._U.index_copy_(1, torch.from_numpy(batch.users), moved.cpu())
+        return seen
 
     def _renew_curvature(self, in_epoch: int) -> None:
         """Renew the curvature that users share, if it is time; see `UserSteps`."""
@@ -213,12 +202,12 @@ class DeviceExactFits:
         rows = self._V.index_select(1, items.to(self._device))
         rows = rows - rows.mean(dim=1, keepdim=True)
         if turns:
-            covariance = (rows.mT @ rows / rows.shape[1]).double().cpu().numpy()
-            values, directions = map(torch.from_numpy, spectrum(covariance))
-            self._curvature = values.to(self._device), directions.to(self._device)
+            values, directions = _spectrum((rows.mT @ rows / rows.shape[1]).double())
+            both = directions.contiguous(), directions.mT.contiguous()
+            self._curvature = Curvature(values, *both)
         else:
-            directions = self._curvature[1]
-            self._curvature = (rows @ directions).square().mean(dim=1), directions
+            values = (rows @ self._curvature.directions).square().mean(dim=1)
+            self._curvature = self._curvature._replace(values=values)
 
     def _rows_of(self, batch: Batch) -> torch.Tensor:
         if self._U.device == self._device:
@@ -304,6 +293,41 @@ def most_fits(problem: Problem, interactions: UserItems) -> int:
     users, items = min(interactions.n_users, _MOST_USERS), interactions.n_items
     bytes_of_fit = 4 * problem.factors * (interactions.n_users + 6 * items) + 40_000 * users
     return max(1, min(_MOST_FITS, int(_FITS_SHARE * free) // bytes_of_fit))
+
+
+def _spectrum(covariance: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """As `spectrum`, where it takes less time: here or on the device."""
+    if covariance.shape[-1] <= _SMALL_SPECTRUM:
+        on_host = spectrum(covariance.cpu().numpy())
+        values, vectors = (torch.from_numpy(array).to(covariance.device) for array in on_host)
+        return values, vectors
+    is_finite = covariance.isfinite().all(-1).all(-1)[:, None]
+    values, vectors = torch.linalg.eigh(torch.where(is_finite[..., None], covariance, 0.0))
+    values = torch.where(is_finite, values.clamp_min(0.0), torch.inf)
+    return values.float(), vectors.float()
+
+
+def step_users(
+    U: torch.Tensor,
+    found: Gradients,
+    batch: Batch,
+    rho: RhoName,
+    step: UserStep,
+    moved: torch.Tensor,
+) -> torch.Tensor:
+    """As `robirank.latent.gpu.fused.step_users`, in plain PyTorch: its reference."""
+    places, starts = batch.places, batch.interactions.starts
+    penalty = step.penalties[:, places]
+    away = U if step.centres is None else U - step.centres[places]
+    gradient = torch.addcmul(found.users, penalty[..., None], away)
+    losses = torch.segment_reduce(found.losses.T.contiguous(), "sum", offsets=starts, axis=0).T
+    kappa = pair_weights(losses, step.weights[places], rho)
+    taken = newton_steps(gradient, kappa, penalty, step.curvature[:2], step.damping)
+    if moved.shape == U.shape:
+        moved.copy_(U - taken)
+    else:
+        moved.index_copy_(1, places, U - taken)
+    return U - step.seen * taken if step.seen else U
 
 
 def _sums(losses: list[torch.Tensor]) -> torch.Tensor:

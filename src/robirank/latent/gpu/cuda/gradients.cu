@@ -230,7 +230,8 @@ extern "C" __global__ __launch_bounds__(kUserThreads, 1) void gradient_of_users(
 // What gradient_of_items needs of some users, in shared memory.
 struct __align__(kTogether ? 1024 : 16) Users {
   u32 table[kStepUsers * kBins];
-  u16 us[kStepUsers * kStride];
+  u16 us[kStepUsers * kStride];     // the rows that scores are taken with
+  u16 right[kStepUsers * kStride];  // the rows that derivatives are multiplied by, if they differ
   Grid grid[kStepUsers];
   u16 unit[kStepUsers];  // as a share of the largest
   u64 arrival;           // of the table, where one thread brings it
@@ -279,7 +280,7 @@ static_assert(2 * sizeof(Users) + 2 * ItemSide<kTogether>::kShared * kStride == 
               "as in layout.py");
 
 struct UserRows {
-  const u16* U;
+  const u16 *U, *right;
   const Grid* grids;
   const u32* tables;
   const float* units;
@@ -299,6 +300,8 @@ __device__ __forceinline__ void load_users(Users& to, const UserRows& from, int 
       cp_async_16(to.table + 4 * i, tables + 4 * i, first + i * 4 / kBins < from.users);
   }
   load_rows<kStepUsers, kItemThreads>(to.us, from.U, first, from.users);
+  if (from.right != from.U)
+    load_rows<kStepUsers, kItemThreads>(to.right, from.right, first, from.users);
   if (threadIdx.x < kStepUsers) {
     const int user = first + threadIdx.x;
     const bool there = user < from.users;
@@ -333,15 +336,15 @@ __device__ __forceinline__ void look_up(u32 (&derivatives)[kItemTiles][kColumns 
   }
 }
 
-// Σ derivative · U of items (blockIdx.x: which tile) over all users. Derivatives are in units of
-// the users' `largest`.
+// Σ derivative · right of items (blockIdx.x: which tile) over all users, whose scores are U Vᵀ; U
+// itself may be the right side. Derivatives are in units of the users' `largest`.
 extern "C" __global__ __launch_bounds__(kItemThreads, 1) void gradient_of_items(
-    const u16* U, const u16* V, const Grid* grids, const u32* tables, const float* units, int users,
-    int items, const float* largest, int factors, float* out) {
+    const u16* U, const u16* right, const u16* V, const Grid* grids, const u32* tables,
+    const float* units, int users, int items, const float* largest, int factors, float* out) {
   extern __shared__ __align__(1024) unsigned char memory[];
   Users* steps = reinterpret_cast<Users*>(memory);
   const i64 before = static_cast<i64>(blockIdx.z) * users;
-  const UserRows from = {U + before * kFactors, grids + before,
+  const UserRows from = {U + before * kFactors, right + before * kFactors, grids + before,
                          tables + blockIdx.z * padded(users) * kBins, units + before, users};
   out += static_cast<i64>(blockIdx.z) * items * factors;
   const float one = largest[blockIdx.z], inverse = one > 0.f ? 1.f / one : 0.f;
@@ -358,13 +361,14 @@ extern "C" __global__ __launch_bounds__(kItemThreads, 1) void gradient_of_items(
       load_users(steps[(step + 1) % 2], from, (step + 1) * kStepUsers, inverse);
     Users& now = steps[step % 2];
     if (kTogether) mbarrier_wait(now.arrival, step / 2);
+    const u16* factor = right == U ? now.us : now.right;
 #pragma unroll 1
     for (int row = 0; row < kStepUsers; row += kColumns) {
       float s[kItemTiles][kColumns / 8][4];
       u32 derivatives[kItemTiles][kColumns / 16][4];
       scores(s, rows.tiles, now.us + row * kStride);
       look_up(derivatives, s, now, row);
-      add_products(sum, derivatives, now.us + row * kStride);
+      add_products(sum, derivatives, factor + row * kStride);
     }
   }
   const int column = threadIdx.x % 4 * 2;

@@ -92,6 +92,80 @@ extern "C" __global__ void add_interactions(const int* items, const int* rows, c
   }
 }
 
+// One step of Newton's for each user (blockIdx.x: which eight), with a curvature whose eigenvectors
+// all users of a model share, in the rows of `directions` and the columns of `transposed`; see
+// solvers/user_steps.py. `places` says where a user is among all `n_all`, and `moved_places` where
+// the new row goes; none: to the same place. `seen`: the share of the step in `seen_rows`.
+extern "C" __global__ __launch_bounds__(kNewtonThreads) void step_users(
+    const float* rows, const float* gradient, const float* losses, const i64* starts,
+    const i64* places, const float* weights, const float* penalties, const float* centres,
+    const float* values, const float* directions, const float* transposed, int rho, float damping,
+    float seen, int users, int n_all, int factors, const i64* moved_places, int n_moved,
+    float* moved, float* seen_rows) {
+  constexpr int kUsers = kNewtonThreads / 32;  // a warp each, at first
+  constexpr float kLn2 = 0.69314718f;
+  __shared__ float along[kFactors][kUsers], step[kFactors][kUsers];
+  __shared__ float kappas[kUsers], shares[kUsers];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = blockIdx.x * kUsers;
+  const i64 before = static_cast<i64>(blockIdx.z) * users + first;
+  rows += before * factors, gradient += before * factors;
+  if (seen_rows) seen_rows += before * factors;
+  losses += static_cast<i64>(blockIdx.z) * starts[users];
+  penalties += static_cast<i64>(blockIdx.z) * n_all;
+  moved += static_cast<i64>(blockIdx.z) * n_moved * factors;
+  values += blockIdx.z * factors;
+  directions += blockIdx.z * factors * factors, transposed += blockIdx.z * factors * factors;
+  if (first + warp < users) {
+    const i64 place = places[first + warp];
+    float sum = 0.f;
+    for (i64 y = starts[first + warp] + lane; y < starts[first + warp + 1]; y += 32)
+      sum += losses[y];
+    const float weight = weights[place], mean = sum_of_warp(sum) / weight, share = penalties[place];
+    float kappa = kLn2 * mean;
+    if (rho == kLog) kappa = 1.f - exp2f(-mean);
+    if (rho == kType2) kappa = (1.f - exp2f(1.f - 1.f / (1.f - mean))) * (1.f - mean) * (1.f - mean);
+    if (lane == 0) kappas[warp] = damping * weight * kappa, shares[warp] = share;
+    for (int f = lane; f < factors; f += 32) {
+      const float centre = centres ? centres[place * factors + f] : 0.f;
+      along[f][warp] =
+          fmaf(share, rows[warp * factors + f] - centre, gradient[warp * factors + f]);
+    }
+  } else {
+    for (int f = lane; f < factors; f += 32) along[f][warp] = 0.f;
+    if (lane == 0) kappas[warp] = 0.f, shares[warp] = 1.f;
+  }
+  // sum[u] = Σ_i from[i][u] · matrix[i][column]
+  const auto product = [&](const float(&from)[kFactors][kUsers], const float* matrix, int column,
+                           float(&sum)[kUsers]) {
+#pragma unroll 8
+    for (int i = 0; i < factors; ++i) {
+      const float m = matrix[i * factors + column];
+#pragma unroll
+      for (int u = 0; u < kUsers; ++u) sum[u] = fmaf(from[i][u], m, sum[u]);
+    }
+  };
+  __syncthreads();
+  for (int f = threadIdx.x; f < factors; f += kNewtonThreads) {
+    float sum[kUsers] = {};
+    product(along, directions, f, sum);
+#pragma unroll
+    for (int u = 0; u < kUsers; ++u) step[f][u] = sum[u] / fmaf(kappas[u], values[f], shares[u]);
+  }
+  __syncthreads();
+  for (int f = threadIdx.x; f < factors; f += kNewtonThreads) {
+    float sum[kUsers] = {};
+    product(step, transposed, f, sum);
+#pragma unroll
+    for (int u = 0; u < kUsers; ++u) {
+      if (first + u >= users) continue;
+      const float row = rows[u * factors + f];
+      const i64 to = moved_places ? moved_places[first + u] : first + u;
+      moved[to * factors + f] = row - sum[u];
+      if (seen_rows) seen_rows[u * factors + f] = row - seen * sum[u];
+    }
+  }
+}
+
 // One step of Adam on the numbers of V, of all models; the penalty weight of its row is added.
 extern "C" __global__ __launch_bounds__(kAdamThreads) void adam(
     float* __restrict__ V, float* __restrict__ first, float* __restrict__ second,
@@ -119,17 +193,6 @@ extern "C" __global__ __launch_bounds__(kAdamThreads) void adam(
   }
 }
 
-// The scores of pairs of a row of U and a row of V, in full precision; a warp a pair.
-extern "C" __global__ void score_pairs(const float* U, const float* V, const i64* rows,
-                                       const int* items, int pairs, int factors, float* out) {
-  const int pair = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (pair >= pairs) return;
-  const float *u = U + rows[pair] * factors, *v = V + static_cast<i64>(items[pair]) * factors;
-  float sum = 0.f;
-  for (int f = lane; f < factors; f += 32) sum = fmaf(u[f], v[f], sum);
-  sum = sum_of_warp(sum);
-  if (lane == 0) out[pair] = sum;
-}
 // A sparse matrix (blockIdx.x: which row) times a dense one with `width` columns (blockIdx.y: which
 // of them). Slices of threads share the entries of a row out, and their sums are added in order.
 extern "C" __global__ __launch_bounds__(kSparseThreads) void sparse_times(
@@ -151,3 +214,14 @@ extern "C" __global__ __launch_bounds__(kSparseThreads) void sparse_times(
   out[static_cast<i64>(blockIdx.x) * width + column] = sum;
 }
 
+// The scores of pairs of a row of U and a row of V, in full precision; a warp a pair.
+extern "C" __global__ void score_pairs(const float* U, const float* V, const i64* rows,
+                                       const int* items, int pairs, int factors, float* out) {
+  const int pair = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (pair >= pairs) return;
+  const float *u = U + rows[pair] * factors, *v = V + static_cast<i64>(items[pair]) * factors;
+  float sum = 0.f;
+  for (int f = lane; f < factors; f += 32) sum = fmaf(u[f], v[f], sum);
+  sum = sum_of_warp(sum);
+  if (lane == 0) out[pair] = sum;
+}
