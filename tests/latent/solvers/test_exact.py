@@ -241,14 +241,14 @@ def test_stops_between_two_steps():
 
 def test_million_song_shape_fits_into_its_memory():
     users, items = 1_129_318, 386_133
-    size = batch_users(users, items)
+    size = batch_users(users, items, 64)
     assert size >= 100
     assert 4 * size * items <= BATCH_BYTES
 
 
 @given(st.integers(1, 2**40), st.integers(1, 2**31 - 1))
 def test_block_never_outgrows_its_memory(users, items):
-    size = batch_users(users, items)
+    size = batch_users(users, items, 64)
     assert 1 <= size <= 512
     assert 4 * size * items <= max(BATCH_BYTES, 4 * items)
     assert 4 * users_that_fit(items) * items <= max(BATCH_BYTES, 4 * items)
@@ -259,7 +259,7 @@ def test_block_never_outgrows_its_memory(users, items):
 def test_an_epoch_allocates_little_beside_the_scores():
     U, V, _, interactions = random_problem(8, users=600, items=20_000, d=8, share=0.001)
     steps = solver(U, V, interactions)
-    scores = 4 * batch_users(600, 20_000) * 20_000
+    scores = 4 * batch_users(600, 20_000, 8) * 20_000
     steps.epoch()
     tracemalloc.start()
     try:

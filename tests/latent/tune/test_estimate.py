@@ -2,9 +2,13 @@
 
 import tracemalloc
 
+import numpy as np
 import pytest
 
 import robirank as rr
+from robirank.engine.interface import Sizes
+from robirank.latent.solvers import epoch_seconds
+from robirank.latent.solvers.problem import Penalty, Problem
 from robirank.latent.solvers.speed import Speed, measured_speed
 from robirank.latent.tune.estimate import Estimate
 from robirank.latent.tune.path import COARSE, FINE
@@ -12,12 +16,26 @@ from robirank.latent.tune.path import COARSE, FINE
 
 def test_an_epoch_takes_its_steps_and_its_scores():
     speed = Speed(item=1e-6, score=1e-9)
-    # 600 users in batches of 10 make 60 steps.
-    assert speed.of_epoch(600, 1000) == pytest.approx(1000 * (60 * 1e-6 + 600 * 1e-9))
+    # 2,400 users in batches of 40 make 60 steps; with 256 factors there are 120.
+    for factors, steps in ((64, 60), (256, 120)):
+        seconds = 1000 * (steps * 1e-6 + 2400 * 1e-9)
+        assert speed.of_epoch(2400, 1000, factors) == pytest.approx(seconds)
+
+
+def test_an_epoch_on_a_card_takes_its_steps_its_products_and_its_bytes():
+    """As measured on an H200: Gowalla, and the shape of the Million Song data."""
+    measured = {(29_858, 40_981): (0.026, 0.035, 0.08), (1_129_318, 386_133): (1.2, 1.75, 3.0)}
+    one = np.ones(1, np.int64)
+    for (users, items), of_factors in measured.items():
+        sizes = Sizes(users, users, items, 27 * users)
+        for factors, seconds in zip((64, 128, 256), of_factors, strict=True):
+            penalty = Penalty.of_counts(0.1, one, one)
+            problem = Problem("exact", factors, 1, 0, "log", sizes, penalty, 0.07, device="cuda")
+            assert epoch_seconds(problem) == pytest.approx(seconds, rel=0.25)
 
 
 def test_more_factors_take_longer():
-    few, many = (measured_speed(d, "log", 1).of_epoch(3000, 3000) for d in (8, 512))
+    few, many = (measured_speed(d, "log", 1).of_epoch(3000, 3000, d) for d in (8, 512))
     assert many > 2 * few
 
 

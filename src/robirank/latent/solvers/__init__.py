@@ -25,6 +25,7 @@ from robirank.latent.solvers.problem import Problem
 from robirank.latent.solvers.sgd import SgdSolver
 from robirank.latent.solvers.speed import measured_speed
 from robirank.latent.solvers.starts import Start, random_start, singular_start
+from robirank.latent.solvers.user_steps import USUAL_STEPS, StepSettings
 from robirank.latent.solvers.warp import WarpSolver
 
 #: Floating-point operations of an epoch up to which "auto" takes the exact solver: about a minute
@@ -32,8 +33,10 @@ from robirank.latent.solvers.warp import WarpSolver
 EXACT_LIMIT = 1e13
 _USUAL_FACTORS = 64  # for which the learning rates were chosen
 _KERNEL_FLOPS = 200  # what the listwise kernel costs an item, counted as if it were a product
-_CARD_FLOPS = 1.5e14  # that the exact solver does in a second on a card, as measured
-_CARD_EPOCH = 0.04  # seconds of the launches of kernels, at least
+# Of the exact solver on a card, as measured on an H200: operations and bytes a second, seconds in
+# which the kernels of a step are launched, and users in a step at most.
+_CARD_FLOPS, _CARD_BYTES, _CARD_STEP, _CARD_USERS = 2.4e14, 4e12, 3.5e-4, 8192
+_BYTES_OF_A_NUMBER = 56  # of V, that a step on a card moves
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class SolverEntry:
     learning_rate : float
         The step size of V where none is asked for.
     slower_when_wide : bool
-        Whether that falls with the root of the number of factors beyond 64; see `rate_of`.
+        Whether that falls with the number of factors beyond 64; see `rate_of`.
     searches : bool
         Whether a fit without a λ looks for one; see `robirank.latent.tune.settle`.
     seconds : callable or None
@@ -83,11 +86,12 @@ class SolverEntry:
         """The step size of V where none is asked for.
 
         Adam moves every number of a row by about the step size, however little its gradient says,
-        so the noise of a row grows with the root of its length.
+        so the noise of a row grows with the root of its length, and of the number of steps.
         """
         if not self.slower_when_wide:
             return self.learning_rate
-        return self.learning_rate * min(1.0, _USUAL_FACTORS / factors) ** 0.5
+        share = min(1.0, _USUAL_FACTORS / factors) * USUAL_STEPS / StepSettings.of(factors).steps
+        return self.learning_rate * share**0.5
 
 
 def _exact_flops(n_users: int, n_items: int, factors: int) -> float:
@@ -98,11 +102,13 @@ def _exact_flops(n_users: int, n_items: int, factors: int) -> float:
 def _exact_seconds(problem: Problem) -> float:
     sizes = problem.sizes
     if problem.device != "cpu":
-        flops = _exact_flops(sizes.active_users, sizes.n_items, problem.factors)
-        return _CARD_EPOCH + flops / _CARD_FLOPS
+        users, items, factors = sizes.active_users, sizes.n_items, problem.factors
+        steps = max(StepSettings.of(factors).steps, users / _CARD_USERS)
+        step = _CARD_STEP + _BYTES_OF_A_NUMBER * items * factors / _CARD_BYTES
+        return steps * step + _exact_flops(users, items, factors) / _CARD_FLOPS
     assert problem.rho is not None
     speed = measured_speed(problem.factors, problem.rho, thread_count(problem.num_threads))
-    return speed.of_epoch(sizes.active_users, sizes.n_items)
+    return speed.of_epoch(sizes.active_users, sizes.n_items, problem.factors)
 
 
 def _sgd_seconds(problem: Problem) -> float:

@@ -32,10 +32,9 @@ from robirank.engine.state import Arrays
 from robirank.latent.factors.dislikes import raise_disliked
 from robirank.latent.factors.factors import Factors
 from robirank.latent.solvers.problem import Penalty, Problem
-from robirank.latent.solvers.user_steps import UserSteps
+from robirank.latent.solvers.user_steps import StepSettings, UserSteps
 from robirank.objectives.listwise import gradients_in_place
 
-STEPS = 60  # of an epoch, about
 _MOST_USERS = 512  # in a batch
 B1, B2 = 0.9, 0.99  # how much of its averages a step of Adam on V keeps
 BATCH_BYTES = 256 << 20  # of scores held at a time
@@ -44,9 +43,10 @@ _RANGE_ITEMS = 2048  # at least
 _LINE = 16  # float32 numbers in a cache line
 
 
-def batch_users(n_users: int, n_items: int) -> int:
-    """The number of users of a step: about 60 steps an epoch, at most 512 users and 256 MB."""
-    return int(np.clip(n_users // STEPS, 8, min(_MOST_USERS, users_that_fit(n_items))))
+def batch_users(n_users: int, n_items: int, factors: int) -> int:
+    """The number of users of a step, by that of steps an epoch; at most 512 users and 256 MB."""
+    steps = StepSettings.of(factors).steps
+    return int(np.clip(n_users // steps, 8, min(_MOST_USERS, users_that_fit(n_items))))
 
 
 def rate_share(epochs_done: float, epochs: int) -> float:
@@ -106,7 +106,7 @@ class ExactSolver:
         self.products = Products(self.V, workers)
         self.penalize(problem.penalty)
         self._users = np.flatnonzero(interactions.user_counts() > 0)
-        self._batch = batch_users(len(self._users), interactions.n_items)
+        self._batch = batch_users(len(self._users), interactions.n_items, problem.factors)
         self._step_number = 0
         self._user_steps = UserSteps(interactions, problem.rho, problem.factors)
         self._first, self._second = np.zeros_like(self.V), np.zeros_like(self.V)

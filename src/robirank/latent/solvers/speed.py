@@ -14,8 +14,9 @@ from robirank._workers import Workers
 from robirank.data.user_items import UserItems
 from robirank.engine.interface import Sizes
 from robirank.latent.factors.factors import ITEMS, USERS, Factors, Side, random_rows
-from robirank.latent.solvers.exact import STEPS, ExactSolver, batch_users
+from robirank.latent.solvers.exact import ExactSolver, batch_users
 from robirank.latent.solvers.problem import Penalty, Problem
+from robirank.latent.solvers.user_steps import StepSettings
 from robirank.losses import RhoName
 
 _ITEMS, _TAKEN = 4096, 16  # of the table, of a user
@@ -33,9 +34,9 @@ class Speed(NamedTuple):
     item: float
     score: float
 
-    def of_epoch(self, n_users: int, n_items: int) -> float:
+    def of_epoch(self, n_users: int, n_items: int, factors: int) -> float:
         """Seconds of an epoch."""
-        steps = -(-n_users // batch_users(n_users, n_items))
+        steps = -(-n_users // batch_users(n_users, n_items, factors))
         return n_items * (steps * self.item + n_users * self.score)
 
 
@@ -57,7 +58,7 @@ def measured_speed(factors: int, rho: RhoName, num_threads: int) -> Speed:
 
 
 def _seconds_of_step(n_users: int, factors: int, rho: RhoName, num_threads: int) -> float:
-    rng, n_rows = np.random.default_rng(0), STEPS * n_users
+    rng, n_rows = np.random.default_rng(0), StepSettings.of(factors).steps * n_users
     apart = _ITEMS // _TAKEN  # each user has an item of every sixteenth of the catalogue
     items = np.arange(_TAKEN) * apart + rng.integers(0, apart, (n_rows, _TAKEN))
     table = UserItems(np.arange(n_rows + 1) * _TAKEN, items.astype(np.int32).ravel(), None, _ITEMS)

@@ -23,7 +23,8 @@ with θ = 2 or more, because items move at the same time, along the same directi
 The items can be stepped with the users' new rows or with the old ones. With the new ones weak
 tastes grow faster. But where there are more directions than strong tastes, users follow the noise
 of the items at once, the items follow them, and the noise stays. So the more factors, the larger is
-θ, and the older are the rows that the items see: `StepSettings`.
+θ, and the older are the rows that the items see; with very many there are more steps, so that these
+rows are less old: `StepSettings`.
 
 Every fourth step renews C; its eigenvectors, which cost more, change little after the first epochs,
 and are then renewed seldom: the variances along them stand for its eigenvalues. Along directions in
@@ -47,8 +48,12 @@ _SAMPLE = 4096  # interactions whose items C is taken from, about
 _NEVER_ONE = 1.0 - 1e-9  # a bound of losses under "type2"
 
 
+#: Steps of an epoch with up to 128 factors, about.
+USUAL_STEPS = 60
+
+
 class StepSettings(NamedTuple):
-    """How far users go in a step, and how much of it the items see at once.
+    """How far users go in a step, how much of it items see, and how many steps an epoch has.
 
     Attributes
     ----------
@@ -56,10 +61,13 @@ class StepSettings(NamedTuple):
         θ.
     seen : float
         The share of the users' step in the rows that items are stepped with.
+    steps : int
+        Of an epoch, about.
     """
 
     damping: float
     seen: float
+    steps: int
 
     @classmethod
     def of(cls, factors: int) -> StepSettings:
@@ -67,13 +75,16 @@ class StepSettings(NamedTuple):
 
         Examples
         --------
-        >>> StepSettings.of(64), StepSettings.of(96)
-        (StepSettings(damping=2.0, seen=1.0), StepSettings(damping=3.0, seen=0.5))
+        >>> StepSettings.of(64)
+        StepSettings(damping=2.0, seen=1.0, steps=60)
+        >>> StepSettings.of(96)
+        StepSettings(damping=3.0, seen=0.5, steps=60)
         >>> StepSettings.of(256)
-        StepSettings(damping=4.0, seen=0.0)
+        StepSettings(damping=4.0, seen=0.0, steps=120)
         """
         share = min(max(factors / 64 - 1.0, 0.0), 1.0)
-        return cls(2.0 + 2.0 * share, 1.0 - share)
+        steps = USUAL_STEPS * min(max(factors / 128, 1.0), 2.0)
+        return cls(2.0 + 2.0 * share, 1.0 - share, int(steps))
 
 
 def sampled_items(interactions: UserItems, step: int) -> Any:

@@ -115,6 +115,6 @@ def _bytes(problem: Problem, table: UserItems, *, searches: bool) -> float:
         return tables + 3 * _FLOAT * rows * d + _OF_RECORD * sizes.n_interactions
     moved = _FLOAT * d * (sizes.n_users + _ROWS_OF_ITEMS * sizes.n_items)
     start = moved + 16 * d * min(_CHUNK, max(sizes.n_users, sizes.n_items))
-    batch = batch_users(sizes.active_users, sizes.n_items)
+    batch = batch_users(sizes.active_users, sizes.n_items, d)
     scores = min(BATCH_BYTES, _FLOAT * batch * sizes.n_items)
     return tables + max(start, moved + 2 * scores)
