@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 import robirank as rr
 from robirank.latent.tune.fits import STEP
+from robirank.latent.tune.path import PenaltyPath, follow_path
 from robirank.latent.tune.trials import Trial
 
 SEARCH = "robirank.latent.tune.search"
@@ -66,6 +67,42 @@ def test_other_parameters_are_chosen_too(split):
     assert search.best_params_["iterations"] == 8
     assert search.best_estimator_.item_factors.shape[1] == 8
     assert set(search.cv_results_["factors"]) == {1, 8}
+
+
+@pytest.mark.parametrize(
+    ("model", "grid", "widths"),
+    [
+        (rr.LatentRoBiRank(80, iterations=1), None, {64}),
+        (rr.LatentRoBiRank(80, iterations=1), {"factors": [70, 80]}, {70, 80}),
+        (rr.WARP(80, iterations=1, parts=2), None, {80}),
+    ],
+)
+def test_a_path_has_64_factors_at_most_as_in_a_default_fit(split, model, grid, widths, monkeypatch):
+    """Unless paths of several numbers are compared; and what it finds is scaled to all factors."""
+    follow, seen, fits = follow_path, set(), []
+
+    def path(problem, *arguments):
+        seen.add(problem.factors)
+        return follow(problem, *arguments)
+
+    def fit(problem, *_):
+        fits.append(problem)
+        return {"values": [-float(len(fits))]}
+
+    monkeypatch.setattr(f"{SEARCH}.follow_path", path)
+    monkeypatch.setattr(f"{SEARCH}.whole_fit", fit)
+    search = rr.LatentRoBiRankCV(model.set_params(random_state=0), grid=grid)
+    search.search(split[0], show_progress=False)
+    assert seen == widths
+    assert {problem.factors for problem in fits} <= {70, 80}
+    assert {problem.epochs for problem in fits} == {1}  # as in the last fit
+    if widths == {64}:
+        tried = search.cv_results_
+        is_path = np.array(tried["kind"]) == "path"
+        columns = (np.array(tried[name])[is_path] for name in ("regularization", "value"))
+        centre = PenaltyPath(*columns).best()
+        expected = centre * (80 / 64) ** 0.06
+        assert fits[0].penalty.regularization == pytest.approx(expected)
 
 
 def test_warp_is_searched_in_the_same_way(split):

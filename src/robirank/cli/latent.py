@@ -106,7 +106,7 @@ def train(
     dry_run: bool = option(
         False, "Only say what the fit would cost: epochs, seconds, memory.", "--dry-run"
     ),
-    tune: bool = option(False, "Look for the penalty closely: as long as four fits.", "--tune"),
+    tune: bool = option(False, "Look for the penalty closely: as long as five fits.", "--tune"),
     learning_rate: float | None = option(None, "The step size."),
     validation: Path | None = file("Held-out interactions; the best epoch is kept."),
     hold_out: float | None = option(

@@ -29,9 +29,9 @@ class LatentRoBiRankCV(BaseEstimator):
     """A latent model whose λ is chosen on held-out interactions, and that is then fitted to all.
 
     A tenth of each user's interactions is held out. One training run under a falling λ
-    (`robirank.latent.tune.path`) shows where the best one lies; three fits around it, of three
-    quarters of the epochs (side by side on a card), and a parabola through their values say it
-    closely. Together with the last fit, to all interactions, that takes about as long as four fits.
+    (`robirank.latent.tune.path`), with no more than 64 factors, shows where the best one lies;
+    three fits around it or more (side by side on a card), and a parabola through their values say
+    it closely. Together with the last fit, to all interactions, that takes about as long as five.
     Where ``grid`` names several settings, each has a run under a falling λ of its own, and the
     best of them goes on.
 

@@ -10,6 +10,7 @@ import numpy as np
 from robirank._workers import Workers
 from robirank.engine.interface import never
 from robirank.latent.factors.content import Content
+from robirank.latent.factors.factors import Factors
 from robirank.latent.solvers import SOLVERS, make_solver, start_of
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.train.loop import Epochs, run_epochs
@@ -89,10 +90,12 @@ def runs_side_by_side(problem: Problem) -> bool:
     return problem.device != "cpu" and entry.side_by_side is not None and not problem.has_features
 
 
-def fits_side_by_side(problems: Sequence[Problem], split: Split) -> list[float]:
-    """What `whole_fit` gives for problems that differ in λ, but for rounding, by fits at once."""
+def fits_side_by_side(problems: Sequence[Problem], split: Split, start: Factors) -> list[float]:
+    """What `whole_fit` gives for problems that differ in λ, but for rounding, by fits at once.
+
+    ``start`` is that of the problems, which do not differ in it; it stays as it is.
+    """
     first, values = problems[0], []
-    start = start_of(first, split.train)
     for fits in SOLVERS[first.solver].side_by_side(problems, split.train, start):
         losses = np.array([])
         for (losses, _), _ in run_epochs(fits, Epochs(first.epochs)):

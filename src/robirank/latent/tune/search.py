@@ -15,6 +15,8 @@ from robirank._callers import warn
 from robirank._workers import Workers
 from robirank.data.user_items import UserItems
 from robirank.errors import ArgumentError
+from robirank.latent.factors.factors import Factors
+from robirank.latent.solvers import SOLVERS, start_of
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.train.local import checksum, fingerprint
 from robirank.latent.train.request import Request
@@ -26,24 +28,29 @@ from robirank.latent.tune.fits import (
     whole_fit,
 )
 from robirank.latent.tune.path import PenaltyPath, follow_path, hold_out
-from robirank.latent.tune.settle import scale_of_table, settle_by_table
+from robirank.latent.tune.settle import (
+    of_more_factors,
+    scale_of_table,
+    searched,
+    settle_by_table,
+)
 from robirank.latent.tune.split import Split, sample_users
 from robirank.latent.tune.trials import Trial, TrialLog
 
 log = logging.getLogger("robirank.latent")
 
-_SHORTER = 0.75  # epochs of those fits
 
+class _Fits(NamedTuple):
+    """Fits under several λ: the problem but for its λ, what tells them from others.
 
-class _ShortFits(NamedTuple):
-    """Fits of fewer epochs: the problem but for its λ, what tells them from others.
-
-    ``together`` says whether several λ are tried at once.
+    ``together`` says whether several λ are tried at once; they then begin with the same rows, which
+    ``starts`` keeps, by split.
     """
 
     problem: Problem
     params: dict[str, Any]
     together: bool
+    starts: dict[int, Factors]
 
 
 class PenaltySearch:
@@ -118,6 +125,10 @@ class PenaltySearch:
             if any(path.at_border() for path in paths):
                 _warn_of_border()
             centre = float(np.exp(np.mean([np.log(path.best()) for path in paths])))
+            factors, narrow = (
+                request(params).factors for request in (self._request_with, self._narrow)
+            )
+            centre *= of_more_factors(factors) / of_more_factors(narrow)
             best = [self._closely(params, n, centre) for n in iterations]
         value, reg, n = max(best)
         chosen: dict[str, Any] = {"regularization": reg * self._scale, **params}
@@ -143,7 +154,7 @@ class PenaltySearch:
         return {name: [row.get(name) for row in rows] for name in columns}
 
     def _path(self, params: dict[str, Any], split: int) -> PenaltyPath:
-        problem = self._problem(params, self._splits[split].train)
+        problem = settle_by_table(self._narrow(params), self._splits[split].train)
 
         def follow() -> dict[str, Any]:
             path = follow_path(problem, self._splits[split], self._workers)
@@ -156,17 +167,30 @@ class PenaltySearch:
         trial = self._log.get("path", params, split, follow)
         return PenaltyPath(np.array(trial.regularizations), np.array(trial.values))
 
+    def _narrow(self, params: dict[str, Any]) -> Request:
+        """What paths are followed with: no more than 64 factors, where a default fit does so.
+
+        Paths of several numbers of factors are compared, and have them all.
+        """
+        request = self._request_with(params)
+        solver = settle_by_table(request, self._splits[0].train).solver
+        if "factors" in self._grid or not SOLVERS[solver].searches:
+            return request
+        return searched(request, solver)
+
     def _closely(
         self, params: dict[str, Any], iterations: int | None, centre: float
     ) -> tuple[float, float, int | None]:
-        """The best λ near one, by three or four fits: value, λ, number of epochs."""
-        fits = self._short_fits(params, iterations)
+        """The best λ near one, by three fits or more: value, λ, number of epochs."""
+        params = params | {"iterations": iterations}
+        problem = self._problem(params, self._splits[0].train)
+        fits = _Fits(problem, params, runs_side_by_side(problem), {})
         top, value = top_of_fits(
             lambda steps: self._try(fits, centre, steps), together=fits.together
         )
         return value, centre * STEP**top, iterations
 
-    def _try(self, fits: _ShortFits, centre: float, steps: Sequence[int]) -> dict[int, float]:
+    def _try(self, fits: _Fits, centre: float, steps: Sequence[int]) -> dict[int, float]:
         """The mean value of fits under penalties some steps away from one."""
         regs = [centre * STEP**step for step in steps]
         groups = [regs] if fits.together else [[reg] for reg in regs]
@@ -176,7 +200,7 @@ class PenaltySearch:
         ]
         return dict(zip(steps, np.mean(values, axis=0).tolist(), strict=True))
 
-    def _fit(self, fits: _ShortFits, regs: list[float], split: int) -> list[float]:
+    def _fit(self, fits: _Fits, regs: list[float], split: int) -> list[float]:
         """The values under one λ, or under several at once, on a split; they are one trial."""
         tables = self._splits[split]
         penalty = self._problem(fits.params, tables.train).penalty
@@ -186,19 +210,16 @@ class PenaltySearch:
 
         def fit() -> dict[str, Any]:
             if fits.together:
-                return {"regularizations": regs, "values": fits_side_by_side(problems, tables)}
+                if split not in fits.starts:
+                    fits.starts[split] = start_of(problems[0], tables.train)
+                values = fits_side_by_side(problems, tables, fits.starts[split])
+                return {"regularizations": regs, "values": values}
             content = self._request_with(fits.params).content
             fitted = whole_fit(problems[0], tables, self._workers, content)
             return {"regularizations": regs} | fitted
 
         tried = fits.params | {"regularization": regs[0], "fits": len(regs)}
         return self._log.get("fit", tried, split, fit).values
-
-    def _short_fits(self, params: dict[str, Any], iterations: int | None) -> _ShortFits:
-        params = params | {"iterations": iterations}
-        problem = self._problem(params, self._splits[0].train)
-        problem = replace(problem, epochs=max(1, round(_SHORTER * problem.epochs)))
-        return _ShortFits(problem, params, runs_side_by_side(problem))
 
     def _problem(self, params: dict[str, Any], train: UserItems) -> Problem:
         """What a fit with some other parameters makes of a table, with λ by the rule."""

@@ -17,7 +17,7 @@ from robirank._progress import FitProgress
 from robirank._workers import Workers
 from robirank.data.user_items import UserItems
 from robirank.latent.factors.content import Content
-from robirank.latent.solvers import SOLVERS, epoch_seconds
+from robirank.latent.solvers import SOLVERS, epoch_seconds, start_of
 from robirank.latent.solvers.problem import EXPONENTS, Problem, RowLengths, TableShape
 from robirank.latent.train.loop import Fit
 from robirank.latent.train.request import FitOptions, Request
@@ -134,6 +134,17 @@ def searched(request: Request, solver: str) -> Request:
     return replace(request, solver=solver, factors=min(request.factors, _SEARCHED))
 
 
+def of_more_factors(factors: int) -> float:
+    """The best λ of so many factors, divided by what a search with no more than 64 finds.
+
+    Examples
+    --------
+    >>> of_more_factors(32), round(of_more_factors(256), 3)
+    (1.0, 1.087)
+    """
+    return float(max(1.0, factors / _SEARCHED) ** _WIDER)
+
+
 def search(
     request: Request,
     problem: Problem,
@@ -174,7 +185,7 @@ def search(
                 _warn_of_time(options)
                 return problem
             scale = scale_of_table(request.exponents, watched.train, sample, interactions)
-            scale *= (request.factors / narrow.factors) ** _WIDER
+            scale *= of_more_factors(request.factors)
             reg = _closely(narrow, watched, path, options, workers, is_late) * scale
             problem = _with(problem, reg, problem.content)
             log.info("%s: a search found λ = %.4g", request.model, reg)
@@ -230,12 +241,13 @@ def _closely(
     if path.quickness() < _QUICK or is_late():
         return centre
     together = runs_side_by_side(problem)
+    start = start_of(problem, split.train) if together else None
     with FitProgress(options.show_progress, total=3, title="looking closer") as bar:
 
         def values_of(steps: Sequence[int]) -> dict[int, float]:
             problems = [_with(problem, centre * STEP**step, problem.content) for step in steps]
-            if together:
-                return dict(zip(steps, fits_side_by_side(problems, split), strict=True))
+            if start is not None:
+                return dict(zip(steps, fits_side_by_side(problems, split, start), strict=True))
             tried = {}
             for step, under in zip(steps, problems, strict=True):
                 fitted = whole_fit(under, split, workers, request.content, is_late)
