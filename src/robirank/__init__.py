@@ -9,7 +9,7 @@ import logging
 
 import lazy_loader
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0.dev1"
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 

@@ -73,8 +73,9 @@ def directly(U, V, interactions, rho="log", rows=None):
 )
 def test_losses_and_gradients(rho, n, m, d, share, size, wide):
     U, V, interactions = block(n, m, d, share, size, wide)
-    found, again = (by_kernels(U, V, interactions, rho) for _ in range(2))
-    expected = directly(U, V, interactions, rho)
+    rows = 0.5 * U.flip(1)
+    found, again = (by_kernels(U, V, interactions, rho, rows) for _ in range(2))
+    expected = directly(U, V, interactions, rho, rows)
     for one, other, same in zip(found, expected, again, strict=True):
         assert torch.equal(one, same)
         assert (one - other).norm() <= 1e-3 * other.norm() + 1e-4 * float(expected[0].norm())
@@ -186,7 +187,7 @@ def test_a_step_of_users(n, d, seen, travels, rho):
     results = []
     for steps in (fused.step_users, exact_on_card.step_users):
         moved = torch.full((2, n if travels else everyone, d), 7.0).cuda()
-        seen_rows = steps(rows, found, batch, rho, step, moved)
+        seen_rows = steps(rows, found, batch, rho, step, moved, None if travels else places)
         results.append((seen_rows, moved))
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=2e-4, atol=2e-4)
@@ -195,21 +196,25 @@ def test_a_step_of_users(n, d, seen, travels, rho):
         assert (results[0][1][:, others] == 7.0).all()
 
 
+@pytest.mark.parametrize("n", [300, 90_000])
 @pytest.mark.parametrize("width", [1, 16, 72, 264])
-def test_a_sparse_product(width):
+def test_a_sparse_product(width, n):
+    """With a column that all rows have, as features do, which is a long row of the transpose."""
     rng = np.random.default_rng(0)
-    F = sp.random(300, 90, 0.1, random_state=0, format="csr", dtype=np.float32)
-    F[7] = 0
+    F = sp.random(n, 90, 0.1, random_state=0, format="csr", dtype=np.float32)
+    F = sp.hstack([F, np.ones((n, 1), np.float32)], format="csr")
+    F = sp.vstack([F, sp.csr_matrix((1, 91), dtype=np.float32)], format="csr")  # a row of zeros
     design = CardDesign(SparseRows(F), 16)
-    W, rows, weights = (
-        rng.random(shape).astype(np.float32) for shape in ((90, width), (300, width), 300)
-    )
-    for found, expected in (
-        (design.times(design.as_array(W)), F @ W),
-        (design.transposed_times(design.as_array(rows)), F.T @ rows),
-        (design.squares(design.as_array(weights)), F.multiply(F).T @ weights),
+    shapes = (91, width), (n + 1, width), n + 1
+    W, rows, weights = (rng.random(shape).astype(np.float32) for shape in shapes)
+    for product, numbers, expected in (
+        (design.times, W, F @ W),
+        (design.transposed_times, rows, F.T @ rows),
+        (design.squares, weights, F.multiply(F).T @ weights),
     ):
-        np.testing.assert_allclose(found.cpu().numpy(), expected, rtol=1e-5, atol=1e-6)
+        found, again = (product(design.as_array(numbers)) for _ in range(2))
+        assert torch.equal(found, again)
+        np.testing.assert_allclose(found.cpu().numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("factors", [16, 96, 128])

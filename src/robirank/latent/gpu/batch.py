@@ -219,10 +219,10 @@ class Gradients(NamedTuple):
     losses : float32 tensor
         The loss of each interaction.
     users : float32 tensor
-        The gradient of the loss by the rows of the batch's users, G V.
+        The gradient of the loss by the rows of the batch's users, G V with the rows V of items.
     of_items : callable
         Gives Gᵀ rows: with the rows of the batch's users, the gradient by the rows of all items.
-        What it needs is kept as long as it is.
+        It keeps the memory of the batch until it is dropped.
     """
 
     losses: torch.Tensor

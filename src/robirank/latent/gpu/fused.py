@@ -25,7 +25,7 @@ from robirank.latent.gpu.kernels import (
     NEWTON_THREADS,
     NEWTON_USERS,
     SPARSE_COLUMNS,
-    SPARSE_THREADS,
+    SPARSE_SLICES,
     SUM_THREADS,
     TABLE_THREADS,
     Address,
@@ -39,6 +39,7 @@ from robirank.losses import LN2, RhoName
 # So few items, or so many relevant ones, are summed directly: their derivatives cancel beyond half
 # precision.
 _FEW_ITEMS, _MANY_RELEVANT = 64, 0.5
+_SLICE = 4096  # entries of a row for a slice of threads, about
 _RHO_NUMBERS = {"identity": 0, "log": 1, "type2": 2}
 
 
@@ -81,22 +82,21 @@ def step_users(
     rho: RhoName,
     step: UserStep,
     moved: torch.Tensor,
+    places: torch.Tensor | None,
 ) -> torch.Tensor:
     """One step of Newton's on the rows of a batch; returns those that items are stepped with.
 
-    ``moved`` gets the new rows: where their users are, if it has all users, else in the batch's
-    order.
+    ``moved`` gets the new rows, at these ``places``; None: in their order.
     """
     models, users, factors = U.shape
-    n_all, n_moved = step.penalties.shape[1], moved.shape[1]
     seen_rows = torch.empty_like(U) if step.seen else None
     kernels_for(factors, U.device.index or 0).launch(
         "step_users",
         (-(-users // NEWTON_USERS), 1, models),
         *(U, found.users, found.losses, batch.interactions.starts, batch.places),
         *(step.weights, step.penalties, step.centres, *step.curvature, _RHO_NUMBERS[rho]),
-        *(2 * LN2 * step.damping, float(step.seen), users, n_all, factors),
-        *(batch.places if n_moved == n_all else None, n_moved, moved, seen_rows),
+        *(2 * LN2 * step.damping, float(step.seen), users, step.penalties.shape[1], factors),
+        *(places, moved.shape[1], moved, seen_rows),
         threads=NEWTON_THREADS,
     )
     return U if seen_rows is None else seen_rows
@@ -107,9 +107,15 @@ def sparse_times(
     columns: torch.Tensor,
     values: torch.Tensor,
     dense: torch.Tensor,
+    *,
     factors: int,
+    longest: int,
 ) -> torch.Tensor:
-    """A CSR matrix times a dense one, with the same bits each time, by the kernels of a fit."""
+    """A CSR matrix times a dense one, with the same bits each time, by the kernels of a fit.
+
+    ``longest`` is the number of entries of the longest row: by it are the slices of threads that
+    share a row out.
+    """
     dense = dense.contiguous()
     n_rows, width = len(starts) - 1, dense.shape[1]
     out = torch.empty((n_rows, width), device=dense.device)
@@ -117,7 +123,7 @@ def sparse_times(
         "sparse_times",
         (n_rows, -(-width // SPARSE_COLUMNS), 1),
         *(starts, columns, values, dense, width, out),
-        threads=SPARSE_THREADS,
+        threads=SPARSE_COLUMNS * min(max(longest // _SLICE, 4), SPARSE_SLICES),
     )
     return out
 

@@ -33,8 +33,8 @@ ADAM_THREADS, ADAM_NUMBERS = 256, 4
 #: Threads of a block of step_users, and its users.
 NEWTON_THREADS = 256
 NEWTON_USERS = NEWTON_THREADS // 32
-#: Threads of a block of sparse_times, and its columns.
-SPARSE_THREADS, SPARSE_COLUMNS = 256, 64
+#: Columns of a block of sparse_times, and slices of threads that share a row out, at most.
+SPARSE_COLUMNS, SPARSE_SLICES = 64, 16
 
 _SOURCES = ("layout.cu", "products.cu", "scores.cu", "gradients.cu", "steps.cu")
 _RANGE_UNIT = 64  # items of a range are a multiple: tiles do not reach into the next
@@ -295,7 +295,7 @@ def source_of(layout: Layout) -> str:
         "kTableThreads": TABLE_THREADS,
         "kSumThreads": SUM_THREADS,
         "kNewtonThreads": NEWTON_THREADS,
-        "kSparseThreads": SPARSE_THREADS,
+        "kSparseSlices": SPARSE_SLICES,
         "kSparseColumns": SPARSE_COLUMNS,
         "kAdamThreads": ADAM_THREADS,
         "kAdamNumbers": ADAM_NUMBERS,

@@ -58,8 +58,8 @@ class SolverEntry:
         The number of epochs where none is asked for.
     learning_rate : float
         The step size of V where none is asked for.
-    slower_when_wide : bool
-        Whether that falls with the number of factors beyond 64; see `rate_of`.
+    rate_share : callable
+        What is left of that with so many factors.
     searches : bool
         Whether a fit without a λ looks for one; see `robirank.latent.tune.settle`.
     seconds : callable or None
@@ -76,22 +76,25 @@ class SolverEntry:
     side_by_side: Any = None
     epochs: int = 64
     learning_rate: float = 0.1
-    slower_when_wide: bool = False
+    rate_share: Callable[[int], float] = lambda _: 1.0
     searches: bool = False
     seconds: Callable[[Problem], float] | None = None
     dislikes: bool = False
     start: Start = random_start
 
     def rate_of(self, factors: int) -> float:
-        """The step size of V where none is asked for.
+        """The step size of V where none is asked for."""
+        return self.learning_rate * self.rate_share(factors)
 
-        Adam moves every number of a row by about the step size, however little its gradient says,
-        so the noise of a row grows with the root of its length, and of the number of steps.
-        """
-        if not self.slower_when_wide:
-            return self.learning_rate
-        share = min(1.0, _USUAL_FACTORS / factors) * USUAL_STEPS / StepSettings.of(factors).steps
-        return self.learning_rate * share**0.5
+
+def _exact_rate_share(factors: int) -> float:
+    """What is left of the step size of V with more than 64 factors.
+
+    Adam moves every number of a row by about the step size, however little its gradient says, so
+    the noise of a row grows with the root of its length, and of the number of steps.
+    """
+    share = min(1.0, _USUAL_FACTORS / factors) * USUAL_STEPS / StepSettings.of(factors).steps
+    return float(share**0.5)
 
 
 def _exact_flops(n_users: int, n_items: int, factors: int) -> float:
@@ -137,7 +140,7 @@ SOLVERS: dict[str, SolverEntry] = {
         side_by_side=_exact_fits,
         epochs=16,
         learning_rate=0.07,
-        slower_when_wide=True,
+        rate_share=_exact_rate_share,
         searches=True,
         seconds=_exact_seconds,
         dislikes=True,

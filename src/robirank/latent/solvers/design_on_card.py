@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,24 +37,27 @@ class CardDesign:
         self, features: SparseRows, factors: int, device: torch.device | None = None
     ) -> None:
         self._device = device or cuda_device()
-        self._factors = factors if has_kernels(factors, self._device) else None
         self.shape = features.matrix.shape
+        kernels = factors if has_kernels(factors, self._device) else None
         with device_errors("the features were copied to it"):
-            self._matrix = _CardRows.of(features.matrix, self._device)
-            self._transposed = _CardRows.of(features.matrix.T.tocsr(), self._device)
+            self._matrix = _CardRows.of(features.matrix, self._device, kernels)
+            self._transposed = _CardRows.of(features.matrix.T.tocsr(), self._device, kernels)
 
     def times(self, W: torch.Tensor) -> torch.Tensor:
         """F W."""
-        return self._matrix.times(W, self._factors)
+        return self._matrix.times(W)
 
     def transposed_times(self, rows: torch.Tensor) -> torch.Tensor:
         """Fᵀ rows."""
-        return self._transposed.times(rows, self._factors)
+        return self._transposed.times(rows)
 
     def squares(self, weights: torch.Tensor) -> torch.Tensor:
         """The diagonal of Fᵀ B F."""
-        squared = self._transposed._replace(values=self._transposed.values**2)
-        return squared.times(weights[:, None], self._factors)[:, 0]
+        return self._squared.times(weights[:, None])[:, 0]
+
+    @cached_property
+    def _squared(self) -> _CardRows:
+        return replace(self._transposed, values=self._transposed.values**2)
 
     def dots(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         """The inner products of the columns of two matrices."""
@@ -70,33 +75,41 @@ class CardDesign:
         return torch.as_tensor(values, dtype=torch.float32, device=self._device)
 
 
-class _CardRows(NamedTuple):
-    """A CSR matrix on a device."""
+@dataclass(frozen=True, eq=False)
+class _CardRows:
+    """A CSR matrix on a device, for the kernels for so many factors; without: for PyTorch."""
 
     starts: torch.Tensor
     columns: torch.Tensor
     values: torch.Tensor
     n_columns: int
+    longest: int
+    kernels: int | None
 
     @classmethod
-    def of(cls, matrix: Any, device: torch.device) -> _CardRows:
-        parts = (
-            matrix.indptr.astype(np.int64),
-            matrix.indices.astype(np.int32),
-            np.ascontiguousarray(matrix.data, np.float32),
+    def of(cls, matrix: Any, device: torch.device, kernels: int | None) -> _CardRows:
+        starts, columns, values = (
+            torch.from_numpy(part).to(device)
+            for part in (
+                matrix.indptr.astype(np.int64),
+                matrix.indices.astype(np.int32),
+                np.ascontiguousarray(matrix.data, np.float32),
+            )
         )
-        starts, columns, values = (torch.from_numpy(part).to(device) for part in parts)
-        return cls(starts, columns, values, matrix.shape[1])
+        longest = int(np.diff(matrix.indptr).max(initial=0))
+        return cls(starts, columns, values, matrix.shape[1], longest, kernels)
 
-    def times(self, dense: torch.Tensor, factors: int | None) -> torch.Tensor:
-        """The product with a dense matrix, by the kernels for so many factors; None: by PyTorch."""
-        if factors is not None:
-            return fused.sparse_times(self.starts, self.columns, self.values, dense, factors)
+    def times(self, dense: torch.Tensor) -> torch.Tensor:
+        """The product with a dense matrix."""
+        if self.kernels is None:
+            return self._csr @ dense
+        parts = self.starts, self.columns, self.values
+        return fused.sparse_times(*parts, dense, factors=self.kernels, longest=self.longest)
+
+    @cached_property
+    def _csr(self) -> torch.Tensor:
+        parts = self.starts, self.columns.long(), self.values
         shape = len(self.starts) - 1, self.n_columns
-        columns = self.columns.long()
         with warnings.catch_warnings():  # that sparse tensors are new, and not checked again
             warnings.simplefilter("ignore", UserWarning)
-            csr = torch.sparse_csr_tensor(
-                self.starts, columns, self.values, shape, check_invariants=False
-            )
-            return csr @ dense
+            return torch.sparse_csr_tensor(*parts, shape, check_invariants=False)

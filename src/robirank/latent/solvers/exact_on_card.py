@@ -52,8 +52,9 @@ _USER_SHARE = 0.5  # of the free memory, for U
 _FITS_SHARE, _MOST_FITS = 0.5, 16  # of the free memory, for fits side by side; at most
 _SUMMED_TOGETHER = 64  # steps whose losses are summed at a time
 _PLAIN_CELLS = 1 << 27  # scores at a time without kernels
-# Factors up to which the processor finds eigenvectors sooner than the card: with 64 .4 and .8 ms,
-# with 128 1.3 and 1.6, with 256 4.8 and 2.2.
+# Factors up to which the processor finds eigenvectors sooner than the card. Milliseconds of a
+# processor beside an H200, and of the H200: with 64 .4 and .8, with 128 1.3 and 1.6, with 256 4.8
+# and 2.2.
 _SMALL_SPECTRUM = 128
 
 
@@ -90,7 +91,7 @@ class DeviceExactFits:
         if kernels is None:
             kernels = has_kernels(problem.factors, self._device)
         self._steps: ModuleType = fused if kernels else plain
-        self._step_users = fused.step_users if kernels else step_users
+        self._newton = fused.step_users if kernels else step_users
         self._kernels = kernels_for(problem.factors, self._device.index or 0) if kernels else None
         self._rho, self._seed = problem.rho, problem.seed
         self._step_settings = StepSettings.of(problem.factors)
@@ -186,12 +187,13 @@ class DeviceExactFits:
         step = UserStep(
             self._weights, self._user_penalty, self._user_centres, self._curvature, damping, seen
         )
-        if self._U.device == self._device:
-            return self._step_users(U, found, batch, self._rho, step, self._U)
-        moved = torch.empty_like(U)
-        seen = self._step_users(U, found, batch, self._rho, step, moved)
-        self._U.index_copy_(1, torch.from_numpy(batch.users), moved.cpu())
-        return seen
+        on_device = self._U.device == self._device
+        moved = self._U if on_device else torch.empty_like(U)
+        places = batch.places if on_device else None
+        rows = self._newton(U, found, batch, self._rho, step, moved, places)
+        if not on_device:
+            self._U.index_copy_(1, torch.from_numpy(batch.users), moved.cpu())
+        return rows
 
     def _renew_curvature(self, in_epoch: int) -> None:
         """Renew the curvature that users share, if it is time; see `UserSteps`."""
@@ -292,6 +294,8 @@ def most_fits(problem: Problem, interactions: UserItems) -> int:
         free = free_memory(device)
     users, items = min(interactions.n_users, _MOST_USERS), interactions.n_items
     bytes_of_fit = 4 * problem.factors * (interactions.n_users + 6 * items) + 40_000 * users
+    if not has_kernels(problem.factors, device):
+        bytes_of_fit += 4 * _PLAIN_CELLS
     return max(1, min(_MOST_FITS, int(_FITS_SHARE * free) // bytes_of_fit))
 
 
@@ -314,16 +318,16 @@ def step_users(
     rho: RhoName,
     step: UserStep,
     moved: torch.Tensor,
+    places: torch.Tensor | None,
 ) -> torch.Tensor:
     """As `robirank.latent.gpu.fused.step_users`, in plain PyTorch: its reference."""
-    places, starts = batch.places, batch.interactions.starts
-    penalty = step.penalties[:, places]
-    away = U if step.centres is None else U - step.centres[places]
+    starts, penalty = batch.interactions.starts, step.penalties[:, batch.places]
+    away = U if step.centres is None else U - step.centres[batch.places]
     gradient = torch.addcmul(found.users, penalty[..., None], away)
     losses = torch.segment_reduce(found.losses.T.contiguous(), "sum", offsets=starts, axis=0).T
-    kappa = pair_weights(losses, step.weights[places], rho)
+    kappa = pair_weights(losses, step.weights[batch.places], rho)
     taken = newton_steps(gradient, kappa, penalty, step.curvature[:2], step.damping)
-    if moved.shape == U.shape:
+    if places is None:
         moved.copy_(U - taken)
     else:
         moved.index_copy_(1, places, U - taken)

@@ -42,14 +42,12 @@ from robirank._types import Floats32, Floats64, Ints64
 from robirank.data.user_items import UserItems
 from robirank.losses import LN2, RhoName
 
+#: Steps of an epoch with up to 128 factors, about.
+USUAL_STEPS = 60
 _RENEWED, _TURNED = 4, 20  # steps of which one renews C; steps of which one turns its directions
 _FIRST_STEPS = 120  # in which every renewal turns them
 _SAMPLE = 4096  # interactions whose items C is taken from, about
 _NEVER_ONE = 1.0 - 1e-9  # a bound of losses under "type2"
-
-
-#: Steps of an epoch with up to 128 factors, about.
-USUAL_STEPS = 60
 
 
 class StepSettings(NamedTuple):

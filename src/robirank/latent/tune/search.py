@@ -29,7 +29,7 @@ from robirank.latent.tune.fits import (
 )
 from robirank.latent.tune.path import PenaltyPath, follow_path, hold_out
 from robirank.latent.tune.settle import (
-    of_more_factors,
+    penalty_growth,
     scale_of_table,
     searched,
     settle_by_table,
@@ -39,18 +39,18 @@ from robirank.latent.tune.trials import Trial, TrialLog
 
 log = logging.getLogger("robirank.latent")
 
+_OF_WIDTH = {"factors", "solver", "learning_rate"}  # what differs with the number of factors
+
 
 class _Fits(NamedTuple):
     """Fits under several λ: the problem but for its λ, what tells them from others.
 
-    ``together`` says whether several λ are tried at once; they then begin with the same rows, which
-    ``starts`` keeps, by split.
+    ``together`` says whether several λ are tried at once.
     """
 
     problem: Problem
     params: dict[str, Any]
     together: bool
-    starts: dict[int, Factors]
 
 
 class PenaltySearch:
@@ -125,10 +125,9 @@ class PenaltySearch:
             if any(path.at_border() for path in paths):
                 _warn_of_border()
             centre = float(np.exp(np.mean([np.log(path.best()) for path in paths])))
-            factors, narrow = (
-                request(params).factors for request in (self._request_with, self._narrow)
-            )
-            centre *= of_more_factors(factors) / of_more_factors(narrow)
+            wide, narrow = self._request_with(params).factors, self._path_request(params).factors
+            centre *= penalty_growth(wide) / penalty_growth(narrow)
+            self._starts: dict[int, Factors] = {}
             best = [self._closely(params, n, centre) for n in iterations]
         value, reg, n = max(best)
         chosen: dict[str, Any] = {"regularization": reg * self._scale, **params}
@@ -154,7 +153,7 @@ class PenaltySearch:
         return {name: [row.get(name) for row in rows] for name in columns}
 
     def _path(self, params: dict[str, Any], split: int) -> PenaltyPath:
-        problem = settle_by_table(self._narrow(params), self._splits[split].train)
+        problem = settle_by_table(self._path_request(params), self._splits[split].train)
 
         def follow() -> dict[str, Any]:
             path = follow_path(problem, self._splits[split], self._workers)
@@ -167,14 +166,14 @@ class PenaltySearch:
         trial = self._log.get("path", params, split, follow)
         return PenaltyPath(np.array(trial.regularizations), np.array(trial.values))
 
-    def _narrow(self, params: dict[str, Any]) -> Request:
-        """What paths are followed with: no more than 64 factors, where a default fit does so.
+    def _path_request(self, params: dict[str, Any]) -> Request:
+        """What a path is followed with: no more than 64 factors, where a default fit does so.
 
-        Paths of several numbers of factors are compared, and have them all.
+        Paths that are compared by what differs with the number of factors have them all.
         """
         request = self._request_with(params)
         solver = settle_by_table(request, self._splits[0].train).solver
-        if "factors" in self._grid or not SOLVERS[solver].searches:
+        if self._grid.keys() & _OF_WIDTH or not SOLVERS[solver].searches:
             return request
         return searched(request, solver)
 
@@ -184,7 +183,7 @@ class PenaltySearch:
         """The best λ near one, by three fits or more: value, λ, number of epochs."""
         params = params | {"iterations": iterations}
         problem = self._problem(params, self._splits[0].train)
-        fits = _Fits(problem, params, runs_side_by_side(problem), {})
+        fits = _Fits(problem, params, runs_side_by_side(problem))
         top, value = top_of_fits(
             lambda steps: self._try(fits, centre, steps), together=fits.together
         )
@@ -210,9 +209,9 @@ class PenaltySearch:
 
         def fit() -> dict[str, Any]:
             if fits.together:
-                if split not in fits.starts:
-                    fits.starts[split] = start_of(problems[0], tables.train)
-                values = fits_side_by_side(problems, tables, fits.starts[split])
+                if split not in self._starts:
+                    self._starts[split] = start_of(problems[0], tables.train)
+                values = fits_side_by_side(problems, tables, self._starts[split])
                 return {"regularizations": regs, "values": values}
             content = self._request_with(fits.params).content
             fitted = whole_fit(problems[0], tables, self._workers, content)

@@ -134,12 +134,12 @@ def searched(request: Request, solver: str) -> Request:
     return replace(request, solver=solver, factors=min(request.factors, _SEARCHED))
 
 
-def of_more_factors(factors: int) -> float:
+def penalty_growth(factors: int) -> float:
     """The best λ of so many factors, divided by what a search with no more than 64 finds.
 
     Examples
     --------
-    >>> of_more_factors(32), round(of_more_factors(256), 3)
+    >>> penalty_growth(32), round(penalty_growth(256), 3)
     (1.0, 1.087)
     """
     return float(max(1.0, factors / _SEARCHED) ** _WIDER)
@@ -185,7 +185,7 @@ def search(
                 _warn_of_time(options)
                 return problem
             scale = scale_of_table(request.exponents, watched.train, sample, interactions)
-            scale *= of_more_factors(request.factors)
+            scale *= penalty_growth(request.factors)
             reg = _closely(narrow, watched, path, options, workers, is_late) * scale
             problem = _with(problem, reg, problem.content)
             log.info("%s: a search found λ = %.4g", request.model, reg)

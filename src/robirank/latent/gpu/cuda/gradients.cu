@@ -344,8 +344,9 @@ extern "C" __global__ __launch_bounds__(kItemThreads, 1) void gradient_of_items(
   extern __shared__ __align__(1024) unsigned char memory[];
   Users* steps = reinterpret_cast<Users*>(memory);
   const i64 before = static_cast<i64>(blockIdx.z) * users;
-  const UserRows from = {U + before * kFactors, right + before * kFactors, grids + before,
-                         tables + blockIdx.z * padded(users) * kBins, units + before, users};
+  const UserRows from = {U + before * kFactors, right + before * kFactors,
+                         grids + before,        tables + blockIdx.z * padded(users) * kBins,
+                         units + before,        users};
   out += static_cast<i64>(blockIdx.z) * items * factors;
   const float one = largest[blockIdx.z], inverse = one > 0.f ? 1.f / one : 0.f;
   if (kTogether && threadIdx.x == 0)

@@ -93,7 +93,7 @@ extern "C" __global__ void add_interactions(const int* items, const int* rows, c
 }
 
 // One step of Newton's for each user (blockIdx.x: which eight), with a curvature whose eigenvectors
-// all users of a model share, in the rows of `directions` and the columns of `transposed`; see
+// all users of a model share, in the columns of `directions` and the rows of `transposed`; see
 // solvers/user_steps.py. `places` says where a user is among all `n_all`, and `moved_places` where
 // the new row goes; none: to the same place. `seen`: the share of the step in `seen_rows`.
 extern "C" __global__ __launch_bounds__(kNewtonThreads) void step_users(
@@ -123,20 +123,20 @@ extern "C" __global__ __launch_bounds__(kNewtonThreads) void step_users(
     const float weight = weights[place], mean = sum_of_warp(sum) / weight, share = penalties[place];
     float kappa = kLn2 * mean;
     if (rho == kLog) kappa = 1.f - exp2f(-mean);
-    if (rho == kType2) kappa = (1.f - exp2f(1.f - 1.f / (1.f - mean))) * (1.f - mean) * (1.f - mean);
+    if (rho == kType2)
+      kappa = (1.f - exp2f(1.f - 1.f / (1.f - mean))) * (1.f - mean) * (1.f - mean);
     if (lane == 0) kappas[warp] = damping * weight * kappa, shares[warp] = share;
     for (int f = lane; f < factors; f += 32) {
       const float centre = centres ? centres[place * factors + f] : 0.f;
-      along[f][warp] =
-          fmaf(share, rows[warp * factors + f] - centre, gradient[warp * factors + f]);
+      along[f][warp] = fmaf(share, rows[warp * factors + f] - centre, gradient[warp * factors + f]);
     }
   } else {
     for (int f = lane; f < factors; f += 32) along[f][warp] = 0.f;
     if (lane == 0) kappas[warp] = 0.f, shares[warp] = 1.f;
   }
   // sum[u] = Σ_i from[i][u] · matrix[i][column]
-  const auto product = [&](const float(&from)[kFactors][kUsers], const float* matrix, int column,
-                           float(&sum)[kUsers]) {
+  const auto product = [&](const float (&from)[kFactors][kUsers], const float* matrix, int column,
+                           float (&sum)[kUsers]) {
 #pragma unroll 8
     for (int i = 0; i < factors; ++i) {
       const float m = matrix[i * factors + column];
@@ -195,22 +195,22 @@ extern "C" __global__ __launch_bounds__(kAdamThreads) void adam(
 
 // A sparse matrix (blockIdx.x: which row) times a dense one with `width` columns (blockIdx.y: which
 // of them). Slices of threads share the entries of a row out, and their sums are added in order.
-extern "C" __global__ __launch_bounds__(kSparseThreads) void sparse_times(
+extern "C" __global__ __launch_bounds__(kSparseSlices* kSparseColumns) void sparse_times(
     const i64* starts, const int* columns, const float* values, const float* dense, int width,
     float* out) {
-  constexpr int kSlices = kSparseThreads / kSparseColumns;
-  __shared__ float sums[kSlices][kSparseColumns];
+  __shared__ float sums[kSparseSlices][kSparseColumns];
+  const int slices = blockDim.x / kSparseColumns;
   const int slice = threadIdx.x / kSparseColumns, own = threadIdx.x % kSparseColumns;
   const int column = blockIdx.y * kSparseColumns + own;
   float sum = 0.f;
   if (column < width)
 #pragma unroll 4
-    for (i64 e = starts[blockIdx.x] + slice; e < starts[blockIdx.x + 1]; e += kSlices)
+    for (i64 e = starts[blockIdx.x] + slice; e < starts[blockIdx.x + 1]; e += slices)
       sum = fmaf(values[e], dense[static_cast<i64>(columns[e]) * width + column], sum);
   sums[slice][own] = sum;
   __syncthreads();
   if (slice || column >= width) return;
-  for (int i = 1; i < kSlices; ++i) sum += sums[i][own];
+  for (int i = 1; i < slices; ++i) sum += sums[i][own];
   out[static_cast<i64>(blockIdx.x) * width + column] = sum;
 }
 
