@@ -58,7 +58,7 @@ class Fall:
 
 
 #: Of a whole table; and of a sample of the users of a large one, in fewer and coarser steps.
-FINE, COARSE = Fall(1.75, 0.9, 0.68, 13), Fall(1.3, 0.86, 0.58, 10)
+FINE, COARSE = Fall(1.75, 0.9, 0.66, 13), Fall(1.3, 0.86, 0.58, 10)
 _MOST_STEPS = 24
 _QUICK = 0.27  # what the lag gains where all is learned in an epoch
 _RATE = 0.4  # of the learning rate of a fit: it does not fall along the path
