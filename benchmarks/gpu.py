@@ -1,7 +1,7 @@
 """The exact solver on a card: checked against plain PyTorch, timed, and compared.
 
-    python benchmarks/gpu.py [--parts check precision gowalla yelp epochs msd topk softmax sgd]
-        [--epochs 64]
+    python benchmarks/gpu.py
+        [--parts check precision gowalla yelp epochs steps msd topk softmax sgd] [--epochs 16]
 
 - check: losses and gradients of the kernels beside sums over all pairs in double precision, and
   whether a second run has the same bits.
@@ -10,9 +10,11 @@
   process of its own that starts cold (compiled kernels are kept from an earlier run); the seconds
   are those of the whole process up to the fitted model.
 - epochs: milliseconds of an epoch on Gowalla with 64, 128 and 256 factors, at one λ.
+- steps: a step of 8,192 users at the Million Song shape with 64, 128 and 256 factors, beside its
+  floor, and its kernels.
 - msd: the generated Million Song shape: λ searched on a sample of the users, epochs, memory, the
-  floor of an epoch, and held-out precision@1, also of a fit of 8 epochs; then a few epochs with 256
-  factors at the same λ, and their floor.
+  floor of an epoch, and held-out precision@1; then a few epochs with 256 factors at the same λ, and
+  their floor.
 - topk: the best 100 of all items for 100,000 users beside torch.topk over full scores.
 - softmax: matrix factors under a softmax over all items, in PyTorch, on the same card: seconds to
   its own best Recall@20, and ours to that value.
@@ -48,21 +50,24 @@ from robirank.latent.gpu import fused, plain
 from robirank.latent.gpu.batch import (
     AdamState,
     AdamStep,
+    Batch,
     BatchInteractions,
+    Curvature,
     DeviceInteractions,
-    Gradients,
+    UserStep,
 )
 from robirank.latent.gpu.device import cuda_device, has_kernels
 from robirank.latent.gpu.kernels import Kernels, kernels_for
 from robirank.latent.solvers import exact_on_card
+from robirank.latent.solvers.user_steps import StepSettings
 
 MILLION_SONG = (1_129_318, 386_133, 49_824_519)
 KERNELS = (
     *("count_scores", "user_tables", "gradient_of_users", "gradient_of_items", "adam"),
-    *("to_halves", "user_grids", "sum_users", "add_interactions"),
+    *("to_halves", "user_grids", "sum_users", "step_users", "add_interactions"),
 )
-Sums = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 Figures = dict[str, float]
+Sums = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 #: Users, items, factors, interactions of a user, size of the factors, and of every third user.
 SHAPES = [
     (5, 1, 4, 1, 1.0, 1.0),  # summed directly, as all tables of few items
@@ -90,8 +95,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     every = [part for part in PARTS if part != "sgd"]
     parser.add_argument("--parts", nargs="*", default=every, choices=list(PARTS))
-    parser.add_argument("--epochs", type=int, default=64, help="of the Million Song fit")
-    parser.add_argument("--cold", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--epochs", type=int, default=16, help="of the Million Song fit")
+    parser.add_argument("--cold", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.cold:
         return cold(*args.cold)
@@ -173,11 +178,11 @@ def check_long_ranges() -> float:
     print("in one range of items: " + "  ".join(f"{error:.0e}" for error in errors))
     return max(errors)
 
+
 def by_kernels(U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: Any) -> Sums:
     """Losses, and the gradients by users and by items; items are stepped with half of U."""
     found = fused.gradients(U, V, interactions, rho)
     return found.losses, found.users, found.of_items(0.5 * U)
-
 
 
 def summed_directly(
@@ -223,24 +228,23 @@ def distance(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 class Run(NamedTuple):
-    """A fit from a cold start: its factors, its epochs, and whether λ is chosen by validation."""
+    """A fit from a cold start: its factors, and whether λ is chosen by validation."""
 
     factors: int
-    iterations: int
     searched: bool
 
     def __str__(self) -> str:
         how = "λ by LatentRoBiRankCV" if self.searched else "a default fit"
-        return f"{self.factors} factors, {self.iterations} epochs, {how}"
+        return f"{self.factors} factors, {how}"
 
 
 def cold(table: str, *numbers: str) -> None:
     """Fit and measure; the parent says when the process began."""
     began = float(os.environ["BEGAN"])
-    factors, iterations, searched = map(int, numbers)
+    factors, searched = map(int, numbers)
     train, test, valid = (sp.load_npz(f"{table}.{p}.npz") for p in ("train", "test", "valid"))
     read = time.time()
-    model: Any = rr.LatentRoBiRank(factors, iterations=iterations, random_state=0, device="cuda")
+    model: Any = rr.LatentRoBiRank(factors, random_state=0, device="cuda")
     if searched:
         model = rr.LatentRoBiRankCV(model, cv=valid)
     fitted = model.fit(train, False)
@@ -362,7 +366,6 @@ def msd(args: Any) -> Figures:
     ends: list[float] = []
     torch.cuda.reset_peak_memory_stats()
     base.set_params(regularization=reg)
-    few = precision_at_1(clone(base).set_params(iterations=8).fit(train, False), train, held_out)
     model = clone(base).set_params(iterations=args.epochs)
     begin = time.perf_counter()
     model.fit(train, False, callback=lambda *_: ends.append(time.perf_counter()))
@@ -374,8 +377,7 @@ def msd(args: Any) -> Figures:
     floor = floors(users, items, 64)
     print(
         f"  {epoch:.2f} s an epoch, {len(ends)} epochs in {seconds / 60:.1f} min; "
-        f"{peak:.1f} GB beside factors and state; held-out precision@1 {found:.4f}, after 8 "
-        f"epochs {few:.4f}"
+        f"{peak:.1f} GB beside factors and state; held-out precision@1 {found:.4f}"
     )
     print_floors(floor)
     del model
@@ -384,11 +386,9 @@ def msd(args: Any) -> Figures:
         "msd_total_minutes": seconds / 60,
         "msd_peak_gb": peak,
         "msd_precision1": found,
-        "msd_precision1_8_epochs": few,
         "msd_over_floor": epoch / max(floor.values()),
         **many_factors(base, train),
         **row_speedup(items),
-        **kernel_times(items),
     }
 
 
@@ -445,25 +445,57 @@ def row_speedup(items: int) -> Figures:
     return {"row_speedup": without / with_kernels}
 
 
-def kernel_times(items: int) -> Figures:
-    """Milliseconds of the kernels in a step of the largest size, the longest first."""
+def steps(_: Any) -> Figures:
+    """A step of the most users at the Million Song shape, beside its floor, and its kernels."""
+    users, items = MILLION_SONG[:2]
+    figures = {}
+    for factors, size in ((64, 0.35), (128, 0.25), (256, 0.18)):
+        step = step_of_most_users(items, factors, size)
+        seconds = timed(step, 6)
+        epoch = seconds * users / exact_on_card._MOST_USERS
+        over = epoch / max(floors(users, items, factors).values())
+        print(
+            f"  {factors} factors: {1e3 * seconds:.2f} ms, {epoch:.2f} s an epoch, "
+            f"{over:.2f} times its floor"
+        )
+        print("    " + ", ".join(f"{name} {t:.2f}" for name, t in kernel_times(step)))
+        figures |= {f"step{factors}_ms": 1e3 * seconds, f"step{factors}_over_floor": over}
+    return figures
+
+
+def step_of_most_users(items: int, factors: int, size: float) -> Callable[[], None]:
+    """A step of the solver on random rows."""
     users = exact_on_card._MOST_USERS
-    U, V, interactions = random_block(users, items, 64, 44, 0.35)
-    averages = AdamState(torch.zeros_like(V), torch.zeros_like(V), torch.zeros_like(V[:, 0]))
+    U, V, interactions = random_block(users, items, factors, 44, size)
+    order = torch.sort(interactions.items, stable=True).indices
+    places = torch.arange(users, device=U.device)
+    batch = Batch(places.cpu().numpy(), places, interactions._replace(by_item=order))
+    damping, seen, _ = StepSettings.of(factors)
+    turn = torch.linalg.qr(torch.randn(1, factors, factors, device=U.device)).Q.contiguous()
+    values = torch.rand(1, factors, device=U.device)
+    curvature = Curvature(values, turn, turn.mT.contiguous())
+    weights, penalties = torch.full_like(U[:, 0], 44.0), torch.full_like(U[None, :, 0], 3.0)
+    newton = UserStep(weights, penalties, None, curvature, damping, seen)
+    rows, zeros = U[None], torch.zeros_like(V[None])
+    state = AdamState(zeros, zeros.clone(), torch.zeros_like(V[None, :, 0]))
+    moved, items_rows = torch.empty_like(rows), V[None].clone()
 
     def step() -> None:
-        items = fused.gradients(U, V, interactions, "log").of_items(0.5 * U)
-        fused.adam(V[None], items[None], averages, AdamStep(0.0, 0.9, 0.99, 0.0, 1.0))
+        found = fused.gradients_of_all(rows, items_rows, batch.interactions, "log")
+        seen_rows = fused.step_users(rows, found, batch, "log", newton, moved, None)
+        adam = AdamStep(0.0, 0.9, 0.99, 0.0, 1.0)
+        fused.adam(items_rows, found.of_items(seen_rows), state, adam)
 
-    step()
+    return step
+
+
+def kernel_times(step: Callable[[], None]) -> list[tuple[str, float]]:
+    """Milliseconds of the kernels of a step, the longest first."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         step()
         torch.cuda.synchronize()
     times = {e.key: e.device_time_total / 1e3 for e in profile.key_averages() if e.key in KERNELS}
-    ordered = sorted(times.items(), key=lambda pair: -pair[1])
-    text = ", ".join(f"{name} {t:.2f}" for name, t in ordered)
-    print(f"  kernels of a step of {users:,} users, ms: {text}")
-    return {f"{name}_ms": t for name, t in ordered[:3]}
+    return sorted(times.items(), key=lambda pair: -pair[1])
 
 
 def timed(run: Callable[[], Any], times: int) -> float:
@@ -616,20 +648,21 @@ PARTS: dict[str, Callable[[Any], Figures]] = {
     "gowalla": board(
         "gowalla",
         {
-            "gowalla64_default": Run(64, 32, searched=False),
-            "gowalla64_tuned": Run(64, 32, searched=True),
-            "gowalla64": Run(64, 48, searched=True),
-            "gowalla256": Run(256, 32, searched=True),
+            "gowalla64_default": Run(64, searched=False),
+            "gowalla64_tuned": Run(64, searched=True),
+            "gowalla256_default": Run(256, searched=False),
+            "gowalla256": Run(256, searched=True),
         },
     ),
     "yelp": board(
         "yelp2018",
         {
-            "yelp2018_64_default": Run(64, 32, searched=False),
-            "yelp2018_64": Run(64, 32, searched=True),
+            "yelp2018_64_default": Run(64, searched=False),
+            "yelp2018_64": Run(64, searched=True),
         },
     ),
     "epochs": epochs,
+    "steps": steps,
     "msd": msd,
     "topk": best_items,
     "softmax": softmax,

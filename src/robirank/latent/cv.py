@@ -29,7 +29,8 @@ class LatentRoBiRankCV(BaseEstimator):
     """A latent model whose λ is chosen on held-out interactions, and that is then fitted to all.
 
     A tenth of each user's interactions is held out. One training run under a falling λ
-    (`robirank.latent.tune.path`), with no more than 64 factors, shows where the best one lies;
+    (`robirank.latent.tune.path`) shows where the best one lies, with no more than 64 factors
+    unless ``grid`` compares their numbers, solvers or step sizes;
     three fits around it or more (side by side on a card), and a parabola through their values say
     it closely. Together with the last fit, to all interactions, that takes about as long as five.
     Where ``grid`` names several settings, each has a run under a falling λ of its own, and the
@@ -61,8 +62,9 @@ class LatentRoBiRankCV(BaseEstimator):
         The metric on the held-out interactions.
     cv_results_ : dict of lists
         Everything that was tried, one place in each list: kind ("path" or "fit"), split,
-        regularization, value, seconds, and the parameters of ``grid``. With features, also the
-        metric of "old" users and items, of "new_items" and of "new_users", where such were held
+        regularization, value, seconds, and the parameters of ``grid``. A path may have fewer
+        factors than a fit, and its values are those of a falling λ. With features, also the metric
+        of "old" users and items, of "new_items" and of "new_users", where such were held
         out (None where the fit diverged); the value of a fit is their mean, that of a path the
         metric of the old ones. Weights of content scores that the estimator has are not searched.
 
