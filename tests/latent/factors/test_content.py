@@ -85,10 +85,14 @@ def search(factors, users, n_best, **options):
     some=st.booleans(),
     left_out=st.booleans(),
     prepared=st.booleans(),
+    alone=st.booleans(),
     threads=st.integers(1, 3),
 )
-def test_the_best_items_are_those_of_the_formula(seed, n_best, some, left_out, prepared, threads):
-    factors = made(seed)
+def test_the_best_items_are_those_of_the_formula(
+    seed, n_best, some, left_out, prepared, alone, threads
+):
+    """Also where new items have a scale of their own alone, and content scores no weight."""
+    factors = made(seed, weights=Content(0.0, 0.0, 0.5) if alone else WEIGHTS)
     rng = np.random.default_rng(seed)
     users = rng.permutation(30)[:17].astype(np.int32)
     candidates = np.flatnonzero(rng.random(25) < 0.5).astype(np.int32) if some else None

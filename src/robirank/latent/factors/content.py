@@ -9,7 +9,7 @@ features say more; the mean features of a user's items are the user's *profile*.
 .. math:: c_y = 1 - q_y + q_y c, \qquad g_y = (1 - q_y) γ + q_y c γ_0,
 
 so that γ is the weight for items with many interactions, :math:`γ_0` the weight for new ones, and c
-brings the scores of new items back to the scale of the others.
+scales the scores of new items, so that these and old ones are found among each other.
 """
 
 from __future__ import annotations

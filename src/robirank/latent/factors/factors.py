@@ -173,6 +173,9 @@ class Side:
             return top_rows(matrix, asked, rows, n_best, excluded=excluded, only=only, **options)
         features = self.centres.features
         scales, weights = content.weights.of_items(self.counts)
+        if not weights.any():  # new items have a scale of their own, and that is all
+            options |= {"scale": scales, "excluded": excluded, "only": only}
+            return top_rows(matrix, asked, rows, n_best, **options)
         best, scores = no_rows(len(asked), n_best)
         for batch in content.batches(features):
             best[batch], scores[batch] = top_rows(

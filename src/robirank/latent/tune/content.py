@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from robirank._types import Floats32
+from robirank._types import Floats32, Floats64
 from robirank._workers import Workers
 from robirank.engine.interface import never
 from robirank.latent.factors.content import Content, UserContent
@@ -22,7 +23,8 @@ _ERRORS = 2.0  # standard errors by which content scores must be better than non
 _SHUFFLES, _DEVIATIONS = 16, 3.0  # of features among items; deviations above their mean
 _MOST_USERS = 4000
 _MOST_CELLS = 1 << 26  # scores of users and items that are held
-_PLACES = 20  # of a list, whose scores are brought to one scale
+_SCALE_STEP = 2.0**0.25
+_SCALES = tuple(_SCALE_STEP**n for n in range(-4, 5))  # of the scores of new items
 _RULE = 200.0  # γ, for users with one interaction
 
 
@@ -57,17 +59,15 @@ def best_content(factors: Factors, split: Split, problem: Problem) -> Content:
 
     The weight for old items is chosen on those, and the weight for new items on items whose
     interactions are all held out; where these cannot tell, it is the one for old items, so that
-    scores of both have the same parts.
+    scores of both have the same parts. The scale of new items is chosen on both, ranked together.
     """
     most = max(1, min(_MOST_USERS, _MOST_CELLS // split.train.n_items))
     by_name = groups(split, problem.seed, most)
     old = _best_weight(by_name["old"], factors, split, problem) if "old" in by_name else 0.0
     if "new_items" not in by_name:
         return Content(old, old)
-    group = by_name["new_items"]
-    new = _best_weight(group, factors, split, problem) or old
-    before, after = (_spread(group, factors, split, weight) for weight in (old, new))
-    return Content(old, new, before / after if min(before, after) > 0 else 1.0)
+    new = _best_weight(by_name["new_items"], factors, split, problem) or old
+    return Content(old, new, _best_scale(by_name, factors, split, problem, (old, new)))
 
 
 def _best_weight(group: Group, factors: Factors, split: Split, problem: Problem) -> float:
@@ -103,14 +103,59 @@ def _by_chance(
     return float(np.mean(means) + _DEVIATIONS * np.std(means))
 
 
-def _spread(group: Group, factors: Factors, split: Split, weight: float) -> float:
-    """How far the best items of a group stand out: their scores less the median, on average."""
-    scores = factors.users.rows[group.users] @ factors.items.rows[group.candidates].T
-    scores = scores + np.float32(weight) * _likeness(group, split)[:, group.candidates]
-    n = scores.shape[1]
-    places = [n // 2, max(3 * n // 4, n - _PLACES)]
-    sorted_scores = np.partition(scores, places, axis=1)
-    return float((sorted_scores[:, places[1]] - sorted_scores[:, places[0]]).mean())
+def _best_scale(
+    by_name: dict[str, Group],
+    factors: Factors,
+    split: Split,
+    problem: Problem,
+    weights: tuple[float, float],
+) -> float:
+    """The scale of new items under which both they and old ones are found among all items.
+
+    It is the top of the product of the metric of held-out interactions with old items and that of
+    those with new ones, so that neither is given up for the other, however many there are of each;
+    1 where that is not surely less.
+    """
+    if "old" not in by_name:
+        return 1.0
+    everything = np.arange(split.train.n_items, dtype=np.int32)
+    counts = split.train.item_counts()
+    values = []  # of each group: under each scale, of each user
+    for name in ("old", "new_items"):
+        group = replace(by_name[name], candidates=everything)
+        likeness = _likeness(group, split) if any(weights) else None
+        of_scales = []
+        for scale in _SCALES:
+            scales, added = Content(*weights, scale).of_items(counts)
+            more = None if likeness is None else added * likeness
+            of_scales.append(group.values(factors, split.metric, problem, scale=scales, added=more))
+        values.append(np.array(of_scales))
+    with np.errstate(divide="ignore"):
+        total = sum(np.log(of_group.mean(axis=1)) for of_group in values)
+    best, one = int(np.argmax(total)), _SCALES.index(1.0)
+    if not np.isfinite(total[one]) or not _is_surely_better(values, best, one):
+        best = one
+    return _SCALES[best] * _SCALE_STEP ** _top_beside(total, best)
+
+
+def _is_surely_better(values: Sequence[Floats64], best: int, one: int) -> bool:
+    """Whether the product of the means of some groups is larger under one scale, surely."""
+    gain = variance = 0.0
+    for of_group in values:
+        usual = of_group[one].mean()
+        gains = (of_group[best] - of_group[one]) / usual
+        gain += float(np.log1p(gains.mean()))
+        variance += float(gains.var()) / len(gains)
+    return gain > _ERRORS * np.sqrt(variance)
+
+
+def _top_beside(total: Floats64, best: int) -> float:
+    """How far the top of a parabola through three values is from the middle one; 0 at an end."""
+    around = total[best - 1 : best + 2]
+    if best == 0 or len(around) < 3 or not np.isfinite(around).all():
+        return 0.0
+    bend = around[0] - 2 * around[1] + around[2]
+    return float(np.clip((around[0] - around[2]) / (2 * bend), -1, 1)) if bend < 0 else 0.0
 
 
 def _likeness(group: Group, split: Split) -> Floats32:
