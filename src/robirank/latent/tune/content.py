@@ -114,7 +114,7 @@ def _best_scale(
 
     It is the top of the product of the metric of held-out interactions with old items and that of
     those with new ones, so that neither is given up for the other, however many there are of each;
-    1 where that is not surely less.
+    1 where no other is surely better.
     """
     if "old" not in by_name:
         return 1.0
