@@ -74,7 +74,7 @@ class LatentRoBiRankCV(BaseEstimator):
     >>> data = rr.make_interactions(300, 100, 6000, random_state=0)
     >>> model = rr.LatentRoBiRank(factors=8, iterations=8, random_state=0)
     >>> search = rr.LatentRoBiRankCV(model).fit(data, show_progress=False)
-    >>> 0.1 < search.best_params_["regularization"] < 0.5
+    >>> 0.05 < search.best_params_["regularization"] < 0.5
     True
     >>> search.best_estimator_.recommend([0, 1], data.matrix[:2], N=3)[0].shape
     (2, 3)
