@@ -29,12 +29,11 @@ class LatentRoBiRankCV(BaseEstimator):
     """A latent model whose λ is chosen on held-out interactions, and that is then fitted to all.
 
     A tenth of each user's interactions is held out. One training run under a falling λ
-    (`robirank.latent.tune.path`) shows where the best one lies, with no more than 64 factors
-    unless ``grid`` compares their numbers, solvers or step sizes;
-    three fits around it or more (side by side on a card), and a parabola through their values say
-    it closely. Together with the last fit, to all interactions, that takes about as long as five.
-    Where ``grid`` names several settings, each has a run under a falling λ of its own, and the
-    best of them goes on.
+    (`robirank.latent.tune.path`) shows where the best one lies, with no more than 64 factors unless
+    ``grid`` compares their numbers, solvers or step sizes. Three fits around it or more (side by
+    side on a card), and a parabola through their values say it closely. Together with the last fit,
+    to all interactions, that takes about as long as five. Where ``grid`` names several settings,
+    each has a run under a falling λ of its own, and the best of them goes on.
 
     Parameters
     ----------

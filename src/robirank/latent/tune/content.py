@@ -126,9 +126,10 @@ def _best_scale(
         likeness = _likeness(group, split) if any(weights) else None
         of_scales = []
         for scale in _SCALES:
-            scales, added = Content(*weights, scale).of_items(counts)
-            more = None if likeness is None else added * likeness
-            of_scales.append(group.values(factors, split.metric, problem, scale=scales, added=more))
+            scales, of_items = Content(*weights, scale).of_items(counts)
+            added = None if likeness is None else of_items * likeness
+            found = group.values(factors, split.metric, problem, scale=scales, added=added)
+            of_scales.append(found)
         values.append(np.array(of_scales))
     with np.errstate(divide="ignore"):
         total = sum(np.log(of_group.mean(axis=1)) for of_group in values)
