@@ -304,47 +304,35 @@ def _with_wide(
     interactions: BatchInteractions,
     rho: RhoName,
 ) -> Gradients:
-    """The same, where the scores of some users of some models spread too far for a grid."""
-    models: dict[int, Gradients | None] = {}  # none of one that has diverged
+    """The same with users whose scores spread too far for a grid, which are zeros in ``found``.
+
+    They are summed pair by pair. Of a million users there are some in nearly every step, so that
+    they must not cost the others anything.
+    """
+    models: dict[int, tuple[torch.Tensor, Gradients] | None] = {}  # None: it has diverged
     for number in wide.any(dim=1).nonzero()[:, 0].tolist():
         u, v = U[number], V[number]
-        is_finite = bool(u.isfinite().all()) and bool(v.isfinite().all())
-        models[number] = _by_parts(u, v, wide[number], interactions, rho) if is_finite else None
-        part = models[number]
-        found.losses[number] = torch.nan if part is None else part.losses
-        found.users[number] = torch.nan if part is None else part.users
+        if not (bool(u.isfinite().all()) and bool(v.isfinite().all())):
+            found.losses[number] = found.users[number] = torch.nan
+            models[number] = None
+            continue
+        users = wide[number].nonzero()[:, 0]
+        part = _direct(u[users], v, interactions.of_rows(users), rho)
+        found.losses[number, wide[number][interactions.rows.long()]] = part.losses
+        found.users[number, users] = part.users
+        models[number] = users, part
 
     def of_items(rows: torch.Tensor) -> torch.Tensor:
         items = found.of_items(rows)
-        for number, part in models.items():
-            items[number] = torch.nan if part is None else part.of_items(rows[number])
+        for number, of_wide in models.items():
+            if of_wide is None:
+                items[number] = torch.nan
+            else:
+                users, part = of_wide
+                items[number] += part.of_items(rows[number, users])
         return items
 
     return Gradients(found.losses, found.users, of_items)
-
-
-def _by_parts(
-    U: torch.Tensor,
-    V: torch.Tensor,
-    wide: torch.Tensor,
-    interactions: BatchInteractions,
-    rho: RhoName,
-) -> Gradients:
-    """Of one model: users whose scores spread too far are summed pair by pair, others as usual."""
-    losses, users = torch.empty(len(interactions.items), device=U.device), torch.empty_like(U)
-    parts: list[tuple[torch.Tensor, Gradients]] = []
-    for is_part, step in ((wide, _direct), (~wide, _by_grid)):
-        chosen = is_part.nonzero()[:, 0]
-        if len(chosen):
-            part = step(U[chosen], V, interactions.of_rows(chosen), rho)
-            losses[is_part[interactions.rows.long()]] = part.losses
-            users[chosen] = part.users
-            parts.append((chosen, part))
-    return Gradients(
-        losses,
-        users,
-        lambda rows: torch.stack([part.of_items(rows[chosen]) for chosen, part in parts]).sum(0),
-    )
 
 
 def _direct(
@@ -352,12 +340,6 @@ def _direct(
 ) -> Gradients:
     losses, by_score = plain.direct_score_gradients(U @ V.T, interactions, rho)
     return plain.from_scores(losses, by_score, V)
-
-
-def _by_grid(
-    U: torch.Tensor, V: torch.Tensor, interactions: BatchInteractions, rho: RhoName
-) -> Gradients:
-    return _of_one(FusedBatch(U[None], V[None], interactions).gradients(rho))
 
 
 def _of_one(found: Gradients) -> Gradients:

@@ -26,7 +26,8 @@ __device__ __forceinline__ int rotated(int line, int row) {
 
 // From the counts of one user (blockIdx.x) to losses, the user's table of derivatives, and what
 // each relevant item gets beside it. `largest` becomes the largest of the users' units. Blocks
-// beyond the users fill up with tables of zeros.
+// beyond the users fill up with tables of zeros. A user whose scores spread too far for a grid has
+// no part in any of them: zeros everywhere.
 //
 // The scores of a bin are taken as spread evenly over it, and lines are those nearest to the
 // derivatives over all places and not at their ends: the second derivative corrects both.
@@ -44,12 +45,17 @@ extern "C" __global__ __launch_bounds__(kTableThreads) void user_tables(
   const i64 from = starts[blockIdx.x], to = starts[blockIdx.x + 1];
   const i64 before = static_cast<i64>(blockIdx.z) * starts[users];
   points += before, losses += before, own += before, firsts += before;
+  const Grid grid = grids[user];
+  if (grid.inverse_width == 0.f) {
+    if (threadIdx.x < kBins) tables[threadIdx.x] = 0;
+    for (i64 y = from + threadIdx.x; y < to; y += kTableThreads) losses[y] = own[y] = 0.f;
+    if (threadIdx.x == 0) unit[user] = 0.f;
+    return;
+  }
   constexpr float kLn2 = 0.69314718f;
   __shared__ float amount[kBins], middle[kBins], point[kTableThreads], first[kTableThreads];
   __shared__ float nodes[2][kNodeThreads], alls[2];
-  const Grid grid = grids[user];
-  const float width = grid.inverse_width > 0.f ? 1.f / grid.inverse_width : 0.f,
-              begin = -grid.shift * width;
+  const float width = 1.f / grid.inverse_width, begin = -grid.shift * width;
   for (int b = threadIdx.x; b < kBins; b += kTableThreads) {
     const int n = counts[user * kBins + b];
     const float sum = sums[user * kBins + b];
