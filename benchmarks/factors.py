@@ -1,11 +1,12 @@
 """How many factors? Default fits with 32 to 256 of them on published splits and ones of our own.
 
-    python benchmarks/factors.py [--boards gowalla …] [--factors 32 64 …] [--device cuda]
+    python benchmarks/factors.py [--boards gowalla …] [--factors 32 64 auto …] [--device cuda]
 
-Every fit looks for its own λ, as always. Told are Recall@20 and NDCG@20 on the test part, seconds,
-megabytes of the model, and, for the largest one, what its strongest directions alone are worth: its
-rows are turned so that columns are in the order of strength, and cut. Beside each figure stands its
-ratio to that of 64 factors. Boards are folders of ``$ROBIRANK_DATA/implicit``; Last.fm, LastFM and
+Every fit looks for its own λ, as always; "auto" also counts how many factors the table can use.
+Told are Recall@20 and NDCG@20 on the test part, seconds, megabytes of the model, and, for the
+largest number given, what its strongest directions alone are worth: its rows are turned so that
+columns are in the order of strength, and cut. Beside each figure stands its ratio to that of 64
+factors. Boards are folders of ``$ROBIRANK_DATA/implicit``; Last.fm, LastFM and
 Toys are split here, a fifth of each user's records at random. On two cores all of it takes half an
 hour. The last line is one JSON object.
 """
@@ -26,11 +27,14 @@ import robirank as rr
 from robirank.latent.factors.factor_model import FactorModel
 
 DATA = Path(os.environ.get("ROBIRANK_DATA", "../shared/data"))
-PUBLISHED = ("ir-ml100k", "ir-health", "ir-yahoo-music", "ir-electronic", "gowalla", "yelp2018")
+PUBLISHED = (
+    *("ir-ml100k", "ir-health", "ir-yahoo-music", "ir-electronic"),
+    *("gowalla", "yelp2018", "ir-gowalla"),
+)
 SEQUENCES = {"toys": "Toys_and_Games", "s3-lastfm": "LastFM"}
 BOARDS = (*PUBLISHED, "lastfm", *SEQUENCES)
-WIDTHS = (32, 64, 128, 256)
-USUAL = 64
+WIDTHS = ("32", "64", "128", "256", "auto")
+USUAL = "64"
 
 
 def parts(name: str) -> tuple[Any, Any]:
@@ -73,29 +77,34 @@ def figures(model: Any, train: Any, test: Any) -> dict[str, float]:
     return {name: found[name] for name in ("recall@20", "ndcg@20")}
 
 
-def measure(name: str, widths: list[int], seeds: int, device: str) -> dict[str, Any]:
+def measure(name: str, widths: list[str], seeds: int, device: str) -> dict[str, Any]:
     """All numbers of factors on one board; prints a line for each."""
+    numbers = [int(width) for width in widths if width != "auto"]
     train, test = parts(name)
     print(f"{name}: {train.shape[0]:,} × {train.shape[1]:,}, {train.nnz:,} records", flush=True)
     found: dict[str, Any] = {}
     for width in widths:
         rows, began = [], time.perf_counter()
         for seed in range(seeds):
-            model = rr.LatentRoBiRank(width, solver="exact", device=device, random_state=seed)
+            factors: Any = width if width == "auto" else int(width)
+            model = rr.LatentRoBiRank(factors, solver="exact", device=device, random_state=seed)
             rows.append(figures(model.fit(train, show_progress=False), train, test))
         seconds = (time.perf_counter() - began) / seeds
         means = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
-        size = 4 * width * sum(train.shape) / 1e6
-        found[str(width)] = means | {"seconds": seconds, "mb": size, "λ": model.regularization_}
-    usual = found.get(str(USUAL), next(iter(found.values())))
-    U, V = in_order_of_strength(model)
-    for width in widths[:-1]:
-        cut = FactorModel.of(U[:, :width].copy(), V[:, :width].copy(), device=device)
-        found[f"{widths[-1]} cut to {width}"] = figures(cut, train, test)
+        n = model.item_factors.shape[1]
+        found[width] = means | {"factors": n, "seconds": seconds, "mb": 4e-6 * n * sum(train.shape)}
+        found[width]["λ"] = model.regularization_
+        if numbers and width == str(max(numbers)):
+            largest = in_order_of_strength(model)
+    usual = found.get(USUAL, next(iter(found.values())))
+    for number in sorted(numbers)[:-1]:
+        U, V = (rows[:, :number].copy() for rows in largest)
+        cut = FactorModel.of(U, V, device=device)
+        found[f"{max(numbers)} cut to {number}"] = figures(cut, train, test)
     for key, row in found.items():
         ratio = row["recall@20"] / usual["recall@20"]
         more = "".join(
-            f"  {what} {row[what]:.4g}" for what in ("seconds", "mb", "λ") if what in row
+            f"  {what} {row[what]:.4g}" for what in ("factors", "seconds", "mb", "λ") if what in row
         )
         print(
             f"  {key:>14}  recall@20 {row['recall@20']:.4f} ({ratio:.3f})  "
@@ -108,12 +117,11 @@ def measure(name: str, widths: list[int], seeds: int, device: str) -> dict[str, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--boards", nargs="*", default=list(BOARDS), choices=list(BOARDS))
-    parser.add_argument("--factors", nargs="*", type=int, default=list(WIDTHS))
+    parser.add_argument("--factors", nargs="*", default=list(WIDTHS))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     args = parser.parse_args()
-    widths = sorted(args.factors)
-    found = {b: measure(b, widths, args.seeds, args.device) for b in args.boards}
+    found = {b: measure(b, args.factors, args.seeds, args.device) for b in args.boards}
     figures = {
         f"{board}_{width.replace(' ', '_')}_{key.replace('@', '')}": value
         for board, rows in found.items()

@@ -86,7 +86,11 @@ def train(
         ..., "Where to save the model.", "--model", "-m", "-o", metavar="OUT"
     ),
     method: Literal["robirank", "warp"] = option("robirank", "What to train."),
-    factors: int = option(64, "Length of the factors.", min=1),
+    factors: str = option(
+        "64",
+        "Length of the factors; auto: 64 to 256, as many as the data can use.",
+        metavar="N|auto",
+    ),
     solver: str = option(
         "auto",
         "exact sums over all items, sgd samples them; auto goes by size.",
@@ -165,7 +169,7 @@ def train(
     columns = Columns(user, item, count, time_column, sep, header)
     config = {} if ray is None else {"engine": RayConfig(ray, address, workers or 2)}
     given = {
-        "factors": factors,
+        "factors": _number_of_factors(factors),
         "regularization": regularization,
         "iterations": iterations,
         "learning_rate": learning_rate,
@@ -405,11 +409,24 @@ def _tuned(model: Any, data: Table, show: bool, options: dict[str, Any]) -> dict
     return chosen
 
 
+def _number_of_factors(text: str) -> int | str:
+    """The option ``--factors``."""
+    if text == "auto":
+        return text
+    if not text.isdecimal() or not int(text):
+        raise typer.BadParameter(f"--factors must be a number from 1 on, or auto; got {text!r}")
+    return int(text)
+
+
+def _factors_in_words(factors: int | str) -> str:
+    return "64 to 256 factors" if factors == "auto" else f"{factors} factors"
+
+
 def _plan(model: Any, data: Table) -> str:
     """Describe the fit that is about to begin: solver, device, and why this solver."""
     from robirank.latent.gpu.resolve import resolve_device
 
-    shape = f"{data.n_users:,} × {data.n_items:,}, {model.factors} factors"
+    shape = f"{data.n_users:,} × {data.n_items:,}, {_factors_in_words(model.factors)}"
     where = "" if model.engine == "local" else f" on a cluster, {model.engine.workers} workers"
     solver = getattr(model, "solver", None)
     if solver is None:
@@ -430,6 +447,7 @@ def _cost(model: Any, data: Table) -> dict[str, Any]:
     cost = model.estimate(data)
     return {
         "solver": cost.solver,
+        "factors": cost.factors,
         "epochs": cost.epochs,
         "search_epochs": cost.search_epochs,
         "epoch_seconds": None if cost.epoch_seconds is None else float(f"{cost.epoch_seconds:.2g}"),
@@ -441,10 +459,12 @@ def _cost(model: Any, data: Table) -> dict[str, Any]:
 def _training_report(
     model: Any, data: Table, features: dict[str, Features], metric: str
 ) -> dict[str, Any]:
+    from robirank.latent.factors.order import taste_width
+
     report: dict[str, Any] = {
         **known_by_features(model, features),
         "interactions": len(data),
-        "factors": model.factors,
+        "factors": taste_width(model.factors_.items),
         "solver": model.solver_,
         "regularization": model.regularization_,
     }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Self, Unpack, get_args
+from typing import Any, Literal, Self, Unpack, get_args
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -44,7 +44,6 @@ from robirank.storage.fitted_parts import FittedArray
 
 _PARTIAL_ITERATIONS = 10
 _PARTIAL_RATE = 0.25  # of the rate that a fit starts with
-_MOST_FACTORS = 65_536  # more would only fill the memory
 _NEW_ITEMS = 2  # the stream of random numbers for items that `partial_fit` adds
 
 
@@ -66,7 +65,7 @@ class LatentModel(FactorModel):
         },
     )
 
-    factors: int
+    factors: int | Literal["auto"]
     regularization: float | None
     weighting: Any
     engine: Any
@@ -221,6 +220,8 @@ class LatentModel(FactorModel):
             options["validation"] = self._in_order_of_model(validation)
         fit_options = FitOptions(show_progress=show_progress, callback=callback, **options)
         width = taste_width(self.factors_.items)
+        if request.counts_factors:
+            request = replace(request, factors=width, counts_factors=False)
         if request.factors != width:
             raise ArgumentError(
                 "factors", f"must be {width}, as the model has; got {request.factors}"
@@ -428,7 +429,6 @@ class LatentModel(FactorModel):
 
     def request(self) -> Request:
         """The parameters as solvers take them, with a seed drawn; an error names a wrong one."""
-        check_count("factors", self.factors, at_most=_MOST_FACTORS)
         thread_count(self.num_threads)
         if self.engine not in ("local", "ray") and not isinstance(self.engine, RayConfig):
             raise ArgumentError(
@@ -503,6 +503,7 @@ class LatentModel(FactorModel):
             result = fit.run(settle(request, fit, of_taste))
             ages = request.ages(user_items)
             if learns_order:
+                request = replace(request, factors=result.problem.factors, counts_factors=False)
                 sequences = Sequences(fit.interactions, ages, fit.validation)
                 result = with_order(request, sequences, options, result, known)
             self._take(result, ages)

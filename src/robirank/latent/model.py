@@ -18,8 +18,9 @@ from robirank.latent.solvers import ON_DEVICE, robirank_solvers
 from robirank.latent.solvers.fold_in import fold_in
 from robirank.latent.solvers.objective import objective
 from robirank.latent.solvers.problem import EXPONENTS, RowWeights
-from robirank.latent.train.request import Request
+from robirank.latent.train.request import Request, check_factors
 from robirank.latent.tune.settle import settle_by_table
+from robirank.latent.tune.width import USUAL
 from robirank.losses import RHOS, RhoName
 from robirank.registry import register
 
@@ -41,9 +42,12 @@ class LatentRoBiRank(LatentModel):
 
     Parameters
     ----------
-    factors : int, default=64
+    factors : int or "auto", default=64
         Length d of the factors. On large tables 128 rank 1 to 7 % better, and 256 a little better
-        still; a fit takes in proportion longer, and so does an answer.
+        still; a fit takes in proportion longer, and so does an answer. With "auto" the exact solver
+        takes as many as the table can use, 64 to 256, by its singular values
+        (`robirank.latent.tune.width`), within a ``time_limit`` as many as there is time for; other
+        solvers take 64. ``item_factors.shape[1]`` says how many there are.
     solver : {"auto", "exact", "sgd"}, default="auto"
         "exact" sums over all items in every step, without sampling; "sgd" is the paper's
         Algorithm 1 with sampled items and exact ξ-steps. "auto" takes "exact" where an epoch of it
@@ -150,7 +154,7 @@ class LatentRoBiRank(LatentModel):
 
     def __init__(
         self,
-        factors: int = 64,
+        factors: int | Literal["auto"] = 64,
         *,
         solver: Literal["auto", "exact", "sgd"] | str = "auto",
         rho: RhoName = "log",
@@ -259,6 +263,7 @@ class LatentRoBiRank(LatentModel):
         return RowWeights(self.user_exponent, self.user_scale_).of(counts, self.regularization_)
 
     def _request(self, seed: int) -> Request:
+        check_factors(self.factors, or_auto=True)
         check_choice("solver", self.solver, ("auto", *robirank_solvers()))
         check_choice("rho", self.rho, RHOS)
         for name in ("regularization", "learning_rate"):
@@ -281,7 +286,7 @@ class LatentRoBiRank(LatentModel):
         return Request(
             model=type(self).__name__,
             solver=self.solver,
-            factors=int(self.factors),
+            factors=USUAL if self.factors == "auto" else int(self.factors),
             epochs=None if self.iterations is None else int(self.iterations),
             seed=seed,
             params=self.get_params(deep=False),
@@ -299,6 +304,7 @@ class LatentRoBiRank(LatentModel):
             order=bool(self.order) and self.order_weight != 0,
             order_weight=self.order_weight,
             half_life=self.half_life,
+            counts_factors=self.factors == "auto",
         )
 
     def _training_device(self) -> str:

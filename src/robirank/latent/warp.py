@@ -18,7 +18,7 @@ from robirank.latent.factors.factors import Factors, Side
 from robirank.latent.solvers.in_memory import StrataInMemory
 from robirank.latent.solvers.warp import WarpSolver
 from robirank.latent.train.loop import Epochs, run_epochs
-from robirank.latent.train.request import Request
+from robirank.latent.train.request import Request, check_factors
 from robirank.latent.tune.settle import settle_by_table
 from robirank.registry import register
 
@@ -133,6 +133,7 @@ class WARP(LatentModel):
             return rows
 
     def _request(self, seed: int) -> Request:
+        check_factors(self.factors)
         if self.regularization is not None:
             check_positive("regularization", self.regularization)
         check_positive("learning_rate", self.learning_rate)

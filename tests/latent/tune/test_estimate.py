@@ -40,10 +40,10 @@ def test_more_factors_take_longer():
 
 
 def test_it_is_told_in_words():
-    assert str(Estimate("exact", 32, 16, 5.0, 310_000_000)) == (
+    assert str(Estimate("exact", 64, 32, 16, 5.0, 310_000_000)) == (
         "32 epochs of about 5 s, after a search of about 16: 4 min; 310 MB"
     )
-    assert str(Estimate("warp", 8, 0, None, 2_000_000)) == "8 epochs; 2 MB"
+    assert str(Estimate("warp", 64, 8, 0, None, 2_000_000)) == "8 epochs; 2 MB"
 
 
 def test_a_search_is_counted_where_there_is_one():

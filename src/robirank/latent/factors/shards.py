@@ -384,7 +384,7 @@ def _check_class(path: str | os.PathLike[str], manifest: ShardedManifest, cls: A
     for name, value in params.items():
         if name not in signature(cls).parameters:
             reason = f"it has a parameter {name!r:.80}"
-        elif name == "factors" and value != manifest.factors:
+        elif name == "factors" and value not in (manifest.factors, "auto"):
             reason = f"factors is {value!r:.80}, and rows have {manifest.factors} columns"
     for name, kind in expected.items():
         number: Any = numbers.get(name)

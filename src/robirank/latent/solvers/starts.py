@@ -25,7 +25,7 @@ Halko, Martinsson, Tropp: Finding structure with randomness. SIAM Review 53, 201
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -36,6 +36,7 @@ from robirank.data.user_items import UserItems
 from robirank.latent.factors.factors import ITEMS, USERS, Factors, Side, random_rows
 from robirank.latent.solvers.design import design_of
 from robirank.latent.solvers.problem import Problem
+from robirank.losses import LN2
 
 #: Makes the factors with which a solver begins.
 Start = Callable[[Problem, UserItems], Factors]
@@ -78,23 +79,14 @@ def singular_start(problem: Problem, interactions: UserItems) -> Factors:
 def _singular_rows(problem: Problem, interactions: UserItems) -> tuple[Floats32, Floats32] | None:
     """The rows of U and V in the columns up to the rank; None where a table says nothing."""
     table = _Table(problem, interactions)
-    n_users, n_items = interactions.shape
-    width = min(problem.factors + _SPARE, n_users, n_items)
-    rank = min(problem.factors, width)
-    basis = table.orthonormal(random_rows(problem.seed, ITEMS, n_items, width))
-    for _ in range(_ITERATIONS):
-        basis = table.orthonormal(table.transposed_times(table.times(basis)))
-    image = table.times(basis)
-    squares, turn = np.linalg.eigh(table.gram(image))
-    strengths = np.sqrt(np.maximum(squares[::-1][:rank], 0.0))
-    if not strengths[0] > _LEAST_STRENGTH * table.norm:
+    found = _leading(table, problem.seed, problem.factors)
+    if not found.strengths[0] > _LEAST_STRENGTH * table.norm:
         return None
-    turn = turn[:, ::-1][:, :rank]
-    roots = np.sqrt(strengths)
+    roots = np.sqrt(found.strengths)
     with np.errstate(divide="ignore", invalid="ignore"):
-        to_users = np.where(strengths > 0, turn / roots, 0.0)
-    U = table.roots[0][:, None] * table.on_host(image, to_users)
-    V = table.roots[1][:, None] * table.on_host(basis, turn * roots)
+        to_users = np.where(found.strengths > 0, found.turn / roots, 0.0)
+    U = table.roots[0][:, None] * table.on_host(found.image, to_users)
+    V = table.roots[1][:, None] * table.on_host(found.basis, found.turn * roots)
     size = _size_of_scores(U, V, interactions)
     if not size > 0:
         return None
@@ -102,11 +94,46 @@ def _singular_rows(problem: Problem, interactions: UserItems) -> tuple[Floats32,
     return scale * U, scale * V
 
 
+def singular_values(problem: Problem, interactions: UserItems, count: int) -> Floats64:
+    """The largest singular values of M, the largest first; a direction grows where one exceeds λ.
+
+    There are ``count`` of them, or as many as the table has rows or columns.
+    """
+    table, penalty = _Table(problem, interactions), problem.penalty
+    strengths = _leading(table, problem.seed, count).strengths
+    scale = problem.mean_weight / np.sqrt(penalty.users.scale * penalty.items.scale)
+    return strengths * (scale / (2.0 * LN2))
+
+
+class _Leading(NamedTuple):
+    """The leading singular vectors of a table: ``basis`` @ ``turn``, and ``image`` @ ``turn``."""
+
+    basis: Any
+    image: Any
+    turn: Floats64
+    strengths: Floats64
+
+
+def _leading(table: _Table, seed: int, count: int) -> _Leading:
+    """The leading ``count`` of them, by subspace iteration from random ones."""
+    n_users, n_items = table.shape
+    width = min(count + _SPARE, n_users, n_items)
+    basis = table.orthonormal(random_rows(seed, ITEMS, n_items, width))
+    for _ in range(_ITERATIONS):
+        basis = table.orthonormal(table.transposed_times(table.times(basis)))
+    image = table.times(basis)
+    squares, turn = np.linalg.eigh(table.gram(image))
+    rank = min(count, width)
+    strengths = np.sqrt(np.maximum(squares[::-1][:rank], 0.0))
+    return _Leading(basis, image, turn[:, ::-1][:, :rank], strengths)
+
+
 class _Table:
-    """The matrix M of a table as products with it, in memory or on a card.
+    """The matrix M of a table, up to a number, as products with it, in memory or on a card.
 
     Attributes
     ----------
+    shape : pair of int
     roots : pair of float32 arrays
         A^(-1/2) and B^(-1/2), up to a number each; 0 for rows without interactions.
     norm : float
@@ -114,6 +141,7 @@ class _Table:
     """
 
     def __init__(self, problem: Problem, interactions: UserItems) -> None:
+        self.shape = interactions.shape
         counts = interactions.user_counts(), interactions.item_counts()
         a, b = self.roots = (
             _inverse_root(counts[0], problem.penalty.users.exponent),

@@ -16,7 +16,6 @@ from robirank.data.feature_rows import align_features
 from robirank.data.user_items import UserItems, as_user_items
 from robirank.engine.state import Arrays
 from robirank.errors import Argument, ArgumentError
-from robirank.latent.factors.content import Content
 from robirank.latent.factors.factors import Factors
 from robirank.latent.factors.list_metrics import metric_of_factors
 from robirank.latent.factors.questions import check_same_ids
@@ -24,7 +23,7 @@ from robirank.latent.solvers import make_solver, start_of
 from robirank.latent.solvers.centred import with_centres
 from robirank.latent.solvers.interface import InMemorySolver
 from robirank.latent.solvers.problem import Problem, TableShape
-from robirank.latent.train.loop import FitResult, Loop, Progress
+from robirank.latent.train.loop import FitResult, Loop, Progress, Searched
 from robirank.latent.train.request import FitOptions, Request
 from robirank.storage.checkpoint_file import CheckpointFile
 from robirank.storage.tensor_file import ModelFileError
@@ -70,7 +69,7 @@ class LocalFit:
         """Begin with these factors, whose rows are changed, in place of random ones."""
         self._start = start
 
-    def saved_search(self) -> tuple[float, Content] | None:
+    def saved_search(self) -> Searched | None:
         """What the search of a fit had found before its last checkpoint."""
         if self._checkpoint is None or not self._options.resume:
             return None
@@ -80,7 +79,7 @@ class LocalFit:
         progress = _read_progress(saved)
         if progress.regularization is None:
             return None
-        return progress.regularization, progress.content
+        return Searched(progress.regularization, progress.content, progress.factors)
 
     def run(self, problem: Problem) -> FitResult:
         """Train to the end."""

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Never, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Never, Protocol
 
 import msgspec
 import numpy as np
@@ -60,6 +60,8 @@ class Progress(msgspec.Struct):
         The λ of the penalty; None in a fit that began before it was known.
     content : Content
         The weights of content scores in the model.
+    factors : int or None
+        How many there are; None in a fit of an earlier version.
     stopped : str
         Why training ended before its last epoch; empty if it did not.
     """
@@ -73,6 +75,7 @@ class Progress(msgspec.Struct):
     best_value: float | None = None
     regularization: Annotated[float, msgspec.Meta(gt=0)] | None = None
     content: Content = NO_CONTENT
+    factors: Annotated[int, msgspec.Meta(ge=1)] | None = None
     stopped: Literal["", "no better", "by callback", "interrupted"] = ""
 
     @classmethod
@@ -154,8 +157,8 @@ class Fit(Protocol):
     def validation(self) -> UserItems | None:
         """The validation part, where there is one in the memory of this process."""
 
-    def saved_search(self) -> tuple[float, Content] | None:
-        """λ and the content weights of the checkpoint that the fit goes on from; or None."""
+    def saved_search(self) -> Searched | None:
+        """What a search had found for the checkpoint that the fit goes on from; or None."""
 
     def run(self, problem: Problem) -> FitResult:
         """Train to the end."""
@@ -183,6 +186,14 @@ class Fit(Protocol):
 
     def on_step(self, show: Any) -> None:
         """Let ``show(**figures)`` be called in the middle of epochs that take long."""
+
+
+class Searched(NamedTuple):
+    """What a search settles: λ, the weights of content scores, the number of factors."""
+
+    regularization: float
+    content: Content
+    factors: int | None
 
 
 @dataclass(frozen=True)
@@ -223,7 +234,10 @@ class Loop:
         regularization = problem.penalty.regularization
         self._title = f"{model} ({problem.solver}{where}, λ = {regularization:.3g})"
         self.progress = Progress(
-            problem.epochs, regularization=regularization, content=problem.content
+            problem.epochs,
+            regularization=regularization,
+            content=problem.content,
+            factors=problem.factors,
         )
 
     def run(self) -> FitResult:

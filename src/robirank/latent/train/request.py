@@ -20,6 +20,7 @@ from robirank.latent.solvers.problem import EXPONENTS, Penalty, Problem, RowWeig
 from robirank.losses import RhoName
 
 DEFAULT_METRIC = "ndcg@20"
+_MOST_FACTORS = 65_536  # more would only fill the memory
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,9 @@ class Request:
         The age at which a record weighs half.
     random_start : bool
         Whether factors begin at random rows, whatever the start of the solver.
+    counts_factors : bool
+        Whether the table says how many factors there are (`robirank.latent.tune.width`);
+        ``factors`` is then the least number, with which λ is searched.
     """
 
     model: str
@@ -86,6 +90,7 @@ class Request:
     order_weight: float | None = None
     half_life: float | str | None = None
     random_start: bool = False
+    counts_factors: bool = False
 
     def table(self, data: Any) -> UserItems:
         """A table with the weights of its records; with times where their order is learned."""
@@ -160,6 +165,15 @@ class Request:
                 "solver", f"must be one of {ON_DEVICE} on device {self.device!r}; got {name!r}"
             )
         return name
+
+
+def check_factors(factors: Any, *, or_auto: bool = False) -> None:
+    """Raise an error unless the parameter is a number of factors, or perhaps "auto"."""
+    if isinstance(factors, str) and or_auto:
+        if factors != "auto":
+            raise ArgumentError("factors", f'must be a positive integer or "auto"; got {factors!r}')
+        return
+    check_count("factors", factors, at_most=_MOST_FACTORS)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from robirank.latent.solvers.exact import BATCH_BYTES, batch_users
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.train.request import Request
 from robirank.latent.tune.path import HELD_OUT
-from robirank.latent.tune.settle import plan_search, searched, settle_by_table
+from robirank.latent.tune.settle import plan_search, settle_by_table
 from robirank.latent.tune.split import LEAST_HELD_OUT
+from robirank.latent.tune.width import searched, widened
 
 _FLOAT = 4  # bytes
 _OF_RECORD = (
@@ -29,6 +30,8 @@ class Estimate:
     Attributes
     ----------
     solver : str
+    factors : int
+        With "auto" about: those that the λ of the rule would give.
     epochs : int
         Of the fit, at the end of which the model is there.
     search_epochs : int
@@ -41,6 +44,7 @@ class Estimate:
     """
 
     solver: str
+    factors: int
     epochs: int
     search_epochs: int
     epoch_seconds: float | None
@@ -70,11 +74,12 @@ def estimate(request: Request, table: UserItems) -> Estimate:
     Seconds are those of the exact solver's own step, timed on this machine, or of the figures that
     were measured for the others.
     """
-    problem = settle_by_table(request, table)
+    problem = widened(request, settle_by_table(request, table), table)
     searches = SOLVERS[problem.solver].searches and request.regularization is None
     searches = searches and table.n_interactions * HELD_OUT >= LEAST_HELD_OUT
     return Estimate(
         problem.solver,
+        problem.factors,
         problem.epochs,
         _search_epochs(request, problem, table) if searches else 0,
         epoch_seconds(problem),

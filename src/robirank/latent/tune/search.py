@@ -29,13 +29,12 @@ from robirank.latent.tune.fits import (
 )
 from robirank.latent.tune.path import PenaltyPath, follow_path, hold_out
 from robirank.latent.tune.settle import (
-    penalty_growth,
     scale_of_table,
-    searched,
     settle_by_table,
 )
 from robirank.latent.tune.split import Split, sample_users
 from robirank.latent.tune.trials import Trial, TrialLog
+from robirank.latent.tune.width import penalty_growth, searched, widened
 
 log = logging.getLogger("robirank.latent")
 
@@ -125,7 +124,9 @@ class PenaltySearch:
             if any(path.at_border() for path in paths):
                 _warn_of_border()
             centre = float(np.exp(np.mean([np.log(path.best()) for path in paths])))
-            wide, narrow = self._request_with(params).factors, self._path_request(params).factors
+            narrow = self._path_request(params).factors
+            params = params | self._counted(params, centre)
+            wide = self._request_with(params).factors
             centre *= penalty_growth(wide) / penalty_growth(narrow)
             self._starts: dict[int, Factors] = {}
             best = [self._closely(params, n, centre) for n in iterations]
@@ -165,6 +166,15 @@ class PenaltySearch:
 
         trial = self._log.get("path", params, split, follow)
         return PenaltyPath(np.array(trial.regularizations), np.array(trial.values))
+
+    def _counted(self, params: dict[str, Any], regularization: float) -> dict[str, Any]:
+        """The number of factors, where the table says it, under the λ of a path."""
+        request = self._request_with(params)
+        if not request.counts_factors:
+            return {}
+        train = self._splits[0].train
+        under = replace(request, regularization=regularization)
+        return {"factors": widened(under, settle_by_table(under, train), train).factors}
 
     def _path_request(self, params: dict[str, Any]) -> Request:
         """What a path is followed with: no more than 64 factors, where a default fit does so.

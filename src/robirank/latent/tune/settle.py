@@ -40,14 +40,20 @@ from robirank.latent.tune.path import (
     hold_out,
 )
 from robirank.latent.tune.split import LEAST_HELD_OUT, Split, sample_users
+from robirank.latent.tune.width import (
+    USUAL,
+    WIDER,
+    penalty_growth,
+    searched,
+    widened,
+    with_factors,
+)
 from robirank.losses import RhoName
 
 log = logging.getLogger("robirank.latent")
 
 _MULTIPLE = 1.3  # of the noise, for users with one interaction
 _SMALL = 500  # interactions
-_SEARCHED = 64  # factors of a search, at most
-_WIDER = 0.06  # the power of the number of factors with which the best λ grows
 _SAMPLED = 0.73  # with more users the best λ falls less than the noise: as this power of it
 _SHARE_OF_TIME = 1 / 3  # of a time limit that the search may take
 _QUICK, _SHORT = 0.7, 6  # `PenaltyPath.quickness` from which on fits of so many epochs look closer
@@ -65,10 +71,13 @@ def settle(request: Request, fit: Fit, options: FitOptions) -> Problem:
         return problem
     saved = fit.saved_search()
     if saved is not None:
-        return _with(problem, *saved)
-    if fit.interactions is None or not _is_open(request, fit.interactions):
+        problem = _with(problem, saved.regularization, saved.content)
+        return problem if saved.factors is None else with_factors(request, problem, saved.factors)
+    if fit.interactions is None:
         return problem
-    return search(request, problem, fit.interactions, fit.validation, options)
+    if _is_open(request, fit.interactions):
+        problem = search(request, problem, fit.interactions, fit.validation, options)
+    return widened(request, problem, fit.interactions, options.seconds_left())
 
 
 def within_time(request: Request, shape: TableShape, seconds: float) -> Request:
@@ -123,26 +132,6 @@ def settle_by_shape(request: Request, shape: TableShape) -> Problem:
 def settle_by_table(request: Request, interactions: UserItems) -> Problem:
     """`settle_by_shape` for a table in memory."""
     return settle_by_shape(request, TableShape.of_user_items(interactions))
-
-
-def searched(request: Request, solver: str) -> Request:
-    """What the search for the λ of a request asks for: no more than 64 factors.
-
-    The best λ hardly depends on their number (docs/method/penalty.md), and with more of them the
-    metric is noisier and an epoch longer.
-    """
-    return replace(request, solver=solver, factors=min(request.factors, _SEARCHED))
-
-
-def penalty_growth(factors: int) -> float:
-    """The best λ of so many factors, divided by what a search with no more than 64 finds.
-
-    Examples
-    --------
-    >>> penalty_growth(32), round(penalty_growth(256), 3)
-    (1.0, 1.087)
-    """
-    return float(max(1.0, factors / _SEARCHED) ** _WIDER)
 
 
 def search(
@@ -395,7 +384,7 @@ def default_regularization(
     """
     level = noise_level(users, items, exponents)
     items_there = n_items or int(items.sum(0))
-    multiple = _MULTIPLE * max(users.mean(), 1.0) ** -0.2 * (factors / 64) ** _WIDER
+    multiple = _MULTIPLE * max(users.mean(), 1.0) ** -0.2 * (factors / USUAL) ** WIDER
     reg = gradient_scale(rho, items_there) * (multiple * level)
     return min(reg, clearest_taste(rho, items_there)) if users.sum(1) < _SMALL else reg
 
