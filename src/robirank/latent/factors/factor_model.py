@@ -14,12 +14,12 @@ from sklearn.exceptions import NotFittedError
 
 from robirank._checks import check_choice
 from robirank._types import Floats32, Ints32
-from robirank.data.feature_rows import FeatureRows, align_features, check_features
-from robirank.data.features import Features
+from robirank.data.feature_rows import FeatureRows
 from robirank.data.ids import Ids
 from robirank.data.user_items import UserItems
 from robirank.errors import ArgumentError
 from robirank.latent.factors.bound_rules import BoundRules
+from robirank.latent.factors.catalogue import CatalogueMixin
 from robirank.latent.factors.centres import Centres
 from robirank.latent.factors.choose import Scope
 from robirank.latent.factors.content import UserContent
@@ -27,6 +27,7 @@ from robirank.latent.factors.dislikes import Dislikes
 from robirank.latent.factors.explain import ExplainMixin
 from robirank.latent.factors.factors import Factors, ItemSide, Queries, Side, popular_items
 from robirank.latent.factors.leads import Leads
+from robirank.latent.factors.of_side import OfSide, check_sides
 from robirank.latent.factors.questions import (
     ByOutsideId,
     ByPosition,
@@ -51,59 +52,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-_OPTIONAL = ("ids", "centres", "content", "leads", "disliked")  # parts of a side
-
-
-class _OfSide:
-    """A fitted attribute that is kept in `FactorModel.factors_`."""
-
-    def __init__(self, side: str, part: str) -> None:
-        self._side, self._part = side, part
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
-        if model is None:
-            return self
-        factors = model.__dict__.get("factors_")
-        value = None if factors is None else getattr(getattr(factors, self._side), self._part)
-        if value is None and self._part not in _OPTIONAL:
-            raise AttributeError(f"this {type(model).__name__} has no {self._name}; call fit first")
-        return value
-
-    def __set__(self, model: Any, value: Any) -> None:
-        factors = model.__dict__.get("factors_", Factors(Side(None), Side(None)))
-        side = replace(getattr(factors, self._side), prepared=None, **{self._part: value})
-        model.factors_ = replace(factors, **{self._side: side})
-
-
-def _check_features(fitted: Mapping[str, Any]) -> None:
-    """Raise a ValueError unless what features say fits the factors of a model."""
-    for side in ("user", "item"):
-        centres, n_factors = fitted.get(f"{side}_centres_"), fitted[f"{side}_factors"].shape[1]
-        if centres is None:
-            continue
-        if centres.weights.shape[1] != n_factors:
-            raise ValueError(
-                f"{side}_centres_.weights must have {n_factors} columns; it has "
-                f"{centres.weights.shape[1]}"
-            )
-        if fitted.get(f"{side}_counts_") is None:
-            raise ValueError(f"{side}_centres_ need {side}_counts_, which it does not have")
-    leads, width = fitted.get("item_leads_"), fitted["item_factors"].shape[1]
-    if leads is not None and leads.width >= width:
-        raise ValueError(f"item_leads_ must have less than {width} columns; it has {leads.width}")
-    n_items = len(fitted["item_factors"])
-    for name, part in (("user_content_", "taken"), ("user_dislikes_", "table")):
-        known = fitted.get(name)
-        if known is not None and getattr(known, part).n_items != n_items:
-            raise ValueError(
-                f"{name} must have {n_items} items; it has {getattr(known, part).n_items}"
-            )
-
-
-class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
+class FactorModel(CatalogueMixin, ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
     r"""A model in which the score of user x and item y is the inner product ⟨U_x, V_y⟩.
 
     Subclasses implement ``fit``, which sets ``factors_``, and may implement `fold_in`.
@@ -164,25 +113,24 @@ class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
             "item_leads_": FittedObject("items", Leads.from_tensors),
             "user_dislikes_": FittedObject("users", Dislikes.from_tensors),
         },
-        check=_check_features,
+        check=check_sides,
     )
 
     factors_: Factors
-    user_factors: Any = _OfSide("users", "rows")
-    item_factors: Any = _OfSide("items", "rows")
-    user_ids_: Any = _OfSide("users", "ids")
-    item_ids_: Any = _OfSide("items", "ids")
-    item_counts_: Any = _OfSide("items", "counts")
-    user_counts_: Any = _OfSide("users", "counts")
-    user_centres_: Any = _OfSide("users", "centres")
-    item_centres_: Any = _OfSide("items", "centres")
-    user_content_: Any = _OfSide("users", "content")
-    item_leads_: Any = _OfSide("items", "leads")
-    user_dislikes_: Any = _OfSide("users", "disliked")
+    user_factors: Any = OfSide("users", "rows")
+    item_factors: Any = OfSide("items", "rows")
+    user_ids_: Any = OfSide("users", "ids")
+    item_ids_: Any = OfSide("items", "ids")
+    item_counts_: Any = OfSide("items", "counts")
+    user_counts_: Any = OfSide("users", "counts")
+    user_centres_: Any = OfSide("users", "centres")
+    item_centres_: Any = OfSide("items", "centres")
+    user_content_: Any = OfSide("users", "content")
+    item_leads_: Any = OfSide("items", "leads")
+    user_dislikes_: Any = OfSide("users", "disliked")
     num_threads: int = 0
     device: str = "cpu"
     _asks_by_id = False  # whether integers are outside ids too
-    _asked: FactorModel | None = None  # of which model this one is `by_id`
 
     @classmethod
     def of(
@@ -517,75 +465,6 @@ class FactorModel(ExplainMixin, SimilarMixin, SaveMixin, BaseEstimator):
         )
         best = self._best_items(wanted, self._asking(wanted, len(asked), positions, rows))
         return lists_frame(id_series("user", names.users.ids, positions), *best, names.items.ids)
-
-    def add_items(self, features: Features) -> Self:
-        """Let the catalogue grow by items that are known by their features alone, without a fit.
-
-        A new item gets the factors that its features say, and `recommend` ranks it beside the
-        others. The features of an item that the model has are replaced; if it has no interactions,
-        its factors are too.
-
-        Parameters
-        ----------
-        features : Features
-            With the columns of the fit. Ids are outside ids; of a model that was fitted to a
-            matrix, positions from the number of items on.
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> import robirank as rr
-        >>> plays = rr.Interactions.from_arrays(["ann", "ann", "bob"], ["tea", "rum", "tea"])
-        >>> kinds = rr.Features.from_frame({"id": ["tea", "rum"], "kind": ["hot", "strong"]})
-        >>> model = rr.LatentRoBiRank(factors=2, random_state=0)
-        >>> model = model.fit(plays, show_progress=False, item_features=kinds)
-        >>> model = model.add_items(rr.Features.from_frame({"id": ["gin"], "kind": ["strong"]}))
-        >>> sorted(model.recommend("bob", plays, N=2)[0])
-        ['gin', 'rum']
-        """
-        self._check_fitted()
-        items = self.factors_.items
-        if items.centres is None or not isinstance(items, Side):
-            raise ArgumentError(
-                "features",
-                "cannot be added: the model was fitted without features of items. Give "
-                "item_features to fit",
-            )
-        check_features("features", features)
-        n, features_before = len(items), items.centres.features
-        aligned = align_features("features", features, items.ids, n, features_before)
-        assert aligned is not None
-        self._offer(self.factors_.with_items(aligned.rows, aligned.ids))
-        return self
-
-    def remove_items(self, items: ArrayLike) -> Self:
-        """Take items out of the catalogue, for good; `filter_items` leaves them out of one answer.
-
-        Parameters
-        ----------
-        items : array of int or of str
-            Positions or outside ids. The positions of the items after them change.
-
-        Returns
-        -------
-        self
-        """
-        names = self._names(items=items).items
-        stays = np.ones(len(self.factors_.items), bool)
-        stays[names.positions("items", names.several("items", items)[0])] = False
-        if not stays.any():
-            raise ArgumentError("items", "must leave at least one item in the model")
-        self._offer(self.factors_.of_items(np.flatnonzero(stays)))
-        return self
-
-    def _offer(self, factors: Factors) -> None:
-        """Become a model of other items; so does the model that this one is `by_id` of."""
-        self.factors_ = factors
-        if self._asked is not None:
-            self._asked._offer(factors)
 
     def fold_in(self, user_items: Any) -> Floats32:
         """Find factors for users that the model has not seen, from what they have.
