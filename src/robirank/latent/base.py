@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import Any, Literal, Self, Unpack, get_args
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from robirank._checks import check_choice, check_count
 from robirank._random import as_random_state
@@ -20,15 +19,15 @@ from robirank._types import Floats32, Ints64
 from robirank.data.ages import Ages
 from robirank.data.feature_rows import FeatureRows
 from robirank.data.features import Features
-from robirank.data.interactions import Interactions
 from robirank.data.user_items import UserItems, Weighting, as_user_items
 from robirank.engine.config import RayConfig
 from robirank.errors import ArgumentError
 from robirank.latent.factors.content import Content, UserContent
 from robirank.latent.factors.factor_model import FactorModel
-from robirank.latent.factors.factors import Factors, Queries, Side, random_rows
+from robirank.latent.factors.factors import Queries
 from robirank.latent.factors.order import taste_of, taste_width
 from robirank.latent.factors.questions import check_same_ids
+from robirank.latent.train.go_on import grown, ids_that_go_on, in_order_of
 from robirank.latent.train.local import LocalFit
 from robirank.latent.train.loop import FitResult
 from robirank.latent.train.request import EpochReport, FitKeywords, FitOptions, Request
@@ -44,7 +43,6 @@ from robirank.storage.fitted_parts import FittedArray
 
 _PARTIAL_ITERATIONS = 10
 _PARTIAL_RATE = 0.25  # of the rate that a fit starts with
-_NEW_ITEMS = 2  # the stream of random numbers for items that `partial_fit` adds
 
 
 class LatentModel(FactorModel):
@@ -217,7 +215,7 @@ class LatentModel(FactorModel):
             return self.fit(user_items, show_progress, callback, **options)
         validation = options.get("validation")
         if getattr(validation, "shape", None) == getattr(user_items, "shape", None):
-            options["validation"] = self._in_order_of_model(validation)
+            options["validation"] = in_order_of(self.factors_, validation)
         fit_options = FitOptions(show_progress=show_progress, callback=callback, **options)
         width = taste_width(self.factors_.items)
         if request.counts_factors:
@@ -227,7 +225,7 @@ class LatentModel(FactorModel):
                 "factors", f"must be {width}, as the model has; got {request.factors}"
             )
         check_count("iterations", iterations)
-        user_items = self._in_order_of_model(user_items)
+        user_items = in_order_of(self.factors_, user_items)
         interactions = as_user_items(user_items, self.weighting)
         n_users, n_items = len(self.user_factors), len(self.item_factors)
         if interactions.n_users < n_users or interactions.n_items < n_items:
@@ -237,8 +235,8 @@ class LatentModel(FactorModel):
                 f"its shape is {interactions.shape}",
             )
         ids = (
-            _ids_that_go_on("users", user_items, self.user_ids_, interactions.n_users),
-            _ids_that_go_on("items", user_items, self.item_ids_, interactions.n_items),
+            ids_that_go_on("users", user_items, self.user_ids_, interactions.n_users),
+            ids_that_go_on("items", user_items, self.item_ids_, interactions.n_items),
         )
         request = replace(
             request,
@@ -367,24 +365,6 @@ class LatentModel(FactorModel):
         content = self.factors_.users.content
         return Content() if content is None else content.weights
 
-    def _in_order_of_model(self, user_items: Any) -> Any:
-        """A table that begins with the users and items of a model with features.
-
-        Features may have brought items into the model that the table does not have.
-        """
-        users, items = self.factors_.users.ids, self.factors_.items.ids
-        if not isinstance(user_items, Interactions) or not self._has_features():
-            return user_items
-        if users is None or items is None:
-            return user_items
-        shape: Any = (len(users), len(items))
-        empty = csr_matrix(shape, dtype=np.float32)
-        known = Interactions.from_matrix(empty, users, items)
-        if user_items.timestamps is not None:
-            none = user_items.timestamps[:0]
-            known = replace(known, timestamps=none, has_dates=user_items.has_dates)
-        return known.extend(user_items)
-
     def regularization_for(self, user_items: Any) -> float:
         """The λ that `fit` takes for a table where it does not search: given, or by the rule.
 
@@ -447,27 +427,6 @@ class LatentModel(FactorModel):
     ) -> Floats32:
         """Rows for the users of some interactions, pulled to centres, with V as it is."""
 
-    def _grown(self, interactions: UserItems, seed: int) -> Factors:
-        """The factors of all users and items of a table; those of the model stay."""
-        taste = taste_of(self.factors_)
-        users, items = taste.users, taste.items
-        (n_users, d), n_items = users.rows.shape, len(items)
-        U = np.zeros((interactions.n_users, d), np.float32)
-        U[:n_users] = users.rows
-        if interactions.n_users > n_users:
-            new = interactions.from_user(n_users, n_items)
-            centres = None
-            if users.centres is not None and new.user_features is not None:
-                centres = users.centres.of(new.user_features)
-            U[n_users:] = self._fold_in(items.rows, new, centres)
-        V = np.empty((interactions.n_items, d), np.float32)
-        V[:n_items] = items.rows
-        V[n_items:] = 0.1 * random_rows(seed, _NEW_ITEMS, interactions.n_items - n_items, d)
-        if items.centres is not None and interactions.item_features is not None:
-            added = np.arange(n_items, interactions.n_items)
-            V[n_items:] += items.centres.of(interactions.item_features.take(added))
-        return Factors(Side(U), Side(V))
-
     def _penalty_of(self, request: Request, interactions: UserItems) -> float:
         """λ for a table that has grown: what was found keeps its ratio to the noise."""
         if request.regularization is not None:
@@ -492,8 +451,8 @@ class LatentModel(FactorModel):
             of_taste = options.limited_to(TASTE_SHARE)
         if request.engine == "local":
             fit = LocalFit(request, user_items, of_taste, before)
-            if go_on:
-                fit.start_from(self._grown(fit.interactions, request.seed))
+            if before is not None:
+                fit.start_from(grown(before, fit.interactions, request.seed, self._fold_in))
             opened: Any = nullcontext(fit)
         else:
             from robirank.latent.train.cluster import open_cluster_fit
@@ -530,25 +489,3 @@ def _alike(interactions: UserItems) -> list[Ints64]:
     for user, (begin, end) in enumerate(pairwise(interactions.indptr.tolist())):
         groups.setdefault(interactions.items[begin:end].tobytes(), []).append(user)
     return [np.array(users) for users in groups.values()]
-
-
-def _ids_that_go_on(side: str, user_items: Any, trained_ids: Any, count: int) -> Any:
-    """The outside ids of a table, which must begin with those of the model."""
-    ids = getattr(user_items, side, None)
-    if trained_ids is None:
-        return ids
-    if ids is None:
-        if count == len(trained_ids):
-            return trained_ids
-        raise ArgumentError(
-            "user_items",
-            f"has {count} {side} and the model has ids of {len(trained_ids)}; give Interactions, "
-            "so that the new ones have ids too",
-        )
-    if not np.array_equal(ids[: len(trained_ids)], trained_ids[:]):
-        raise ArgumentError(
-            "user_items",
-            f"must begin with the {side} of the model, in their order; Interactions.extend makes "
-            "such a table",
-        )
-    return ids
