@@ -16,7 +16,7 @@ from robirank.latent.factors.content import NO_CONTENT, Content
 from robirank.latent.solvers.problem import TableShape
 from robirank.latent.train.local import with_features
 from robirank.latent.tune.content import best_content, default_content, search_content
-from robirank.latent.tune.judge import Judge
+from robirank.latent.tune.judge import Group, Judge
 from robirank.latent.tune.path import hold_out
 from robirank.latent.tune.settle import settle_by_table
 from robirank.latent.tune.split import Split
@@ -197,3 +197,23 @@ def test_a_fit_takes_the_rule_what_is_given_or_what_is_found():
     searched.fit(big, show_progress=False, item_features=about)
     weights = searched.user_content_
     assert weights is None or weights.weights.old == 0.0
+
+
+@pytest.mark.parametrize(
+    ("metric", "deep"), [("ndcg@10", "ndcg@100"), ("recall@300", "recall@300")]
+)
+def test_weights_are_chosen_by_long_lists_and_their_scale_by_the_metric(
+    metric, deep, tables, monkeypatch
+):
+    data, _, of_items = tables
+    parts = replace(split(of_items, data), metric=metric)
+    seen, values = [], Group.values
+
+    def noted(self, factors, metric, problem, **options):
+        seen.append((metric, options.get("scale") is not None))
+        return values(self, factors, metric, problem, **options)
+
+    monkeypatch.setattr(Group, "values", noted)
+    best_content(untrained(parts), parts, problem(parts.train))
+    assert {name for name, is_scaled in seen if is_scaled} == {metric}
+    assert {name for name, is_scaled in seen if not is_scaled} == {deep}

@@ -147,22 +147,47 @@ def test_a_table_that_is_learned_slowly_gets_none(split, monkeypatch):
     assert fits == []
 
 
-@pytest.mark.parametrize("content", [None, (2.0, 8.0, 0.7)])
-def test_short_fits_are_judged_with_the_content_weights_that_are_given(content, monkeypatch):
+# Whole fits, where there are features
+
+
+def looked_at_closely(monkeypatch, content=None, best=None, **settings):
+    """A fit with features, and its fits: problem and content weights; λ = ``best`` is the best."""
     table, _, items = featured.shop()
     monkeypatch.setattr(f"{SETTLE}.LEAST_HELD_OUT", 1)
-    monkeypatch.setattr(f"{SETTLE}._QUICK", 0.0)
+    monkeypatch.setattr(f"{SETTLE}.scale_of_table", lambda *_: 1.0)
     seen = []
 
     def fit(problem, split, workers, content=None, should_stop=None):
-        seen.append(content)
-        return {"values": [0.5]}
+        seen.append((problem, content))
+        reg = problem.penalty.regularization
+        return {"values": [0.5 if best is None else -(np.log(reg / best) ** 2)]}
 
     monkeypatch.setattr(f"{SETTLE}.whole_fit", fit)
-    model = featured.model(content=content, regularization=None)
-    model.fit(table, show_progress=False, item_features=items)
+    model = featured.model(content=content, regularization=None, **settings)
+    return model.fit(table, show_progress=False, item_features=items), seen
+
+
+@pytest.mark.parametrize("content", [None, (2.0, 8.0, 0.7)])
+def test_fits_with_features_are_whole_ones_under_the_content_weights_that_are_given(
+    content, monkeypatch
+):
+    model, seen = looked_at_closely(monkeypatch, content, iterations=11)
     assert len(seen) >= 2
-    assert {weights if weights is None else tuple(weights) for weights in seen} == {content}
+    assert {tuple(weights) for _, weights in seen} == {content or (0.0, 0.0, 1.0)}
+    assert {problem.epochs for problem, _ in seen} == {11}
+    assert model.n_iter_ == 11
+
+
+@pytest.mark.parametrize("quick", [0.0, 1.0])
+def test_with_features_the_best_fit_tells_lambda_however_quickly_a_table_is_learned(
+    quick, monkeypatch
+):
+    monkeypatch.setattr(PenaltyPath, "quickness", lambda _: quick)
+    monkeypatch.setattr(PenaltyPath, "best", lambda _: 0.2)
+    model, seen = looked_at_closely(monkeypatch, best=0.31)
+    regs = sorted(problem.penalty.regularization for problem, _ in seen)
+    assert regs == pytest.approx([0.2, 0.24, 0.288, 0.3456])
+    assert model.regularization_ == pytest.approx(0.31)
 
 
 # More than 64 factors

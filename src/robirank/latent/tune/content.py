@@ -12,12 +12,14 @@ from robirank._workers import Workers
 from robirank.engine.interface import never
 from robirank.latent.factors.content import Content, UserContent
 from robirank.latent.factors.factors import Factors
+from robirank.latent.factors.list_metrics import check_metric
 from robirank.latent.solvers import make_solver, start_of
 from robirank.latent.solvers.problem import Problem, TableShape
 from robirank.latent.train.loop import Epochs, run_epochs
 from robirank.latent.tune.judge import Group, groups
 from robirank.latent.tune.split import Split
 
+_DEEP = 100  # places of the lists by which weights are chosen, at least
 _STRENGTHS = (0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 _ERRORS = 2.0  # standard errors by which content scores must be better than none
 _SHUFFLES, _DEVIATIONS = 16, 3.0  # of features among items; deviations above their mean
@@ -60,13 +62,18 @@ def best_content(factors: Factors, split: Split, problem: Problem) -> Content:
     The weight for old items is chosen on those, and the weight for new items on items whose
     interactions are all held out; where these cannot tell, it is the one for old items, so that
     scores of both have the same parts. The scale of new items is chosen on both, ranked together.
+
+    Weights are chosen by lists of 100 places or more: what factors do not tell stands further down
+    than the first twenty, where few held-out interactions are.
     """
     most = max(1, min(_MOST_USERS, _MOST_CELLS // split.train.n_items))
     by_name = groups(split, problem.seed, most)
-    old = _best_weight(by_name["old"], factors, split, problem) if "old" in by_name else 0.0
+    kind, k = check_metric(split.metric)
+    deep = replace(split, metric=f"{kind}@{max(k, _DEEP)}")
+    old = _best_weight(by_name["old"], factors, deep, problem) if "old" in by_name else 0.0
     if "new_items" not in by_name:
         return Content(old, old)
-    new = _best_weight(by_name["new_items"], factors, split, problem) or old
+    new = _best_weight(by_name["new_items"], factors, deep, problem) or old
     return Content(old, new, _best_scale(by_name, factors, split, problem, (old, new)))
 
 

@@ -20,7 +20,7 @@ from robirank.latent.factors.topk import top_rows
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.tune.split import Split
 
-_MOST_USERS = 1000  # of a group, for whom items are ranked
+_MOST_USERS = 4000  # of a group, for whom items are ranked
 _MOST_CELLS = 1 << 26  # scores of users and items that are held
 
 #: The metric by group of held-out interactions.

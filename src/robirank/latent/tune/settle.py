@@ -16,7 +16,7 @@ from robirank._callers import warn
 from robirank._progress import FitProgress
 from robirank._workers import Workers
 from robirank.data.user_items import UserItems
-from robirank.latent.factors.content import Content
+from robirank.latent.factors.content import NO_CONTENT, Content
 from robirank.latent.solvers import SOLVERS, epoch_seconds, start_of
 from robirank.latent.solvers.problem import EXPONENTS, Problem, RowLengths, TableShape
 from robirank.latent.train.loop import Fit
@@ -57,6 +57,7 @@ _SMALL = 500  # interactions
 _SAMPLED = 0.73  # with more users the best λ falls less than the noise: as this power of it
 _SHARE_OF_TIME = 1 / 3  # of a time limit that the search may take
 _QUICK, _SHORT = 0.7, 6  # `PenaltyPath.quickness` from which on fits of so many epochs look closer
+_WIDE_STEP = 1.2  # the ratio between the penalties of whole fits, of tables with features
 _FEW_EPOCHS = 4.0  # of the exact solver, which make it worth while
 # Users × items up to which the search looks at all users; above, at so many users × items, and at
 # no less than a share of the users.
@@ -219,34 +220,36 @@ def _closely(
     workers: Workers,
     is_late: Callable[[], bool],
 ) -> float:
-    """The λ of a path, or, of a table that is learned quickly, the best near it by short fits.
+    """The λ of a path, or the best near it by fits: whole ones with features, else short ones.
 
-    Of other tables short fits would prefer too small a λ; and there the lag of a path hardly
-    differs.
+    Short fits rank penalties as whole ones do where a table is learned quickly. Of other tables
+    they would prefer too small a λ; and there the lag of a path hardly differs. With features it
+    does, by how much they explain, and a path and short fits both prefer too small a λ.
     """
     problem = settle_by_table(request, split.train)
-    problem = replace(problem, epochs=min(_SHORT, problem.epochs))
-    centre = path.best()
-    if path.quickness() < _QUICK or is_late():
+    centre, ratio = path.best(), _WIDE_STEP
+    if not problem.has_features:
+        problem, ratio = replace(problem, epochs=min(_SHORT, problem.epochs)), STEP
+    if is_late() or (path.quickness() < _QUICK and not problem.has_features):
         return centre
     together = runs_side_by_side(problem)
     start = start_of(problem, split.train) if together else None
     with FitProgress(options.show_progress, total=3, title="looking closer") as bar:
 
         def values_of(steps: Sequence[int]) -> dict[int, float]:
-            problems = [_with(problem, centre * STEP**step, problem.content) for step in steps]
+            problems = [_with(problem, centre * ratio**step, problem.content) for step in steps]
             if start is not None:
                 return dict(zip(steps, fits_side_by_side(problems, split, start), strict=True))
             tried = {}
             for step, under in zip(steps, problems, strict=True):
-                fitted = whole_fit(under, split, workers, request.content, is_late)
+                fitted = whole_fit(under, split, workers, request.content or NO_CONTENT, is_late)
                 tried[step] = fitted["values"][0]
                 shown = {"λ": f"{under.penalty.regularization:.3g}"}
                 bar.update(min(3, 2 + step), **shown, **{options.watched: f"{tried[step]:.4f}"})
             return tried
 
         top, _ = top_of_fits(values_of, together=together)
-    return centre if is_late() else centre * STEP**top
+    return centre if is_late() else centre * ratio**top
 
 
 @dataclass(frozen=True)
