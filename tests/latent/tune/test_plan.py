@@ -11,6 +11,7 @@ import robirank as rr
 from latent import featured
 from robirank.data.user_items import as_user_items
 from robirank.latent.solvers.problem import TableShape
+from robirank.latent.train.request import FitOptions
 from robirank.latent.tune import settle
 from robirank.latent.tune.path import COARSE, FINE, PenaltyPath
 from robirank.latent.tune.settle import plan_search, within_time
@@ -188,6 +189,27 @@ def test_with_features_the_best_fit_tells_lambda_however_quickly_a_table_is_lear
     regs = sorted(problem.penalty.regularization for problem, _ in seen)
     assert regs == pytest.approx([0.2, 0.24, 0.288, 0.3456])
     assert model.regularization_ == pytest.approx(0.31)
+
+
+def test_fits_leave_half_of_the_time_of_a_search_to_the_content_weights(monkeypatch):
+    table, _, items = featured.shop()
+    left, late = [30.0], []  # of which a search gets ten seconds
+
+    def closely(*arguments):
+        left[0] = 24.9
+        late.append(arguments[-1]())
+        return 0.2
+
+    def content(*arguments):
+        late.append(arguments[-1]())
+
+    monkeypatch.setattr(f"{SETTLE}.LEAST_HELD_OUT", 1)
+    monkeypatch.setattr(FitOptions, "seconds_left", lambda _: left[0])
+    monkeypatch.setattr(f"{SETTLE}._closely", closely)
+    monkeypatch.setattr(f"{SETTLE}.search_content", content)
+    model = featured.model(content=None, regularization=None)
+    model.fit(table, show_progress=False, item_features=items, time_limit=30)
+    assert late == [True, False]
 
 
 # More than 64 factors
