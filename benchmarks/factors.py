@@ -7,7 +7,7 @@ Told are Recall@20 and NDCG@20 on the test part, seconds, megabytes of the model
 largest number given, what its strongest directions alone are worth: its rows are turned so that
 columns are in the order of strength, and cut. Beside each figure stands its ratio to that of 64
 factors. Boards are folders of ``$ROBIRANK_DATA/implicit``; Last.fm, LastFM and
-Toys are split here, a fifth of each user's records at random. On two cores all of it takes half an
+Toys are split here, a fifth of each user's records at random. On two cores all of it takes an
 hour. The last line is one JSON object.
 """
 

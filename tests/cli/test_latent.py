@@ -114,11 +114,15 @@ def test_the_same_command_writes_the_same_file(folder, tmp_path):
     assert (tmp_path / "again").read_bytes() == (folder / "model").read_bytes()
 
 
-def test_the_number_of_factors_may_be_left_to_the_data(folder, tmp_path):
-    command = ("latent", "train", folder / "train.tsv", "-o", tmp_path / "m", *SMALL)
-    told = json.loads(run(*command, "--factors", "auto", "--json").stdout)
-    assert told["factors"] == 64
-    assert load_model(tmp_path / "m").item_factors.shape[1] == 64
+def test_the_number_of_factors_may_be_left_to_the_data(tmp_path):
+    """Seventy circles of friends differ along 69 directions."""
+    pairs = [(4 * c + u, 4 * c + i) for c in range(70) for u in range(4) for i in range(4)]
+    lines = "".join(f"{user}\t{item}\n" for user, item in pairs)
+    (tmp_path / "circles.tsv").write_text("user\titem\n" + lines)
+    command = ("latent", "train", tmp_path / "circles.tsv", "-o", tmp_path / "m", *SMALL[2:])
+    done = run(*command, "--factors", "auto", "--iterations", "2", "--json")
+    assert json.loads(done.stdout)["factors"] == 128
+    assert load_model(tmp_path / "m").item_factors.shape[1] == 128
 
 
 def test_train_says_which_solver_and_why(folder, tmp_path):
@@ -178,6 +182,7 @@ def test_hold_out_takes_a_share_or_the_latest(tmp_path):
         (["--metric", "auc@3", "--hold-out", "0.3"], "metric must be one of precision@k"),
         (["--user", "who"], "--user who is not a column of"),
         (["--factors", "0"], "--factors"),
+        (["--factors", "auto", "--method", "warp"], "--factors auto is for --method robirank"),
         (["--factors", "many"], "a number from 1 on, or auto; got 'many'"),
         (["--learning-rate", "1e9", "--solver", "exact"], "error: training diverged in epoch"),
     ],

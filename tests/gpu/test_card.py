@@ -81,6 +81,15 @@ def test_losses_and_gradients(rho, n, m, d, share, size, wide):
         assert (one - other).norm() <= 1e-3 * other.norm() + 1e-4 * float(expected[0].norm())
 
 
+def test_scores_that_spread_far_are_counted_in_wide_bins():
+    """Those of every third user spread over 136 to 211, those of the others over less than 40."""
+    U, V, interactions = block(9, 300, 8, 0.1, 1.0)
+    U[::3] *= 9
+    found, expected = by_kernels(U, V, interactions), directly(U, V, interactions)
+    for one, other in zip(found, expected, strict=True):
+        assert (one - other).norm() <= 1e-2 * other.norm()
+
+
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize(("n", "m", "d"), [(65, 3000, 40), (33, 2000, 128), (9, 700, 8)])
 def test_several_models_at_once(n, m, d, wide):

@@ -169,7 +169,7 @@ def train(
     columns = Columns(user, item, count, time_column, sep, header)
     config = {} if ray is None else {"engine": RayConfig(ray, address, workers or 2)}
     given = {
-        "factors": _number_of_factors(factors),
+        "factors": _number_of_factors(factors, method),
         "regularization": regularization,
         "iterations": iterations,
         "learning_rate": learning_rate,
@@ -409,29 +409,33 @@ def _tuned(model: Any, data: Table, show: bool, options: dict[str, Any]) -> dict
     return chosen
 
 
-def _number_of_factors(text: str) -> int | str:
+def _number_of_factors(text: str, method: str) -> int | str:
     """The option ``--factors``."""
     if text == "auto":
+        if method == "warp":
+            raise typer.BadParameter("--factors auto is for --method robirank")
         return text
     if not text.isdecimal() or not int(text):
         raise typer.BadParameter(f"--factors must be a number from 1 on, or auto; got {text!r}")
     return int(text)
 
 
-def _factors_in_words(factors: int | str) -> str:
-    return "64 to 256 factors" if factors == "auto" else f"{factors} factors"
+def _factors_in_words(factors: int | str, solver: str) -> str:
+    if factors != "auto":
+        return f"{factors} factors"
+    return "64 to 256 factors" if solver == "exact" else "64 factors"
 
 
 def _plan(model: Any, data: Table) -> str:
     """Describe the fit that is about to begin: solver, device, and why this solver."""
     from robirank.latent.gpu.resolve import resolve_device
 
-    shape = f"{data.n_users:,} × {data.n_items:,}, {_factors_in_words(model.factors)}"
+    name = model.solver_for(data.n_users, data.n_items) if hasattr(model, "solver") else "warp"
+    shape = f"{data.n_users:,} × {data.n_items:,}, {_factors_in_words(model.factors, name)}"
     where = "" if model.engine == "local" else f" on a cluster, {model.engine.workers} workers"
     solver = getattr(model, "solver", None)
     if solver is None:
         return f"{type(model).__name__}{where}, {shape}"
-    name = model.solver_for(data.n_users, data.n_items)
     if resolve_device(getattr(model, "device", "cpu")) == "cuda":
         where = " on a card"
     if where or solver != "auto":

@@ -39,6 +39,7 @@ from robirank.latent.tune.order import (
     with_order,
 )
 from robirank.latent.tune.settle import settle, settle_by_table
+from robirank.latent.tune.width import widened
 from robirank.storage.fitted_parts import FittedArray
 
 _PARTIAL_ITERATIONS = 10
@@ -379,8 +380,9 @@ class LatentModel(FactorModel):
         >>> round(LatentRoBiRank(factors=8).regularization_for(data), 3)
         0.204
         """
-        interactions = as_user_items(user_items, self.weighting)
-        return settle_by_table(self.request(), interactions).penalty.regularization
+        interactions, request = as_user_items(user_items, self.weighting), self.request()
+        problem = widened(request, settle_by_table(request, interactions), interactions)
+        return problem.penalty.regularization
 
     def estimate(self, user_items: Any) -> Estimate:
         """What `fit` will cost on this machine: epochs, seconds and memory, before it begins.

@@ -56,7 +56,7 @@ class LatentRoBiRankCV(BaseEstimator):
     best_estimator_ : LatentRoBiRank or WARP
         Fitted to all interactions: the model that recommends, is evaluated and is saved.
     best_params_ : dict
-        What was chosen, ``regularization`` first.
+        What was chosen, ``regularization`` first; with ``factors="auto"`` their number too.
     best_score_ : float
         The metric on the held-out interactions.
     cv_results_ : dict of lists

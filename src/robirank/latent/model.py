@@ -43,8 +43,8 @@ class LatentRoBiRank(LatentModel):
     Parameters
     ----------
     factors : int or "auto", default=64
-        Length d of the factors. On large tables 128 rank 1 to 7 % better, and 256 a little better
-        still; a fit takes in proportion longer, and so does an answer. With "auto" the exact solver
+        Length d of the factors. On large tables 128 rank 1 to 5 % better, and 256 1 to 8 %; a fit
+        takes in proportion longer, and so does an answer. With "auto" the exact solver
         takes as many as the table can use, 64 to 256, by its singular values
         (`robirank.latent.tune.width`), within a ``time_limit`` as many as there is time for; other
         solvers take 64. ``item_factors.shape[1]`` says how many there are.

@@ -199,10 +199,8 @@ def test_a_fit_takes_the_rule_what_is_given_or_what_is_found():
     assert weights is None or weights.weights.old == 0.0
 
 
-@pytest.mark.parametrize(
-    ("metric", "deep"), [("ndcg@10", "ndcg@100"), ("recall@300", "recall@300")]
-)
-def test_weights_are_chosen_by_long_lists_and_their_scale_by_the_metric(
+@pytest.mark.parametrize(("metric", "deep"), [("ndcg@10", "ndcg@100"), ("recall@300", "ndcg@300")])
+def test_weights_are_chosen_by_ndcg_of_long_lists_and_their_scale_by_the_metric(
     metric, deep, tables, monkeypatch
 ):
     data, _, of_items = tables
@@ -217,3 +215,11 @@ def test_weights_are_chosen_by_long_lists_and_their_scale_by_the_metric(
     best_content(untrained(parts), parts, problem(parts.train))
     assert {name for name, is_scaled in seen if is_scaled} == {metric}
     assert {name for name, is_scaled in seen if not is_scaled} == {deep}
+
+
+def test_weights_are_found_by_any_metric_among_few_new_items(tables):
+    """Recall at 100 of a dozen items is one, whatever their order."""
+    data, _, of_items = tables
+    parts = replace(split(of_items, data), metric="recall@20")
+    assert np.count_nonzero(parts.train.item_counts() == 0) < 20
+    assert best_content(untrained(parts), parts, problem(parts.train)).new > 0

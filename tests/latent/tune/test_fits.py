@@ -48,6 +48,17 @@ def test_a_top_that_is_out_of_reach_is_the_last_that_was_tried(together):
         assert best == sign * found
 
 
+@pytest.mark.parametrize(("n", "expected"), [(0, 0.0), (1, 0.0), (2, 1.0), (3, 1.75)])
+def test_of_fits_that_are_cut_short_the_finished_ones_count(n, expected):
+    finished = []
+
+    def values_of(steps):
+        in_time = [step for step in steps if len(finished) < n and not finished.append(step)]
+        return {step: -((step - 1.75) ** 2) for step in in_time}
+
+    assert top_of_fits(values_of, together=False)[0] == pytest.approx(expected)
+
+
 def test_three_fits_are_enough_where_the_best_is_inside():
     _, tried = search_of(lambda step: -(step**2), together=True)
     assert tried == [(-1, 0, 1)]

@@ -59,8 +59,8 @@ def free_memory(device: torch.device) -> int:
 
 
 @cache
-def has_kernels(factors: int, device: torch.device) -> bool:
-    """Whether the kernels can be used; where they should but cannot, a warning says why."""
+def has_kernels(factors: int, device: torch.device, *, warns: bool = True) -> bool:
+    """Whether the kernels can be used; where they should but cannot, a warning may say why."""
     if device.type != "cuda":
         return False
     try:
@@ -68,9 +68,8 @@ def has_kernels(factors: int, device: torch.device) -> bool:
             raise KernelError(f"the kernels take {MOST_FACTORS} factors at most, not {factors}")
         kernels_for(factors, device.index or 0)
     except (KernelError, OSError) as error:
-        warn(
-            f"plain PyTorch is used on the card, which is much slower: {error}",
-        )
+        if warns:
+            warn(f"plain PyTorch is used on the card, which is much slower: {error}")
         return False
     return True
 

@@ -306,8 +306,8 @@ def _with_wide(
 ) -> Gradients:
     """The same with users whose scores spread too far for a grid, which are zeros in ``found``.
 
-    They are summed pair by pair. Of a million users there are some in nearly every step, so that
-    they must not cost the others anything.
+    They are summed pair by pair, and cost the others nothing: of a million users there may be some
+    in every step.
     """
     models: dict[int, tuple[torch.Tensor, Gradients] | None] = {}  # None: it has diverged
     for number in wide.any(dim=1).nonzero()[:, 0].tolist():
@@ -323,7 +323,8 @@ def _with_wide(
         models[number] = users, part
 
     def of_items(rows: torch.Tensor) -> torch.Tensor:
-        items = found.of_items(rows)
+        narrow = rows.masked_fill(wide[..., None], 0.0)  # theirs may be beyond half precision
+        items = found.of_items(narrow)
         for number, of_wide in models.items():
             if of_wide is None:
                 items[number] = torch.nan

@@ -1,4 +1,4 @@
-"""Which device is meant, without importing PyTorch where none is asked for."""
+"""Which device is meant and how it does, without importing PyTorch where none is asked for."""
 
 from __future__ import annotations
 
@@ -30,3 +30,18 @@ def resolve_device(device: str) -> str:
         return "cuda" if has_card() else "cpu"
     cuda_device()
     return device
+
+
+def is_fast(factors: int, device: str) -> bool:
+    """Whether a device is at its full speed with so many factors: a card, if its kernels take them.
+
+    Examples
+    --------
+    >>> is_fast(256, "cpu")
+    True
+    """
+    if device == "cpu":
+        return True
+    from robirank.latent.gpu.device import cuda_device, has_kernels
+
+    return has_kernels(factors, cuda_device(), warns=False)

@@ -97,7 +97,8 @@ def _singular_rows(problem: Problem, interactions: UserItems) -> tuple[Floats32,
 def singular_values(problem: Problem, interactions: UserItems, count: int) -> Floats64:
     """The largest singular values of M, the largest first; a direction grows where one exceeds λ.
 
-    There are ``count`` of them, or as many as the table has rows or columns.
+    There are ``count`` of them, or as many as the table has rows or columns. Weights of
+    interactions count by their mean alone, as at the start of a fit.
     """
     table, penalty = _Table(problem, interactions), problem.penalty
     strengths = _leading(table, problem.seed, count).strengths

@@ -23,7 +23,7 @@ from robirank.latent.solvers import make_solver, start_of
 from robirank.latent.solvers.centred import with_centres
 from robirank.latent.solvers.interface import InMemorySolver
 from robirank.latent.solvers.problem import Problem, TableShape
-from robirank.latent.train.loop import FitResult, Loop, Progress, Searched
+from robirank.latent.train.loop import FitResult, Loop, Progress, Settled
 from robirank.latent.train.request import FitOptions, Request
 from robirank.storage.checkpoint_file import CheckpointFile
 from robirank.storage.tensor_file import ModelFileError
@@ -69,7 +69,7 @@ class LocalFit:
         """Begin with these factors, whose rows are changed, in place of random ones."""
         self._start = start
 
-    def saved_search(self) -> Searched | None:
+    def saved_search(self) -> Settled | None:
         """What the search of a fit had found before its last checkpoint."""
         if self._checkpoint is None or not self._options.resume:
             return None
@@ -79,7 +79,7 @@ class LocalFit:
         progress = _read_progress(saved)
         if progress.regularization is None:
             return None
-        return Searched(progress.regularization, progress.content, progress.factors)
+        return Settled(progress.regularization, progress.content, progress.factors)
 
     def run(self, problem: Problem) -> FitResult:
         """Train to the end."""

@@ -157,7 +157,7 @@ class Fit(Protocol):
     def validation(self) -> UserItems | None:
         """The validation part, where there is one in the memory of this process."""
 
-    def saved_search(self) -> Searched | None:
+    def saved_search(self) -> Settled | None:
         """What a search had found for the checkpoint that the fit goes on from; or None."""
 
     def run(self, problem: Problem) -> FitResult:
@@ -188,7 +188,7 @@ class Fit(Protocol):
         """Let ``show(**figures)`` be called in the middle of epochs that take long."""
 
 
-class Searched(NamedTuple):
+class Settled(NamedTuple):
     """What a search settles: λ, the weights of content scores, the number of factors."""
 
     regularization: float

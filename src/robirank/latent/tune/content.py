@@ -23,8 +23,6 @@ _DEEP = 100  # places of the lists by which weights are chosen, at least
 _STRENGTHS = (0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 _ERRORS = 2.0  # standard errors by which content scores must be better than none
 _SHUFFLES, _DEVIATIONS = 16, 3.0  # of features among items; deviations above their mean
-_MOST_USERS = 4000
-_MOST_CELLS = 1 << 26  # scores of users and items that are held
 _SCALE_STEP = 2.0**0.25
 _SCALES = tuple(_SCALE_STEP**n for n in range(-4, 5))  # of the scores of new items
 _RULE = 200.0  # γ, for users with one interaction
@@ -63,13 +61,12 @@ def best_content(factors: Factors, split: Split, problem: Problem) -> Content:
     interactions are all held out; where these cannot tell, it is the one for old items, so that
     scores of both have the same parts. The scale of new items is chosen on both, ranked together.
 
-    Weights are chosen by lists of 100 places or more: what factors do not tell stands further down
+    Weights are chosen by NDCG of 100 places or more: what factors do not tell stands further down
     than the first twenty, where few held-out interactions are.
     """
-    most = max(1, min(_MOST_USERS, _MOST_CELLS // split.train.n_items))
-    by_name = groups(split, problem.seed, most)
-    kind, k = check_metric(split.metric)
-    deep = replace(split, metric=f"{kind}@{max(k, _DEEP)}")
+    by_name = groups(split, problem.seed)
+    _, k = check_metric(split.metric)
+    deep = replace(split, metric=f"ndcg@{max(k, _DEEP)}")
     old = _best_weight(by_name["old"], factors, deep, problem) if "old" in by_name else 0.0
     if "new_items" not in by_name:
         return Content(old, old)

@@ -13,7 +13,7 @@ from robirank.latent.train.request import Request
 from robirank.latent.tune.path import HELD_OUT
 from robirank.latent.tune.settle import plan_search, settle_by_table
 from robirank.latent.tune.split import LEAST_HELD_OUT
-from robirank.latent.tune.width import searched, widened
+from robirank.latent.tune.width import MOST, narrowed, widened
 
 _FLOAT = 4  # bytes
 _OF_RECORD = (
@@ -76,6 +76,7 @@ def estimate(request: Request, table: UserItems) -> Estimate:
     """
     problem = widened(request, settle_by_table(request, table), table)
     searches = SOLVERS[problem.solver].searches and request.regularization is None
+    counting = _bytes_of_count(table) if request.counts_factors else 0.0
     searches = searches and table.n_interactions * HELD_OUT >= LEAST_HELD_OUT
     return Estimate(
         problem.solver,
@@ -83,14 +84,14 @@ def estimate(request: Request, table: UserItems) -> Estimate:
         problem.epochs,
         _search_epochs(request, problem, table) if searches else 0,
         epoch_seconds(problem),
-        int(_bytes(problem, table, searches=searches)),
+        int(max(_bytes(problem, table, searches=searches), counting)),
     )
 
 
 def _search_epochs(request: Request, problem: Problem, table: UserItems) -> int:
     sizes = problem.sizes
     epochs = plan_search(sizes.active_users, sizes.n_items).epochs
-    narrow = settle_by_table(searched(request, problem.solver), table)
+    narrow = settle_by_table(narrowed(request, problem.solver), table)
     share = 1.0
     if narrow.factors < problem.factors:
         share = (epoch_seconds(narrow) or 1.0) / (epoch_seconds(problem) or 1.0)
@@ -123,3 +124,8 @@ def _bytes(problem: Problem, table: UserItems, *, searches: bool) -> float:
     batch = batch_users(sizes.active_users, sizes.n_items, d)
     scores = min(BATCH_BYTES, _FLOAT * batch * sizes.n_items)
     return tables + max(start, moved + 2 * scores)
+
+
+def _bytes_of_count(table: UserItems) -> float:
+    """Of the singular vectors by which factors are counted, beside the table."""
+    return _FLOAT * MOST * (table.n_users + _ROWS_OF_ITEMS * table.n_items)

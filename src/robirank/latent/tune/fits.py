@@ -27,15 +27,15 @@ _DIVERGED = -1.0  # a value below that of any fit
 def top_of_fits(
     values_of: Callable[[Sequence[int]], dict[int, float]], *, together: bool
 ) -> tuple[float, float]:
-    """The best λ between fits some steps apart, in steps of `STEP`, and the best of their values.
+    """The best λ between fits some steps apart, in these steps, and the best of their values.
 
     It is the top of a parabola through the best value and those around it. More steps are tried
-    until the best lies inside, six at most.
+    until the best lies inside, six at most, or until no value comes.
 
     Parameters
     ----------
     values_of : callable
-        Gives the values of fits at some steps.
+        Gives the values of fits at some steps; of fewer where there is no time for more.
     together : bool
         Whether fits cost less at once than one after the other.
 
@@ -45,11 +45,18 @@ def top_of_fits(
     (0.5, 0.75)
     """
     tried = values_of((-1, 0, 1) if together else (0, 1))
+    if not tried:
+        return 0.0, _DIVERGED
     best = max(tried, key=lambda step: tried[step])
     while best in (min(tried), max(tried)) and len(tried) < _MOST_FITS:
-        tried = tried | values_of((best - 1 if best == min(tried) else best + 1,))
+        more = values_of((best - 1 if best == min(tried) else best + 1,))
+        if not more:
+            break
+        tried = tried | more
         best = max(tried, key=lambda step: tried[step])
     steps = [step for step in sorted(tried) if abs(step - best) <= _NEAR]
+    if len(steps) <= _NEAR:
+        return float(best), tried[best]
     curve, linear, _ = np.polyfit(steps, [tried[step] for step in steps], 2)
     top = float(np.clip(-linear / (2 * curve), steps[0], steps[-1])) if curve < 0 else float(best)
     return round(top, 9), tried[best]

@@ -84,8 +84,7 @@ class Judge:
 
     def __init__(self, split: Split, problem: Problem) -> None:
         self._split, self._problem = split, problem
-        most = max(1, min(_MOST_USERS, _MOST_CELLS // split.train.n_items))
-        self._groups = groups(split, problem.seed, most)
+        self._groups = groups(split, problem.seed)
 
     def parts(self, factors: Factors, content: Content | None = None) -> Parts:
         """The metric of each group, with content scores where weights of them are given."""
@@ -106,9 +105,10 @@ class Judge:
         return values
 
 
-def groups(split: Split, seed: int, most: int) -> dict[str, Group]:
-    """The groups of a split with features that have interactions, each of so many users."""
+def groups(split: Split, seed: int, most: int = _MOST_USERS) -> dict[str, Group]:
+    """The groups of a split with features that have interactions, each of so many users or less."""
     train, held_out = split.train, split.held_out
+    most = max(1, min(most, _MOST_CELLS // train.n_items))
     is_old_item, is_old_user = np.ones(train.n_items, bool), np.ones(train.n_users, bool)
     if train.item_features is not None:
         is_old_item = train.item_counts() > 0

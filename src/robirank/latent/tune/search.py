@@ -34,7 +34,7 @@ from robirank.latent.tune.settle import (
 )
 from robirank.latent.tune.split import Split, sample_users
 from robirank.latent.tune.trials import Trial, TrialLog
-from robirank.latent.tune.width import penalty_growth, searched, widened
+from robirank.latent.tune.width import narrowed, penalty_growth, widened
 
 log = logging.getLogger("robirank.latent")
 
@@ -95,6 +95,7 @@ class PenaltySearch:
         held_out = cv if isinstance(cv, UserItems) else None
         counts = interactions.user_counts() if held_out is None else held_out.user_counts()
         sampled = sample_users(np.flatnonzero(counts), users, request.seed)
+        self._table = interactions
         self._sample = interactions if sampled is None else interactions.rows(sampled)
         if not isinstance(cv, UserItems):
             self._splits = [hold_out(self._sample, request.seed + n, metric) for n in range(cv)]
@@ -116,16 +117,19 @@ class PenaltySearch:
         grid = dict(self._grid)
         iterations = grid.pop("iterations")
         with Workers(self._num_threads) as self._workers:
+            compared = list(ParameterGrid(grid))
+            if self._compares_widths():
+                compared = [params | self._counted(params) for params in compared]
             tried = [
                 (params, [self._path(params, split) for split in range(len(self._splits))])
-                for params in ParameterGrid(grid)
+                for params in compared
             ]
             params, paths = max(tried, key=lambda entry: _mean_peak(entry[1]))
             if any(path.at_border() for path in paths):
                 _warn_of_border()
             centre = float(np.exp(np.mean([np.log(path.best()) for path in paths])))
             narrow = self._path_request(params).factors
-            params = params | self._counted(params, centre)
+            params = params | self._counted(params, centre * self._scale)
             wide = self._request_with(params).factors
             centre *= penalty_growth(wide) / penalty_growth(narrow)
             self._starts: dict[int, Factors] = {}
@@ -167,14 +171,20 @@ class PenaltySearch:
         trial = self._log.get("path", params, split, follow)
         return PenaltyPath(np.array(trial.regularizations), np.array(trial.values))
 
-    def _counted(self, params: dict[str, Any], regularization: float) -> dict[str, Any]:
-        """The number of factors, where the table says it, under the λ of a path."""
+    def _compares_widths(self) -> bool:
+        """Whether what is compared differs with the number of factors."""
+        return bool(self._grid.keys() & _OF_WIDTH)
+
+    def _counted(
+        self, params: dict[str, Any], regularization: float | None = None
+    ) -> dict[str, Any]:
+        """The number of factors, where the whole table says it, under a λ or that of the rule."""
         request = self._request_with(params)
         if not request.counts_factors:
             return {}
-        train = self._splits[0].train
         under = replace(request, regularization=regularization)
-        return {"factors": widened(under, settle_by_table(under, train), train).factors}
+        problem = settle_by_table(under, self._table)
+        return {"factors": widened(under, problem, self._table).factors}
 
     def _path_request(self, params: dict[str, Any]) -> Request:
         """What a path is followed with: no more than 64 factors, where a default fit does so.
@@ -183,9 +193,9 @@ class PenaltySearch:
         """
         request = self._request_with(params)
         solver = settle_by_table(request, self._splits[0].train).solver
-        if self._grid.keys() & _OF_WIDTH or not SOLVERS[solver].searches:
+        if self._compares_widths() or not SOLVERS[solver].searches:
             return request
-        return searched(request, solver)
+        return narrowed(request, solver)
 
     def _closely(
         self, params: dict[str, Any], iterations: int | None, centre: float

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -42,10 +41,10 @@ from robirank.latent.tune.path import (
 )
 from robirank.latent.tune.split import LEAST_HELD_OUT, Split, sample_users
 from robirank.latent.tune.width import (
+    GROWTH_POWER,
     USUAL,
-    WIDER,
+    narrowed,
     penalty_growth,
-    searched,
     widened,
     with_factors,
 )
@@ -58,6 +57,7 @@ _SMALL = 500  # interactions
 _SAMPLED = 0.73  # with more users the best λ falls less than the noise: as this power of it
 _SHARE_OF_TIME = 1 / 3  # of a time limit that the search may take
 _QUICK, _SHORT = 0.7, 6  # `PenaltyPath.quickness` from which on fits of so many epochs look closer
+_LEAST_FITS = 3
 _WIDE_STEP = 1.2  # the ratio between the penalties of whole fits, of tables with features
 _FEW_EPOCHS = 4.0  # of the exact solver, which make it worth while
 # Users × items up to which the search looks at all users; above, at so many users × items, and at
@@ -150,17 +150,14 @@ def search(
     searched, and within a time limit the search takes at most a third of it: on fewer users where
     more would take longer. What the search cannot tell is left as it is.
     """
-    begun = options.seconds_left()
-    seconds = begun * _SHARE_OF_TIME
+    seconds = options.seconds_left() * _SHARE_OF_TIME
 
     has_content = request.content is None and interactions.item_features is not None
-    narrow = searched(request, problem.solver)
-
-    def is_late(share: float = 1.0) -> bool:
-        return options.seconds_left() < begun - share * seconds
+    narrow = narrowed(request, problem.solver)
 
     # The weights of content scores matter more than the last digit of λ.
-    is_late_for_fits = partial(is_late, 0.5) if has_content else is_late
+    is_late = _Deadline.after(seconds, options)
+    is_late_for_fits = _Deadline.after(0.5 * seconds, options) if has_content else is_late
 
     sample, held_out, fall = _sample_for(seconds, narrow, interactions, validation)
     if held_out is None:
@@ -194,6 +191,28 @@ def search(
     return problem
 
 
+@dataclass(frozen=True)
+class _Deadline:
+    """The end of a search: it has come when the fit has so many seconds left."""
+
+    options: FitOptions
+    end: float
+
+    @classmethod
+    def after(cls, seconds: float, options: FitOptions) -> _Deadline:
+        """So many seconds from now; never without a time limit."""
+        end = -np.inf if seconds == np.inf else options.seconds_left() - seconds
+        return cls(options, end)
+
+    def __call__(self) -> bool:
+        """Whether it has come."""
+        return self.seconds() < 0
+
+    def seconds(self) -> float:
+        """How many seconds there are until then."""
+        return self.options.seconds_left() - self.end
+
+
 def _path(
     request: Request,
     split: Split,
@@ -222,7 +241,7 @@ def _closely(
     path: PenaltyPath,
     options: FitOptions,
     workers: Workers,
-    is_late: Callable[[], bool],
+    is_late: _Deadline,
 ) -> float:
     """The λ of a path, or the best near it by fits: whole ones with features, else short ones.
 
@@ -234,26 +253,34 @@ def _closely(
     centre, ratio = path.best(), _WIDE_STEP
     if not problem.has_features:
         problem, ratio = replace(problem, epochs=min(_SHORT, problem.epochs)), STEP
-    if is_late() or (path.quickness() < _QUICK and not problem.has_features):
+    seconds = _LEAST_FITS * problem.epochs * (epoch_seconds(problem) or 0.0)
+    if seconds > is_late.seconds() or (path.quickness() < _QUICK and not problem.has_features):
         return centre
     together = runs_side_by_side(problem)
     start = start_of(problem, split.train) if together else None
-    with FitProgress(options.show_progress, total=3, title="looking closer") as bar:
+    done: list[int] = []
+    with FitProgress(options.show_progress, total=_LEAST_FITS, title="looking closer") as bar:
 
         def values_of(steps: Sequence[int]) -> dict[int, float]:
             problems = [_with(problem, centre * ratio**step, problem.content) for step in steps]
             if start is not None:
                 return dict(zip(steps, fits_side_by_side(problems, split, start), strict=True))
-            tried = {}
+            values = {}
             for step, under in zip(steps, problems, strict=True):
+                if is_late():
+                    break
                 fitted = whole_fit(under, split, workers, request.content or NO_CONTENT, is_late)
-                tried[step] = fitted["values"][0]
+                if is_late():
+                    break  # the fit was cut short
+                values[step] = fitted["values"][0]
+                done.append(step)
                 shown = {"λ": f"{under.penalty.regularization:.3g}"}
-                bar.update(min(3, 2 + step), **shown, **{options.watched: f"{tried[step]:.4f}"})
-            return tried
+                shown[options.watched] = f"{values[step]:.4f}"
+                bar.update(min(_LEAST_FITS, len(done)), **shown)
+            return values
 
         top, _ = top_of_fits(values_of, together=together)
-    return centre if is_late() else centre * ratio**top
+    return centre * ratio**top
 
 
 @dataclass(frozen=True)
@@ -391,7 +418,7 @@ def default_regularization(
     """
     level = noise_level(users, items, exponents)
     items_there = n_items or int(items.sum(0))
-    multiple = _MULTIPLE * max(users.mean(), 1.0) ** -0.2 * (factors / USUAL) ** WIDER
+    multiple = _MULTIPLE * max(users.mean(), 1.0) ** -0.2 * (factors / USUAL) ** GROWTH_POWER
     reg = gradient_scale(rho, items_there) * (multiple * level)
     return min(reg, clearest_taste(rho, items_there)) if users.sum(1) < _SMALL else reg
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from robirank.data.user_items import UserItems
+from robirank.latent.gpu.resolve import is_fast
 from robirank.latent.solvers import SOLVERS, choose_solver, epoch_seconds
 from robirank.latent.solvers.problem import Problem
 from robirank.latent.solvers.starts import singular_values
@@ -21,12 +22,13 @@ from robirank.latent.tune.path import gradient_scale
 
 #: The number of factors of a search, at most, and the least that ``factors="auto"`` takes.
 USUAL = 64
-_MOST = 256  # beyond, nothing was gained on any table
+#: What it takes at most: beyond, nothing was gained on any table.
+MOST = 256
 #: The power of the number of factors with which the best λ grows.
-WIDER = 0.06
+GROWTH_POWER = 0.06
 
 
-def searched(request: Request, solver: str) -> Request:
+def narrowed(request: Request, solver: str) -> Request:
     """What the search for the λ of a request asks for: no more than 64 factors.
 
     The best λ hardly depends on their number (docs/method/penalty.md), and with more of them the
@@ -43,7 +45,7 @@ def penalty_growth(factors: int) -> float:
     >>> penalty_growth(32), round(penalty_growth(256), 3)
     (1.0, 1.087)
     """
-    return float(max(1.0, factors / USUAL) ** WIDER)
+    return float(max(1.0, factors / USUAL) ** GROWTH_POWER)
 
 
 def with_factors(request: Request, problem: Problem, factors: int) -> Problem:
@@ -58,27 +60,37 @@ def widened(
     """A problem with as many factors as its table can use, where they are to be counted.
 
     It is the number of singular values above λ, up to the next multiple of 64, from 64 to 256; less
-    where the exact solver would need more than ``seconds``, or would not be chosen. A λ that was
-    not given grows with the number.
+    where the exact solver would need more than ``seconds`` or would not be chosen, and where the
+    kernels of a card do not take so many. A λ that was not given grows with the number. Values are
+    those of the table without the weights of its interactions, but for their mean.
     """
     if not request.counts_factors or not SOLVERS[problem.solver].searches:
         return problem
+    wider = [
+        with_factors(request, problem, factors)
+        for factors in range(2 * USUAL, MOST + 1, USUAL)
+        if is_fast(factors, problem.device)
+    ]
+    affordable = [wide for wide in wider if _is_affordable(request, wide, seconds)]
+    if not affordable:
+        return problem
     level = problem.penalty.regularization / gradient_scale(problem.rho, problem.sizes.n_items)
-    values = singular_values(problem, interactions, _MOST)
-    count = int(np.count_nonzero(values > level))
-    for factors in range(-(-count // USUAL) * USUAL, USUAL, -USUAL):
-        wide = with_factors(request, problem, factors)
-        if _is_affordable(request, wide, seconds):
-            return wide if request.regularization else _under_its_penalty(wide)
-    return problem
+    most = affordable[-1].factors
+    count = int(np.count_nonzero(singular_values(problem, interactions, most) > level))
+    usable = [wide for wide in affordable if wide.factors < count + USUAL]
+    if not usable:
+        return problem
+    return usable[-1] if request.regularization else _under_its_penalty(usable[-1])
 
 
 def _is_affordable(request: Request, problem: Problem, seconds: float) -> bool:
     """Whether a fit ends within a time, and "auto" would take this solver for it."""
+    if seconds < np.inf:
+        return problem.epochs * (epoch_seconds(problem) or 0.0) <= seconds
+    if request.solver != "auto" or problem.device != "cpu":
+        return True
     sizes = problem.sizes
-    if request.solver == "auto" and problem.device == "cpu" and seconds == np.inf:
-        return choose_solver(sizes.n_users, sizes.n_items, problem.factors) == problem.solver
-    return seconds == np.inf or problem.epochs * (epoch_seconds(problem) or 0.0) <= seconds
+    return choose_solver(sizes.n_users, sizes.n_items, problem.factors) == problem.solver
 
 
 def _under_its_penalty(problem: Problem) -> Problem:
