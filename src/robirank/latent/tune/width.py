@@ -1,9 +1,9 @@
 r"""How many factors: what λ is searched with, how it grows with them, and how many a table can use.
 
 Around U = V = 0 a direction of taste grows where its singular value exceeds λ (see
-`robirank.latent.solvers.starts`). A table in which few directions do so gains nothing from more
-factors than there are such directions; one in which hundreds do ranks better with more of them
-(docs/choosing.md has the figures). So ``factors="auto"`` counts them.
+`robirank.latent.solvers.starts`). Where few directions do so, more factors than these have little
+to hold; a table in which hundreds do ranks better with more of them (docs/choosing.md has the
+figures). So ``factors="auto"`` counts them.
 """
 
 from __future__ import annotations
@@ -66,21 +66,19 @@ def widened(
     """
     if not request.counts_factors or not SOLVERS[problem.solver].searches:
         return problem
-    wider = [
-        with_factors(request, problem, factors)
-        for factors in range(2 * USUAL, MOST + 1, USUAL)
-        if is_fast(factors, problem.device)
-    ]
-    affordable = [wide for wide in wider if _is_affordable(request, wide, seconds)]
+    widths = (
+        with_factors(request, problem, factors) for factors in range(2 * USUAL, MOST + 1, USUAL)
+    )
+    affordable = [wide for wide in widths if _is_affordable(request, wide, seconds)]
     if not affordable:
         return problem
     level = problem.penalty.regularization / gradient_scale(problem.rho, problem.sizes.n_items)
-    most = affordable[-1].factors
-    count = int(np.count_nonzero(singular_values(problem, interactions, most) > level))
-    usable = [wide for wide in affordable if wide.factors < count + USUAL]
-    if not usable:
-        return problem
-    return usable[-1] if request.regularization else _under_its_penalty(usable[-1])
+    values = singular_values(problem, interactions, affordable[-1].factors)
+    count = int(np.count_nonzero(values > level))
+    for wide in reversed(affordable):
+        if wide.factors < count + USUAL and is_fast(wide.factors, problem.device):
+            return wide if request.regularization else _under_its_penalty(wide)
+    return problem
 
 
 def _is_affordable(request: Request, problem: Problem, seconds: float) -> bool:
