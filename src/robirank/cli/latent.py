@@ -33,6 +33,7 @@ from robirank.cli.features import (
     read_to_train,
     with_text_ids,
 )
+from robirank.cli.fit_plan import cost_facts, number_of_factors, plan_in_words
 from robirank.cli.interactions import (
     COUNT,
     HEADER,
@@ -169,7 +170,7 @@ def train(
     columns = Columns(user, item, count, time_column, sep, header)
     config = {} if ray is None else {"engine": RayConfig(ray, address, workers or 2)}
     given = {
-        "factors": _number_of_factors(factors, method),
+        "factors": number_of_factors(factors, method),
         "regularization": regularization,
         "iterations": iterations,
         "learning_rate": learning_rate,
@@ -195,9 +196,9 @@ def train(
         against, _ = known(dislikes, read(dislikes, replace(columns, time=None)), *_ids_of(part))
     part, held_out, against = (with_text_ids(t, tables) for t in (part, held_out, against))
     features = {f"{side}_features": table for side, table in tables.items()}
-    note(_plan(model, part))
+    note(plan_in_words(model, part))
     if dry_run:
-        print_facts("A fit would take", _cost(model, part), as_json=as_json)
+        print_facts("A fit would take", cost_facts(model, part), as_json=as_json)
         return
     if tune:
         search = {**features, "checkpoint": checkpoint, "resume": resume}
@@ -407,57 +408,6 @@ def _tuned(model: Any, data: Table, show: bool, options: dict[str, Any]) -> dict
         chosen: dict[str, Any] = LatentRoBiRankCV(model).search(data, show, **options)
         details.append(f"λ = {chosen['regularization']:.4g}")
     return chosen
-
-
-def _number_of_factors(text: str, method: str) -> int | str:
-    """The option ``--factors``."""
-    if text == "auto":
-        if method == "warp":
-            raise typer.BadParameter("--factors auto is for --method robirank")
-        return text
-    if not text.isdecimal() or not int(text):
-        raise typer.BadParameter(f"--factors must be a number from 1 on, or auto; got {text!r}")
-    return int(text)
-
-
-def _factors_in_words(factors: int | str, solver: str) -> str:
-    if factors != "auto":
-        return f"{factors} factors"
-    return "64 to 256 factors" if solver == "exact" else "64 factors"
-
-
-def _plan(model: Any, data: Table) -> str:
-    """Describe the fit that is about to begin: solver, device, and why this solver."""
-    from robirank.latent.gpu.resolve import resolve_device
-
-    name = model.solver_for(data.n_users, data.n_items) if hasattr(model, "solver") else "warp"
-    shape = f"{data.n_users:,} × {data.n_items:,}, {_factors_in_words(model.factors, name)}"
-    where = "" if model.engine == "local" else f" on a cluster, {model.engine.workers} workers"
-    solver = getattr(model, "solver", None)
-    if solver is None:
-        return f"{type(model).__name__}{where}, {shape}"
-    if resolve_device(getattr(model, "device", "cpu")) == "cuda":
-        where = " on a card"
-    if where or solver != "auto":
-        return f"solver {name}{where}: {shape}"
-    why = "can be afforded" if name == "exact" else "would take more than about a minute"
-    return f"solver {name}, chosen by size: {shape}; a pass over all pairs {why}"
-
-
-def _cost(model: Any, data: Table) -> dict[str, Any]:
-    """What a fit would cost on this machine."""
-    if model.engine != "local":
-        raise typer.BadParameter("give --dry-run or --ray, not both")
-    cost = model.estimate(data)
-    return {
-        "solver": cost.solver,
-        "factors": cost.factors,
-        "epochs": cost.epochs,
-        "search_epochs": cost.search_epochs,
-        "epoch_seconds": None if cost.epoch_seconds is None else float(f"{cost.epoch_seconds:.2g}"),
-        "seconds": None if cost.seconds is None else float(f"{cost.seconds:.2g}"),
-        "megabytes": round(cost.bytes / 1e6),
-    }
 
 
 def _training_report(

@@ -27,7 +27,6 @@ from robirank.latent.factors.dislikes import Dislikes
 from robirank.latent.factors.explain import ExplainMixin
 from robirank.latent.factors.factors import Factors, ItemSide, Queries, Side, popular_items
 from robirank.latent.factors.leads import Leads
-from robirank.latent.factors.of_side import OfSide, check_sides
 from robirank.latent.factors.questions import (
     ByOutsideId,
     ByPosition,
@@ -41,6 +40,7 @@ from robirank.latent.factors.questions import (
 )
 from robirank.latent.factors.ruled_answers import RuledAnswers, answer_by_rules
 from robirank.latent.factors.rules import NO_RULES, Rules, check_rules
+from robirank.latent.factors.side_attributes import SideAttribute, check_attributes
 from robirank.latent.factors.similar import Answer, SimilarMixin, answer
 from robirank.latent.factors.unknown_users import UnknownUsers, popular_for_unknown
 from robirank.latent.factors.wanted import Asked, Wanted
@@ -113,21 +113,21 @@ class FactorModel(CatalogueMixin, ExplainMixin, SimilarMixin, SaveMixin, BaseEst
             "item_leads_": FittedObject("items", Leads.from_tensors),
             "user_dislikes_": FittedObject("users", Dislikes.from_tensors),
         },
-        check=check_sides,
+        check=check_attributes,
     )
 
     factors_: Factors
-    user_factors: Any = OfSide("users", "rows")
-    item_factors: Any = OfSide("items", "rows")
-    user_ids_: Any = OfSide("users", "ids")
-    item_ids_: Any = OfSide("items", "ids")
-    item_counts_: Any = OfSide("items", "counts")
-    user_counts_: Any = OfSide("users", "counts")
-    user_centres_: Any = OfSide("users", "centres")
-    item_centres_: Any = OfSide("items", "centres")
-    user_content_: Any = OfSide("users", "content")
-    item_leads_: Any = OfSide("items", "leads")
-    user_dislikes_: Any = OfSide("users", "disliked")
+    user_factors: Any = SideAttribute("users", "rows")
+    item_factors: Any = SideAttribute("items", "rows")
+    user_ids_: Any = SideAttribute("users", "ids")
+    item_ids_: Any = SideAttribute("items", "ids")
+    item_counts_: Any = SideAttribute("items", "counts")
+    user_counts_: Any = SideAttribute("users", "counts")
+    user_centres_: Any = SideAttribute("users", "centres")
+    item_centres_: Any = SideAttribute("items", "centres")
+    user_content_: Any = SideAttribute("users", "content")
+    item_leads_: Any = SideAttribute("items", "leads")
+    user_dislikes_: Any = SideAttribute("users", "disliked")
     num_threads: int = 0
     device: str = "cpu"
     _asks_by_id = False  # whether integers are outside ids too

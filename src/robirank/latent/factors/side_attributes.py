@@ -11,7 +11,7 @@ from robirank.latent.factors.factors import Factors, Side
 _OPTIONAL = ("ids", "centres", "content", "leads", "disliked")  # parts of a side
 
 
-class OfSide:
+class SideAttribute:
     """A fitted attribute that is kept in `FactorModel.factors_`."""
 
     def __init__(self, side: str, part: str) -> None:
@@ -35,7 +35,7 @@ class OfSide:
         model.factors_ = replace(factors, **{self._side: side})
 
 
-def check_sides(fitted: Mapping[str, Any]) -> None:
+def check_attributes(fitted: Mapping[str, Any]) -> None:
     """Raise a ValueError unless the parts of the users and items of a model fit together."""
     for side in ("user", "item"):
         centres, n_factors = fitted.get(f"{side}_centres_"), fitted[f"{side}_factors"].shape[1]
